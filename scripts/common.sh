@@ -1,0 +1,103 @@
+# shellcheck shell=bash
+# Sourced by the scripts beside it: where things are, how commands are shown and run, how a script ends.
+#
+# A script may set ON_INTERRUPT, the end of "interrupted; run the same command again to ...", and puts
+# whatever it builds under one temporary path, TMP, which is removed however the script ends.
+
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+SCRIPT=$(basename "$0")
+TMP=
+RUNNING=
+ON_INTERRUPT="start over"
+
+BIN=${DEEPNMT_PYTHON_BIN:-$ROOT/.venv/bin}
+if [[ -d $BIN ]]; then
+    PATH=$BIN:$PATH
+fi
+
+# In a log file, progress bars are lines: fewer of them.
+if [[ ! -t 2 ]]; then
+    export TQDM_MININTERVAL=${TQDM_MININTERVAL:-5}
+fi
+
+die() {
+    printf '%s: error: %s\n' "$SCRIPT" "$*" >&2
+    exit 2
+}
+
+if [[ -n ${DEEPNMT_PYTHON_BIN:-} && ! -d $DEEPNMT_PYTHON_BIN ]]; then
+    die "DEEPNMT_PYTHON_BIN must be a folder, but is '$DEEPNMT_PYTHON_BIN'"
+fi
+
+need() {
+    local tool
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null ||
+            die "$tool is not installed; run 'make setup' in $ROOT, or let DEEPNMT_PYTHON_BIN name the bin folder that has it"
+    done
+}
+
+# The value of an option, as in: --dest) DEST=$(value "$@"); shift 2 ;;
+value() {
+    [[ $# -ge 2 ]] || die "option $1 needs a value"
+    printf '%s' "$2"
+}
+
+whole_number() {
+    [[ $2 =~ ^[0-9]+$ ]] || die "$1 must be a whole number, but is '$2'"
+}
+
+# The command gets a process group of its own, so that on Ctrl-C this script alone is told, ends the
+# whole group, and says one line, where every Python process would have printed a traceback.
+run() {
+    { printf '+'; printf ' %q' "$@"; printf '\n'; } >&2
+    set -m
+    "$@" &
+    RUNNING=$!
+    set +m
+    local status=0
+    wait "$RUNNING" || status=$?
+    RUNNING=
+    return "$status"
+}
+
+stop_running() {
+    if [[ -n $RUNNING ]]; then
+        kill -TERM -- "-$RUNNING" 2>/dev/null || true
+        wait "$RUNNING" 2>/dev/null || true
+        RUNNING=
+    fi
+}
+
+on_exit() {
+    stop_running
+    if [[ -n $TMP ]]; then
+        rm -rf -- "$TMP"
+    fi
+}
+
+on_signal() {
+    trap '' INT TERM HUP
+    stop_running
+    if [[ $1 == INT ]]; then
+        printf '\n%s: interrupted; run the same command again to %s\n' "$SCRIPT" "$ON_INTERRUPT" >&2
+        exit 130
+    fi
+    exit 143
+}
+
+trap on_exit EXIT
+trap 'on_signal INT' INT
+trap 'on_signal TERM' TERM HUP
+
+# Put the finished folder $1 in the place of $2; what was there stays until the new one is in place.
+replace_folder() {
+    local old="$2.old.$$"
+    if [[ -e $2 ]]; then
+        mv -T -- "$2" "$old"
+    fi
+    mv -T -- "$1" "$2"
+    rm -rf -- "$old"
+}

@@ -1,0 +1,145 @@
+"""Turns a recipe (YAML, one fairseq option a key) into the arguments of `fairseq-train`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import sys
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import console
+import yaml
+from console import UserError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Option(NamedTuple):
+    """The value of one key as written in the file, and where it stands."""
+
+    value: str
+    path: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+def read_recipe(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Option]:
+    """The options of a recipe, those of the recipe it `extends:` first, overridden by its own.
+
+    A value is kept as the text that stands in the file, so that `1e-9` or `(0.9, 0.98)` reach fairseq unchanged.
+
+    Args:
+        path: the YAML file
+        seen: the recipes that led here by `extends:`
+
+    Raises:
+        UserError: the file is missing or not a flat mapping, a key is written twice, or a recipe extends itself
+    """
+    if path.resolve() in seen:
+        chain = " -> ".join(str(p) for p in (*seen, path.resolve()))
+        raise UserError(f"{path}: a recipe must not extend itself, but does: {chain}")
+    own = _read_file(path)
+    parent = own.pop("extends", None)
+    options: dict[str, Option] = {}
+    if parent is not None:
+        base = path.parent / parent.value
+        if not base.is_file():
+            raise UserError(f"{parent}: extends must name a recipe, but {base} does not exist")
+        options = read_recipe(base, (*seen, path.resolve()))
+    return {**options, **own}
+
+
+def _read_file(path: Path) -> dict[str, Option]:
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: must be UTF-8, but is not (byte {error.start})") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UserError(f"{path}:{line}: not valid YAML: {error.problem}") from error
+    if root is None:
+        return {}
+    if not isinstance(root, yaml.MappingNode):
+        raise UserError(f"{path}:1: a recipe must be a mapping of options, but is not")
+    options: dict[str, Option] = {}
+    for key, value in root.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
+            raise UserError(f"{path}:{line}: an option must have one plain value, but has a list or a mapping")
+        if key.value in options:
+            raise UserError(f"{path}:{line}: option '{key.value}' stands here and in line {options[key.value].line}")
+        options[key.value] = Option(value.value, path, line)
+    return options
+
+
+def to_arguments(options: dict[str, Option]) -> list[str]:
+    """Command-line arguments: `true` makes a flag, `false` and an empty value leave the option out."""
+    arguments: list[str] = []
+    for key, option in options.items():
+        if option.value == "true":
+            arguments.append(f"--{key}")
+        elif option.value not in ("false", ""):
+            # The form with "=" keeps a value that starts with a minus sign a value.
+            arguments.append(f"--{key}={option.value}")
+    return arguments
+
+
+def check(path: Path, options: dict[str, Option], extra: list[str]) -> None:
+    """Hold the options against fairseq-train's own parser for this architecture, criterion, optimizer and schedule.
+
+    Args:
+        path: the recipe, for messages
+        options: what `read_recipe` returned
+        extra: further arguments of the command line, which win over the recipe's
+
+    Raises:
+        UserError: names every key that fairseq-train does not know, with file, line and the nearest name, or the
+            first value that it refuses
+    """
+    # Here, since importing fairseq takes seconds that reading a recipe need not wait for.
+    from fairseq import options as fairseq_options
+
+    user_dir = f"--user-dir={ROOT / 'deepnmt'}"
+    # fairseq looks for the plug-in on the real command line while it builds its parser.
+    sys.argv = ["fairseq-train", user_dir]
+    parser = fairseq_options.get_training_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"{path}: {message}")
+
+    parser.error = refuse
+    arguments = [user_dir, "DATA", *to_arguments(options), *extra]
+    fairseq_options.parse_args_and_arch(parser, arguments, parse_known=True)
+    names = [name[2:] for name in parser._option_string_actions if name.startswith("--")]
+    faults = []
+    for key, option in options.items():
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1)
+            hint = f" (did you mean '{near[0]}'?)" if near else ""
+            faults.append(f"{option}: '{key}' is not an option of fairseq-train for this recipe{hint}")
+    if faults:
+        raise UserError("; ".join(faults))
+
+
+def main() -> None:
+    """Print the arguments of a recipe, each ended by a NUL so that a shell can read them back exactly."""
+    parser = argparse.ArgumentParser(description=__doc__, epilog="Options after RECIPE win over the recipe's.")
+    parser.add_argument("recipe", type=Path, help="YAML file, such as configs/demo.yaml")
+    parser.add_argument("--lines", action="store_true", help="end each argument by a line feed, to look at")
+    known, extra = parser.parse_known_args()
+    options = read_recipe(known.recipe)
+    with contextlib.redirect_stdout(sys.stderr):
+        check(known.recipe, options, extra)
+    end = "\n" if known.lines else "\0"
+    for argument in [*to_arguments(options), *extra]:
+        print(argument, end=end)
+
+
+if __name__ == "__main__":
+    console.run(main)
