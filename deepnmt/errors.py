@@ -1,0 +1,49 @@
+"""Faults that a user can put right: shown as one line each, without a traceback."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from types import TracebackType
+from typing import Callable, Optional, Union
+
+ExceptHook = Callable[[type[BaseException], BaseException, Optional[TracebackType]], object]
+
+
+class UserError(Exception):
+    """A fault in what the user gave: options, files, disk. Each argument is one line that says what to do."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("\n".join(faults))
+
+
+def user_message(error: BaseException) -> Optional[str]:
+    """The lines to show for an error, or None where it is a defect that needs its traceback.
+
+    fairseq wraps errors in others of its own ("please ensure that the architectures match"), so the causes are
+    looked at too.
+    """
+    cause: Union[BaseException, None] = error
+    while cause is not None:
+        if isinstance(cause, UserError):
+            return str(cause)
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return f"cannot write {cause.filename or 'a checkpoint'}: {cause.strerror}; earlier checkpoints are intact"
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def show_user_errors(previous: ExceptHook) -> ExceptHook:
+    """An exception hook that shows a user's fault in one line, Ctrl-C too, and leaves the rest to `previous`."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+        message = "interrupted; the same command goes on from the last checkpoint"
+        if not isinstance(error, KeyboardInterrupt):
+            message = user_message(error) or ""
+        if not message:
+            previous(kind, error, trace)
+            return
+        for line in message.splitlines():
+            print(f"deepnmt: error: {line}", file=sys.stderr)
+
+    return hook

@@ -1,0 +1,113 @@
+"""What fairseq needs to work with a current torch and to fail politely; applied once, when the plug-in is imported.
+
+Nothing here changes what is computed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+from fairseq.models import BaseFairseqModel
+
+from deepnmt.checkpoint_types import SAFE_TYPES
+from deepnmt.errors import UserError, show_user_errors
+
+# Message and module of each warning that every run prints and no user can act on.
+KNOWN_WARNINGS = (
+    ("Support for mismatched key_padding_mask and attn_mask is deprecated", UserWarning),
+    (r"`?torch\.cuda\.amp\.", FutureWarning),
+    (r"'pin_memory' argument is set as true but no accelerator is found", UserWarning),
+    (r"\n?.* is not a registered .*|\n?'?.*'? is validated against ConfigStore schema", UserWarning),
+    (r"\n?In .*: (Defaults list is missing `_self_`|Usage of deprecated)", UserWarning),
+    (r"\n?The version_base parameter is not specified", UserWarning),
+)
+
+
+def apply() -> None:
+    """Put all of it in place."""
+    quieten()
+    torch.serialization.add_safe_globals(SAFE_TYPES)
+    forget_plugin_path()
+    copy_whole_files()
+    name_unreadable_checkpoints()
+    name_misfitting_dictionaries()
+    sys.excepthook = show_user_errors(sys.excepthook)
+
+
+def quieten() -> None:
+    """Silence `KNOWN_WARNINGS`, and undo the DEBUG level that importing fairseq leaves on the root logger."""
+    if logging.getLogger().level == logging.DEBUG:
+        logging.getLogger().setLevel(os.environ.get("LOGLEVEL", "INFO").upper())
+    for message, category in KNOWN_WARNINGS:
+        warnings.filterwarnings("ignore", message=message, category=category)
+
+
+def forget_plugin_path() -> None:
+    """Drop the folder that `--user-dir` puts first on `sys.path`, but keep the package importable in workers.
+
+    Left first, a folder called `fairseq` beside the plug-in would hide the real one in spawned workers (fairseq
+    issue 4875). Last, it still serves `import deepnmt` there.
+    """
+    parent = str(Path(__file__).resolve().parent.parent)
+    if sys.path and sys.path[0] == parent:
+        sys.path.append(sys.path.pop(0))
+
+
+def copy_whole_files() -> None:
+    """Let a copied checkpoint appear whole or not at all: fairseq overwrites checkpoint_last.pt in place."""
+    stock = PathManager.copy
+
+    def copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+        if PathManager.path_requires_pathmanager(dst_path):
+            return bool(stock(src_path, dst_path, overwrite))
+        temporary = f"{dst_path}.tmp"
+        try:
+            shutil.copyfile(src_path, temporary)
+            os.replace(temporary, dst_path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+        return True
+
+    PathManager.copy = staticmethod(copy)
+
+
+def name_unreadable_checkpoints() -> None:
+    """Name the file when a checkpoint is truncated, not one at all, or holds types that are not allowed."""
+    stock = checkpoint_utils.load_checkpoint_to_cpu
+
+    def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return stock(path, *args, **kwargs)
+        except (FileNotFoundError, UserError):
+            raise
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise UserError(f"{path}: must be a whole fairseq checkpoint, but cannot be read: {reason}") from error
+
+    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+
+
+def name_misfitting_dictionaries() -> None:
+    """Say which embedding table does not fit, where fairseq says only that "the architectures" do not match."""
+    stock = BaseFairseqModel.load_state_dict
+
+    def load_state_dict(self: Any, state_dict: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+        own = self.state_dict()
+        for name, tensor in state_dict.items():
+            if name.endswith("embed_tokens.weight") and name in own and len(own[name]) != len(tensor):
+                raise UserError(
+                    f"dictionary must have the {len(tensor)} types of the checkpoint's {name}, "
+                    f"but has {len(own[name])}; give the data folder that the model was trained on"
+                )
+        return stock(self, state_dict, *args, **kwargs)
+
+    BaseFairseqModel.load_state_dict = load_state_dict

@@ -1,0 +1,35 @@
+"""How a stack is cut into groups of layers (methods 3): one option spans DLCL, group-dense and plain stacks."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+PLAIN = "none"
+
+
+def group_boundaries(groups: str, depth: int) -> Optional[tuple[int, ...]]:
+    """The first layer of each group and, last, the depth; None for a plain stack.
+
+    Args:
+        groups: "none", layers per group ("1" is DLCL; the last group may be smaller), or the boundaries themselves
+            ("0,6,12,21")
+        depth: layers of the stack
+
+    Raises:
+        ValueError: says what `groups` must be and is
+    """
+    if groups == PLAIN:
+        return None
+    if not re.fullmatch(r"\d+(,\d+)*", groups):
+        raise ValueError(f"must be 'none', a group size or boundaries such as '0,6,12', but is '{groups}'")
+    numbers = tuple(int(number) for number in groups.split(","))
+    if len(numbers) == 1:
+        if not 1 <= numbers[0] <= depth:
+            raise ValueError(f"must be from 1 to the depth, {depth}, but is {numbers[0]}")
+        return (*range(0, depth, numbers[0]), depth)
+    if any(low >= high for low, high in zip(numbers, numbers[1:])):
+        raise ValueError(f"boundaries must be increasing, but are '{groups}'")
+    if numbers[0] != 0 or numbers[-1] != depth:
+        raise ValueError(f"boundaries must go from 0 to the depth, {depth}, but are '{groups}'")
+    return numbers
