@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import importlib
 from typing import Any
 
 import numpy
-from numpy._core import multiarray
+
+NUMPY_1 = numpy.lib.NumpyVersion(numpy.__version__) < "2.0.0"
+multiarray = importlib.import_module("numpy.core.multiarray" if NUMPY_1 else "numpy._core.multiarray")
 
 NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
 

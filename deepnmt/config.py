@@ -41,7 +41,7 @@ FlatTransformerConfig: Any = dataclasses.make_dataclass(
 
 
 @dataclass
-class DLCLTransformerConfig(FlatTransformerConfig):
+class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     """fairseq's `TransformerConfig` under its command line's names, and the axes that this package adds."""
 
     encoder_groups: str = field(

@@ -23,9 +23,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         no_encoder_attn: leave the cross-attention out
     """
 
-    def __init__(
-        self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False
-    ) -> None:
+    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False) -> None:
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.history = cfg.deep.history("decoder")
 
@@ -87,7 +85,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     def _embed(
         self, tokens: Tensor, incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]]
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """Embedding T x B x C of the tokens B x T, of the newest alone where the state is incremental, and its padding."""
+        """Embedding T x B x C of the tokens B x T, only of the newest in incremental decoding, and their padding."""
         positions = None
         if self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)

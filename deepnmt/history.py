@@ -57,9 +57,7 @@ class LayerHistory(nn.Module):
         options: see `HistoryOptions`; `slices` must divide `width`
     """
 
-    def __init__(
-        self, width: int, boundaries: Sequence[int], normalize_before: bool, options: HistoryOptions
-    ) -> None:
+    def __init__(self, width: int, boundaries: Sequence[int], normalize_before: bool, options: HistoryOptions) -> None:
         super().__init__()
         self.options = options
         self.width = width

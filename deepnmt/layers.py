@@ -56,11 +56,12 @@ def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:
     """Activation checkpointing and full sharding, as fairseq applies them to its own layers."""
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
+    wrapped: nn.Module = fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
+    return wrapped
 
 
 def kept_layers(layers: nn.ModuleList) -> Iterator[tuple[int, nn.Module]]:
-    """The layers to run, with their numbers from 0: in training, fairseq's list leaves out those that LayerDrop drops."""
+    """The layers to run, with their numbers from 0; in training, fairseq's list leaves out those LayerDrop drops."""
     number = {id(layer): index for index, layer in enumerate(layers.children())}
     for layer in layers:
         yield number[id(layer)], layer

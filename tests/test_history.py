@@ -65,7 +65,7 @@ def reference_stack(
 
 @pytest.mark.parametrize("norm", [{}, PRE_NORM], ids=["post", "pre"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("groups,starts", [("1", [0, 1, 2]), ("2", [0, 2]), ("3", [0]), ("0,1,3", [0, 1])])
+@pytest.mark.parametrize(("groups", "starts"), [("1", [0, 1, 2]), ("2", [0, 2]), ("3", [0]), ("0,1,3", [0, 1])])
 def test_stack_equals_formula(groups: str, starts: list[int], options: dict[str, Any], norm: dict[str, bool]) -> None:
     model = build({"encoder_groups": groups, "decoder_groups": groups, **norm, **options})
     inputs = EXAMPLE
@@ -94,7 +94,7 @@ def test_stack_equals_formula(groups: str, starts: list[int], options: dict[str,
         torch.testing.assert_close(features, expected.transpose(0, 1), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("init,value", [("mean", None), ("one", 1.0)])
+@pytest.mark.parametrize(("init", "value"), [("mean", None), ("one", 1.0)])
 @pytest.mark.parametrize("window", [0, 2])
 def test_initial_weight(init: str, value: float | None, window: int) -> None:
     history = LayerHistory(8, (0, 1, 2, 3), True, HistoryOptions(slices=2, init=init, window=window))
@@ -164,7 +164,7 @@ def test_dropped_layer_is_absent_from_later_sums() -> None:
             out = encoder(tokens)["encoder_out"][0]
             x = encoder.forward_embedding(tokens)[0].masked_fill(padding.unsqueeze(-1), 0).transpose(0, 1)
             past = {0: x}
-            for index, layer in enumerate(encoder.layers):
+            for index, layer in enumerate(encoder.layers.children()):
                 if kept[index]:
                     x = sum(encoder.history.weight[index, k] * past[k] for k in past)
                     past[index + 1] = layer_norm(layer(x, padding), encoder.history.layer_norms[index])

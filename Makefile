@@ -1,0 +1,29 @@
+# `make demo` and `make test` work in a fresh clone; both set .venv up if need be.
+.PHONY: help setup demo test check format
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     raw text to translations and scores, in about 10 minutes"
+	@echo "make test     the whole test suite"
+	@echo "make check    lint, types and shell scripts"
+	@echo "make setup    install everything into .venv"
+	@echo "make format   sort imports and format"
+
+setup:
+	@scripts/setup.sh
+
+demo: setup
+	@examples/demo/run.sh
+
+test: setup
+	.venv/bin/python -m pytest
+
+check: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/shellcheck --external-sources $$(git ls-files '*.sh') .ci/run
+
+format: setup
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .

