@@ -1,0 +1,1 @@
+"""Generator of German/English sentence pairs from one bilingual grammar."""
