@@ -37,7 +37,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_embedding_faults(config, joined),
     ]
     if faults:
-        raise UserError(*faults)
+        raise UserError(*dict.fromkeys(faults))  # both stacks may have the same fault
 
 
 def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:

@@ -23,12 +23,16 @@ from deepnmt.errors import UserError, show_user_errors
 
 # Message and module of each warning that every run prints and no user can act on.
 KNOWN_WARNINGS = (
-    ("Support for mismatched key_padding_mask and attn_mask is deprecated", UserWarning),
+    (r"Support for mismatched key_padding_mask and attn_mask is deprecated", UserWarning),
     (r"`?torch\.cuda\.amp\.", FutureWarning),
+    (r"`torch\.jit", DeprecationWarning),
     (r"'pin_memory' argument is set as true but no accelerator is found", UserWarning),
-    (r"\n?.* is not a registered .*|\n?'?.*'? is validated against ConfigStore schema", UserWarning),
-    (r"\n?In .*: (Defaults list is missing `_self_`|Usage of deprecated)", UserWarning),
-    (r"\n?The version_base parameter is not specified", UserWarning),
+    # From Hydra, about how fairseq uses it.
+    (r"\s*In '.*': Usage of deprecated keyword in package header", UserWarning),
+    (r"\s*In '.*': Defaults list is missing `_self_`", UserWarning),
+    (r"\s*'.*' is validated against ConfigStore schema with the same name", UserWarning),
+    (r"\s*The strict flag in the compose API is deprecated", UserWarning),
+    (r"\s*The version_base parameter is not specified", UserWarning),
 )
 
 
