@@ -28,6 +28,7 @@ KNOWN_WARNINGS = (
     (r"`torch\.jit", DeprecationWarning),
     (r"'pin_memory' argument is set as true but no accelerator is found", UserWarning),
     # From Hydra, about how fairseq uses it.
+    (r"hydra\.experimental\..* is no longer experimental", UserWarning),
     (r"\s*In '.*': Usage of deprecated keyword in package header", UserWarning),
     (r"\s*In '.*': Defaults list is missing `_self_`", UserWarning),
     (r"\s*'.*' is validated against ConfigStore schema with the same name", UserWarning),

@@ -17,6 +17,11 @@ from deepnmt.relative_position import RelativePositionOptions, RelativeSelfAtten
 class DeepEncoderLayer(TransformerEncoderLayerBase):  # type: ignore[misc]
     """fairseq's encoder layer with the self-attention that the options ask for."""
 
+    def __init__(self, cfg: Any) -> None:
+        super().__init__(cfg)
+        # fairseq 0.12.2 has a fused path that takes B x T x C and knows no relative positions.
+        self.can_use_fastpath = False
+
     def build_self_attention(self, embed_dim: int, cfg: Any) -> MultiheadAttention:
         """Called by fairseq's constructor."""
         options: RelativePositionOptions = cfg.deep.positions("encoder")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Train the model of a recipe.
+# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
@@ -51,4 +52,5 @@ else
 fi
 
 mkdir -p -- "$SAVE"
-run fairseq-train "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" --log-file "$SAVE/train.log" "${OPTIONS[@]}"
+run fairseq-train "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" "${OPTIONS[@]}" \
+    > >(exec tee -a -- "$SAVE/train.log") 2>&1

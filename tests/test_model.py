@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from models import EXAMPLE, PLAIN, PRE_NORM, SIZE, batch, build, build_stock, dictionary, incremental_logits, logits, task
+from models import (
+    EXAMPLE,
+    PLAIN,
+    PRE_NORM,
+    SIZE,
+    batch,
+    build,
+    build_stock,
+    dictionary,
+    incremental_logits,
+    logits,
+    task,
+)
 
 from deepnmt.config import DLCLTransformerConfig
 from deepnmt.model import DLCLTransformerModel
@@ -93,9 +105,7 @@ def test_incremental_decoding_equals_full_pass(
 @pytest.mark.parametrize("positions", POSITIONS.values(), ids=POSITIONS)
 @pytest.mark.parametrize("connections", CONNECTIONS.values(), ids=CONNECTIONS)
 @pytest.mark.parametrize("left", [True, False], ids=["left-padded", "right-padded"])
-def test_padding_never_changes_a_sentence(
-    connections: dict[str, Any], positions: dict[str, Any], left: bool
-) -> None:
+def test_padding_never_changes_a_sentence(connections: dict[str, Any], positions: dict[str, Any], left: bool) -> None:
     model = build({**PRE_NORM, **connections, **positions})
     short, long = ([5, 6, 7], [8, 9]), ([10, 11, 12, 13, 14, 15, 16], [5, 6, 7, 8, 9, 10])
     alone = logits(model, batch([short[0]], [short[1]]))
@@ -159,7 +169,9 @@ def test_composes_with_fairseqs_options(options: dict[str, Any]) -> None:
     # Stepwise decoding sees the same options.
     model.double().eval()
     real = EXAMPLE["prev_output_tokens"].ne(1)
-    torch.testing.assert_close(incremental_logits(model, EXAMPLE)[real], logits(model, EXAMPLE)[real], atol=2e-6, rtol=0)
+    torch.testing.assert_close(
+        incremental_logits(model, EXAMPLE)[real], logits(model, EXAMPLE)[real], atol=2e-6, rtol=0
+    )
 
 
 def test_separate_dictionaries() -> None:
