@@ -37,13 +37,9 @@ def test_user_error_is_shown_line_by_line(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_user_error_that_fairseq_wrapped_is_found() -> None:
-    try:
-        try:
-            raise UserError("the reason")
-        except UserError:
-            raise Exception("please ensure that the architectures match") from None
-    except Exception as error:
-        assert user_message(error) == "the reason"
+    wrapped = Exception("please ensure that the architectures match")
+    wrapped.__context__ = UserError("the reason")
+    assert user_message(wrapped) == "the reason"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

@@ -113,9 +113,7 @@ def test_missing_and_undecodable_file(tmp_path: Path) -> None:
         recipe.read_recipe(tmp_path / "b.yaml")
 
 
-def test_unknown_keys_are_all_named_with_line_and_nearest_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_keys_are_all_named_with_line_and_nearest_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pytest"])
     path = write(tmp_path, a="arch: dlcl_transformer\nencoder-grups: 2\nextends: b.yaml\n", b="lr: 1\nwarmup: 4\n")
     with pytest.raises(UserError, match=r"a\.yaml:2: 'encoder-grups' is not .*did you mean 'encoder-groups'") as error:

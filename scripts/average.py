@@ -1,0 +1,159 @@
+"""Average the parameters of several of fairseq's checkpoints of one training run.
+
+A checkpoint counts once, whatever its number of copies: checkpoint_best.pt and checkpoint_last.pt are used
+only for an update that no checkpointE.pt or checkpoint_E_U.pt holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import console
+import torch
+from console import UserError
+from safe_load import load_checkpoint
+
+NUMBERED = re.compile(r"checkpoint(\d+|_\d+_\d+)\.pt")
+BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
+Tensors = dict[str, torch.Tensor]
+
+
+def num_updates(path: Path, state: dict[str, Any]) -> int:
+    """The update at which a checkpoint was saved."""
+    try:
+        return int(state["optimizer_history"][-1]["num_updates"])
+    except (KeyError, IndexError, TypeError):
+        raise UserError(f"{path} does not say at which update it was saved") from None
+
+
+def find_checkpoints(folder: Path) -> dict[int, Path]:
+    """The checkpoints of a folder by their update, in order, each update once."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    names = {path.name for path in folder.iterdir()}
+    numbered = sorted(filter(NUMBERED.fullmatch, names))
+    found: dict[int, Path] = {}
+    for name in [*numbered, *(name for name in (BEST, LAST) if name in names)]:
+        path = folder / name
+        found.setdefault(num_updates(path, load_checkpoint(path)), path)
+    return dict(sorted(found.items()))
+
+
+def window(updates: list[int], centre: int, size: int) -> list[int]:
+    """`size` neighbours of `updates` around `centre`, as even as the ends of the list allow, else one more after."""
+    start = updates.index(centre) - (size - 1) // 2
+    start = max(0, min(start, len(updates) - size))
+    return updates[start : start + size]
+
+
+def choose(folder: Path, last: int | None, around_best: int | None) -> list[Path]:
+    """The checkpoints to average, the oldest first."""
+    size, option = (last, "--last") if last is not None else (around_best or 0, "--around-best")
+    if size < 1:
+        raise UserError(f"{option} must be at least 1, but is {size}")
+    found = find_checkpoints(folder)
+    if len(found) < size:
+        raise UserError(f"{option} must be at most the number of checkpoints in {folder}, {len(found)}, but is {size}")
+    updates = list(found)
+    if last is not None:
+        return [found[update] for update in updates[-size:]]
+    best = folder / BEST
+    centre = num_updates(best, load_checkpoint(best))
+    return [found[update] for update in window(updates, centre, size)]
+
+
+def check_same_model(paths: list[Path], models: list[Tensors]) -> None:
+    """Raise `UserError` naming the first tensor in which the models differ."""
+    first = models[0]
+    for path, model in zip(paths[1:], models[1:]):
+        for name in [*first, *model]:
+            if name not in first or name not in model:
+                has, lacks = (paths[0], path) if name in first else (path, paths[0])
+                raise UserError(f"checkpoints of different models: {name} is in {has}, but not in {lacks}")
+            if first[name].shape != model[name].shape:
+                raise UserError(
+                    f"checkpoints of different models: {name} is {tuple(first[name].shape)} in {paths[0]}, "
+                    f"but {tuple(model[name].shape)} in {path}"
+                )
+
+
+def place(name: str, tensor: torch.Tensor) -> Hashable:
+    """The place of a tensor in memory, which only tied tensors have in common."""
+    if tensor.numel() == 0:
+        return name
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def mean(tensors: list[torch.Tensor]) -> torch.Tensor:
+    """The mean, summed in float64; of whole numbers, which count something, the newest."""
+    if not tensors[-1].is_floating_point():
+        return tensors[-1].clone()
+    total = torch.zeros(tensors[-1].shape, dtype=torch.float64)
+    for tensor in tensors:
+        total += tensor
+    return (total / len(tensors)).to(tensors[-1].dtype)
+
+
+def average(models: list[Tensors]) -> Tensors:
+    """The mean of the models, the newest of which is the last; what is tied in all of them stays tied."""
+    done: dict[Hashable, torch.Tensor] = {}
+    averaged: Tensors = {}
+    with console.progress(len(models[-1]), "averaging", " tensors") as bar:
+        for name in models[-1]:
+            tensors = [model[name] for model in models]
+            key = tuple(place(name, tensor) for tensor in tensors)
+            if key not in done:
+                done[key] = mean(tensors)
+            averaged[name] = done[key]
+            bar.update()
+    return averaged
+
+
+def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
+    """A checkpoint with the mean of the models, and what the newest has beside it, but for the optimizer's state."""
+    states = [load_checkpoint(path) for path in paths]
+    models: list[Tensors] = [state["model"] for state in states]
+    check_same_model(paths, models)
+    result = {key: value for key, value in states[-1].items() if key != "last_optimizer_state"}
+    result["model"] = average(models)
+    # With --store-ema, fairseq keeps another copy or two of the model here.
+    extra = result.get("extra_state") or {}
+    result["extra_state"] = {key: value for key, value in extra.items() if not key.startswith("ema")}
+    return result
+
+
+def main() -> None:
+    """Average what the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: average.py checkpoints/de-en checkpoints/de-en/average.pt --last 5",
+    )
+    parser.add_argument("save_dir", type=Path, metavar="SAVE_DIR", help="fairseq's folder of checkpoints")
+    parser.add_argument("output", type=Path, metavar="OUT.pt", help="the averaged checkpoint")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--last", type=int, metavar="N", help="average the last N checkpoints")
+    which.add_argument("--around-best", type=int, metavar="N", help=f"average N checkpoints around {BEST}")
+    arguments = parser.parse_args()
+    output: Path = arguments.output
+    # As on Ctrl-C, the temporary file has to go.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+    if NUMBERED.fullmatch(output.name) or output.name in (BEST, LAST):
+        raise UserError(f"OUT.pt must not be named like a checkpoint of the training, but is {output.name}")
+    paths = choose(arguments.save_dir, arguments.last, arguments.around_best)
+    print("averaging " + " ".join(path.name for path in paths), file=sys.stderr)
+    result = average_checkpoints(paths)
+    with console.whole_file(output) as temporary, temporary.open("wb") as file:
+        torch.save(result, file)
+    print(f"{output} is ready: {len(paths)} checkpoints averaged, {output.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    console.run(main)

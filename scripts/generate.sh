@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Translations of one subset of the data, in the order of the corpus, beside their references.
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+    cat <<'HELP'
+usage: generate.sh CHECKPOINT[:CHECKPOINT2...] DATA OUT_DIR [--subset SUBSET] [fairseq-generate options]
+
+Translates a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble. On the GPU in half
+precision, or on the CPU where there is none.
+
+  --subset SUBSET   valid, test, test1, ... (default: test)
+
+Any other option is fairseq-generate's and overrides: --beam 5 --batch-size 128.
+
+OUT_DIR gets hyp.LANG and hyp.tok.LANG (translations, and as tokens without BPE), ref.LANG and ref.tok.LANG
+(references), src.LANG, generate.log (all that fairseq-generate printed) and generate.json. An OUT_DIR that exists
+is replaced when all is done.
+
+example:
+  scripts/generate.sh checkpoints/de-en/average.pt data/de-en results/de-en --beam 4 --lenpen 0.6
+HELP
+}
+
+SUBSET=test POSITIONAL=() OPTIONS=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --subset | --gen-subset) SUBSET=$(value "$@"); shift ;;
+        -h | --help) usage; exit 0 ;;
+        --results-path | --quiet) die "$1 cannot be used here: it would take away the output that OUT_DIR is made from" ;;
+        -*) OPTIONS+=("$1") ;;
+        *)
+            if [[ ${#POSITIONAL[@]} -lt 3 && ${#OPTIONS[@]} -eq 0 ]]; then
+                POSITIONAL+=("$1")
+            else
+                OPTIONS+=("$1")
+            fi
+            ;;
+    esac
+    shift
+done
+[[ ${#POSITIONAL[@]} -eq 3 ]] || die "CHECKPOINT, DATA and OUT_DIR must be given, before any option (see --help)"
+CHECKPOINT=${POSITIONAL[0]} DATA=${POSITIONAL[1]%/} OUT=${POSITIONAL[2]%/}
+
+need python3 fairseq-generate
+if [[ -e $OUT && ! -d $OUT ]]; then
+    die "$OUT exists, and is not a folder; remove it or choose another OUT_DIR"
+fi
+if [[ -d $OUT && -n $(ls -A -- "$OUT") && ! -f $OUT/generate.json ]]; then
+    die "$OUT exists, and was not made by generate.sh; remove it or choose another OUT_DIR"
+fi
+
+CHECKED=$(python3 "$ROOT/scripts/translations.py" check "$CHECKPOINT" "$DATA" "$SUBSET")
+read -r SOURCE TARGET SENTENCES DEVICE <<<"$CHECKED"
+
+TMP=$OUT.tmp.$$
+mkdir -p -- "$TMP"
+if ! run python3 "$ROOT/scripts/translations.py" watch "$TMP/generate.log" "$SENTENCES" \
+    fairseq-generate "$DATA" --user-dir "$ROOT/deepnmt" --path "$CHECKPOINT" --gen-subset "$SUBSET" \
+    --source-lang "$SOURCE" --target-lang "$TARGET" --beam 5 --batch-size 128 --post-process subword_nmt \
+    --skip-invalid-size-inputs-valid-test --no-progress-bar "$DEVICE" "${OPTIONS[@]}"; then
+    mv -- "$TMP/generate.log" "$OUT.failed.log"
+    die "fairseq-generate failed: $(tail -n 1 -- "$OUT.failed.log") (all of its output is in $OUT.failed.log)"
+fi
+run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP"
+replace_folder "$TMP" "$OUT"
+rm -f -- "$OUT.failed.log"
+echo "$OUT is ready: translations in $OUT/hyp.$TARGET"

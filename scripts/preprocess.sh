@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# From raw parallel text to the binarised data that fairseq reads.
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+    cat <<'HELP'
+usage: preprocess.sh --source-lang LANG --target-lang LANG --train PREFIX --valid PREFIX --dest DIR [options]
+
+Turns parallel text, PREFIX.LANG with a sentence a line, into binarised data: punctuation normalisation and
+Moses tokenisation (sacremoses), a joint BPE (subword-nmt), and fairseq-preprocess.
+
+  --source-lang LANG, --target-lang LANG   languages, and the endings of the files
+  --train PREFIX         training text; pairs that are empty, too long or out of ratio are skipped and counted
+  --valid PREFIX         validation text; pairs with an empty side are skipped and counted
+  --test PREFIX          test text, likewise; may be repeated, for the subsets test, test1, ... (default: none)
+  --dest DIR             the result, which must not exist yet, or hold the same
+  --bpe-merges N         merge operations of the BPE, learnt on both languages together (default: 10000)
+  --lowercase            lower-case all text; scores are then case-insensitive
+  --pretokenized         the text is normalised and tokenised already
+  --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, which the
+                         detokenised scores need (--raw-test once for each --test; default: none)
+  --separate-dictionaries                  a dictionary for each language (default: one for both)
+  --max-len N            most tokens, before BPE, on a side of a training pair; 0: no limit (default: 175)
+  --max-ratio R          highest ratio of the lengths of a training pair; 0: no limit (default: 0)
+  --workers N            processes (default: one per core)
+
+DIR gets fairseq's dict.LANG.txt, *.bin and *.idx; codes (of the BPE); preprocess.json (settings, checksums of
+the input, counts); and text/SPLIT.KIND.LANG, where KIND is raw, tok (tokenised) or bpe. It appears when all
+is done; run again with the same input and options, the script does nothing.
+
+example:
+  scripts/preprocess.sh --source-lang de --target-lang en --train raw/train --valid raw/valid --test raw/test \
+      --dest data/de-en --bpe-merges 8000
+HELP
+}
+
+SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
+TESTS=() RAW_TESTS=()
+MERGES=10000 MAX_LEN=175 MAX_RATIO=0 WORKERS=$(nproc)
+LOWERCASE=false PRETOKENIZED=false JOINED=true
+
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --source-lang) SOURCE=$(value "$@"); shift ;;
+        --target-lang) TARGET=$(value "$@"); shift ;;
+        --train) TRAIN=$(value "$@"); shift ;;
+        --valid) VALID=$(value "$@"); shift ;;
+        --test) TESTS+=("$(value "$@")") || exit; shift ;;
+        --raw-valid) RAW_VALID=$(value "$@"); shift ;;
+        --raw-test) RAW_TESTS+=("$(value "$@")") || exit; shift ;;
+        --dest) DEST=$(value "$@"); shift ;;
+        --bpe-merges) MERGES=$(value "$@"); shift ;;
+        --max-len) MAX_LEN=$(value "$@"); shift ;;
+        --max-ratio) MAX_RATIO=$(value "$@"); shift ;;
+        --workers) WORKERS=$(value "$@"); shift ;;
+        --lowercase) LOWERCASE=true ;;
+        --pretokenized) PRETOKENIZED=true ;;
+        --separate-dictionaries) JOINED=false ;;
+        -h | --help) usage; exit 0 ;;
+        *) die "unknown argument '$1' (see --help)" ;;
+    esac
+    shift
+done
+
+[[ -n $SOURCE ]] || die "--source-lang must be given"
+[[ -n $TARGET ]] || die "--target-lang must be given"
+[[ -n $TRAIN ]] || die "--train must be given"
+[[ -n $VALID ]] || die "--valid must be given"
+[[ -n $DEST ]] || die "--dest must be given"
+[[ $SOURCE != "$TARGET" ]] || die "--source-lang and --target-lang must differ, but both are '$SOURCE'"
+# fairseq takes a comma for the end of a path.
+[[ $DEST != *,* ]] || die "--dest must not contain a comma, but is '$DEST'"
+whole_number --bpe-merges "$MERGES"
+whole_number --max-len "$MAX_LEN"
+whole_number --workers "$WORKERS"
+[[ $MAX_RATIO =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--max-ratio must be a number, but is '$MAX_RATIO'"
+[[ $WORKERS -ge 1 ]] || die "--workers must be at least 1, but is 0"
+if [[ $PRETOKENIZED == false && (-n $RAW_VALID || ${#RAW_TESTS[@]} -gt 0) ]]; then
+    die "--raw-valid and --raw-test are for --pretokenized text alone; otherwise the input is the raw text"
+fi
+if [[ ${#RAW_TESTS[@]} -gt 0 && ${#RAW_TESTS[@]} -ne ${#TESTS[@]} ]]; then
+    die "--raw-test must be given once for each --test (${#TESTS[@]}), but is given ${#RAW_TESTS[@]} times"
+fi
+
+need python3 subword-nmt fairseq-preprocess
+
+SPLITS=(train valid) PREFIXES=("$TRAIN" "$VALID") RAWS=('' "$RAW_VALID")
+for i in "${!TESTS[@]}"; do
+    SPLITS+=("test${i#0}")
+    PREFIXES+=("${TESTS[i]}")
+    RAWS+=("${RAW_TESTS[i]:-}")
+done
+
+INPUTS=()
+for i in "${!SPLITS[@]}"; do
+    for lang in "$SOURCE" "$TARGET"; do
+        INPUTS+=("${SPLITS[i]}.$lang=${PREFIXES[i]}.$lang")
+        if [[ -n ${RAWS[i]} ]]; then
+            INPUTS+=("${SPLITS[i]}.raw.$lang=${RAWS[i]}.$lang")
+        fi
+    done
+done
+
+DEST=${DEST%/}
+TMP=$DEST.tmp.$$
+mkdir -p -- "$TMP/text" "$TMP/counts"
+RECORD=$TMP/preprocess.json
+python3 "$ROOT/scripts/manifest.py" describe "$RECORD" "source_lang=$SOURCE" "target_lang=$TARGET" \
+    "lowercase=$LOWERCASE" "pretokenized=$PRETOKENIZED" "bpe_merges=$MERGES" "joined_dictionary=$JOINED" \
+    "max_len=$MAX_LEN" "max_ratio=$MAX_RATIO" --inputs "${INPUTS[@]}"
+
+if [[ -f $DEST/preprocess.json ]]; then
+    python3 "$ROOT/scripts/manifest.py" compare "$DEST/preprocess.json" "$RECORD"
+    echo "$DEST is up to date"
+    exit 0
+elif [[ -e $DEST ]] && ! [[ -d $DEST && -z $(ls -A -- "$DEST") ]]; then
+    die "$DEST exists, and was not made by preprocess.sh; remove it or choose another --dest"
+fi
+
+COUNTS=()
+for i in "${!SPLITS[@]}"; do
+    split=${SPLITS[i]}
+    options=(--workers "$WORKERS")
+    if [[ $split == train ]]; then
+        options+=(--max-len "$MAX_LEN" --max-ratio "$MAX_RATIO")
+    fi
+    if [[ $LOWERCASE == true ]]; then options+=(--lowercase); fi
+    if [[ $PRETOKENIZED == true ]]; then options+=(--pretokenized); fi
+    if [[ -n ${RAWS[i]} ]]; then options+=(--raw "${RAWS[i]}"); fi
+    COUNTS+=("$TMP/counts/$split.json")
+    run python3 "$ROOT/scripts/prepare_text.py" --source-lang "$SOURCE" --target-lang "$TARGET" \
+        --input "${PREFIXES[i]}" --output "$TMP/text/$split" --counts "${COUNTS[-1]}" "${options[@]}"
+done
+
+cat -- "$TMP/text/train.tok.$SOURCE" "$TMP/text/train.tok.$TARGET" >"$TMP/train.tok"
+run subword-nmt learn-bpe --symbols "$MERGES" --input "$TMP/train.tok" --output "$TMP/codes" ||
+    die "subword-nmt learn-bpe failed"
+rm -- "$TMP/train.tok"
+for split in "${SPLITS[@]}"; do
+    for lang in "$SOURCE" "$TARGET"; do
+        run subword-nmt apply-bpe --codes "$TMP/codes" --num-workers "$WORKERS" \
+            --input "$TMP/text/$split.tok.$lang" --output "$TMP/text/$split.bpe.$lang" ||
+            die "subword-nmt apply-bpe failed"
+        # It does not notice when one of its workers fails.
+        cmp -s <(wc -l <"$TMP/text/$split.tok.$lang") <(wc -l <"$TMP/text/$split.bpe.$lang") ||
+            die "subword-nmt apply-bpe lost lines of $split.$lang; is there space left on the disk?"
+    done
+done
+
+options=()
+if [[ $JOINED == true ]]; then options+=(--joined-dictionary); fi
+if [[ ${#TESTS[@]} -gt 0 ]]; then
+    tests=$TMP/text/test.bpe
+    for split in "${SPLITS[@]:3}"; do tests+=",$TMP/text/$split.bpe"; done
+    options+=(--testpref "$tests")
+fi
+run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpref "$TMP/text/train.bpe" \
+    --validpref "$TMP/text/valid.bpe" --destdir "$TMP" --workers "$WORKERS" "${options[@]}" ||
+    die "fairseq-preprocess failed"
+
+python3 "$ROOT/scripts/manifest.py" finish "$RECORD" "$TMP" "${COUNTS[@]}"
+rm -r -- "$TMP/counts"
+replace_folder "$TMP" "$DEST"
+echo "$DEST is ready"

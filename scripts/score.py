@@ -1,0 +1,94 @@
+"""Score the translations in a folder made by generate.sh.
+
+Tokenised BLEU compares hyp.tok.LANG with ref.tok.LANG as they stand, which is what most papers on small corpora
+report (multi-bleu.perl, fairseq-score). BLEU, chrF and TER compare hyp.LANG with ref.LANG, the untokenised text,
+by sacrebleu's own tokenisation; only those can be compared with other people's. On lower-cased data all are
+case-insensitive. The scores are printed, and written to OUT_DIR/scores.json with their signatures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import console
+import manifest
+from console import UserError
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text, ended by line feeds alone. Raises `UserError` if there is none."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: invalid UTF-8 at byte {error.start}") from None
+    if not text.strip():
+        raise UserError(f"{path} is empty")
+    return text[: -1 if text.endswith("\n") else None].split("\n")
+
+
+def read_pair(hypothesis: Path, reference: Path) -> tuple[list[str], list[str]]:
+    """Hypotheses and references. Raises `UserError` if their numbers differ."""
+    hypotheses, references = read_lines(hypothesis), read_lines(reference)
+    if len(hypotheses) != len(references):
+        raise UserError(f"{hypothesis} has {len(hypotheses)} lines, but {reference} has {len(references)}")
+    return hypotheses, references
+
+
+def score(metric: Any, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
+    """One score of a corpus, with what sacrebleu says about it."""
+    result = metric.corpus_score(hypotheses, [references])
+    entry = {"score": round(result.score, 2), "signature": str(metric.get_signature())}
+    if isinstance(metric, BLEU):
+        precisions = "/".join(f"{precision:.1f}" for precision in result.precisions)
+        entry["details"] = f"{precisions} (BP {result.bp:.3f}, {result.sys_len} tokens, reference {result.ref_len})"
+    return entry
+
+
+def score_folder(folder: Path, language: str, lowercase: bool) -> dict[str, dict[str, Any]]:
+    """All the scores of a folder; the detokenised ones only where it has an untokenised reference."""
+    # multi-bleu.perl and fairseq-score do not smooth.
+    tokenised = BLEU(tokenize="none", smooth_method="none", force=True)
+    scores = {
+        "tokenised BLEU": score(tokenised, *read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}"))
+    }
+    if (folder / f"ref.{language}").exists():
+        pair = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")
+        scores["BLEU"] = score(BLEU(lowercase=lowercase), *pair)
+        scores["chrF"] = score(CHRF(lowercase=lowercase), *pair)
+        # sacrebleu's own default for TER is to ignore case.
+        scores["TER"] = score(TER(), *pair)
+    return scores
+
+
+def main() -> None:
+    """Score the folder named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="the folder made by generate.sh")
+    parser.add_argument("data", type=Path, nargs="?", metavar="DATA", help="the data, if OUT_DIR has no generate.json")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    if arguments.data:
+        record = manifest.read(arguments.data / "preprocess.json")
+    else:
+        record = manifest.read(folder / "generate.json")
+
+    scores = score_folder(folder, record["target_lang"], record["lowercase"])
+    with console.whole_file(folder / "scores.json") as temporary:
+        temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    for name, entry in scores.items():
+        print(f"{name:<15} {entry['score']:6.2f}  {entry.get('details', '')}".rstrip())
+        print(f"{'':<24}{entry['signature']}")
+    if "BLEU" not in scores:
+        print("no detokenised scores: the data was --pretokenized, and has no --raw-test or --raw-valid text")
+
+
+if __name__ == "__main__":
+    console.run(main)
