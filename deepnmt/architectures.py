@@ -1,12 +1,18 @@
-"""Named architectures: `--arch NAME` sets what its paper sets, and any option on the command line wins over it."""
+"""Named architectures: `--arch NAME` sets what its paper sets, and any option given beside it wins.
+
+Each is a model of its own for fairseq, with a dataclass that differs in its defaults alone, so that the command line,
+Hydra (`model: {_name: NAME}`) and checkpoints all know it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-from fairseq.models import register_model_architecture
+from fairseq.models import register_model
 
-from deepnmt import model
+from deepnmt.config import DLCLTransformerConfig
+from deepnmt.model import NAME, DLCLTransformerModel
 
 # The sizes: widths of model and feed-forward sublayers, and attention heads.
 TINY = {"embed_dim": 128, "ffn_embed_dim": 256, "attention_heads": 4}
@@ -21,13 +27,14 @@ def register(name: str, size: dict[str, int], **options: Any) -> None:
     """Register `dlcl_transformer_NAME`: a size for both stacks, and further options of the model."""
     settings = {f"{stack}_{key}": value for stack in ("encoder", "decoder") for key, value in size.items()}
     settings.update(options)
-
-    def set_defaults(args: Any) -> None:
-        for key, value in settings.items():
-            if key not in args:
-                setattr(args, key, value)
-
-    register_model_architecture(model.NAME, f"{model.NAME}_{name}")(set_defaults)
+    base = {option.name: option for option in dataclasses.fields(DLCLTransformerConfig)}
+    defaults = [
+        (key, base[key].type, dataclasses.field(default=value, metadata=base[key].metadata))
+        for key, value in settings.items()
+    ]
+    config = dataclasses.make_dataclass(f"DLCLTransformerConfig_{name}", defaults, bases=(DLCLTransformerConfig,))
+    model = type(f"DLCLTransformerModel_{name}", (DLCLTransformerModel,), {"__doc__": DLCLTransformerModel.__doc__})
+    register_model(f"{NAME}_{name}", dataclass=config)(model)
 
 
 register("tiny", TINY, **PRE_NORM, encoder_layers=12, decoder_layers=4)

@@ -1,6 +1,6 @@
 """What fairseq needs to work with a current torch and to fail politely; applied once, when the plug-in is imported.
 
-Nothing here changes what is computed.
+Nothing here changes what a model computes; `keep_last_batch` gives it the sentences that fairseq loses.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import data_utils
 from fairseq.file_io import PathManager
 from fairseq.models import BaseFairseqModel
 
@@ -43,6 +44,7 @@ def apply() -> None:
     torch.serialization.add_safe_globals(SAFE_TYPES)
     forget_plugin_path()
     copy_whole_files()
+    keep_last_batch()
     name_unreadable_checkpoints()
     name_misfitting_dictionaries()
     sys.excepthook = show_user_errors(sys.excepthook)
@@ -83,6 +85,26 @@ def copy_whole_files() -> None:
         return True
 
     PathManager.copy = staticmethod(copy)
+
+
+def keep_last_batch() -> None:
+    """Keep the last batch of a data set.
+
+    fairseq's main branch (not 0.12.2) drops it where its size is no multiple of --required-batch-size-multiple, 8 by
+    default: up to a batch of the longest sentences is missing from training, validation and, without a word, from the
+    translations that are scored.
+    """
+    stock = data_utils.batch_by_size
+
+    def batch_by_size(indices: Any, *args: Any, **kwargs: Any) -> Any:
+        batches = stock(indices, *args, **kwargs)
+        if kwargs.get("fixed_shapes") is not None or len(args) > 5:
+            return batches
+        kept = sum(len(batch) for batch in batches)
+        # Batches are cut from the indices in their order.
+        return [*batches, indices[kept:]] if kept < len(indices) else batches
+
+    data_utils.batch_by_size = batch_by_size
 
 
 def name_unreadable_checkpoints() -> None:

@@ -10,6 +10,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename "$0")
 TMP=
 RUNNING=
+LOG=
 ON_INTERRUPT="start over"
 
 BIN=${DEEPNMT_PYTHON_BIN:-$ROOT/.venv/bin}
@@ -51,10 +52,15 @@ whole_number() {
 
 # The command gets a process group of its own, so that on Ctrl-C this script alone is told, ends the
 # whole group, and says one line, where every Python process would have printed a traceback.
+# Where LOG names a file, the file gets a copy of what the command prints.
 run() {
     { printf '+'; printf ' %q' "$@"; printf '\n'; } >&2
     set -m
-    "$@" &
+    if [[ -n $LOG ]]; then
+        "$@" > >(exec tee -ia -- "$LOG") 2> >(exec tee -ia -- "$LOG" >&2) &
+    else
+        "$@" &
+    fi
     RUNNING=$!
     set +m
     local status=0

@@ -52,5 +52,5 @@ else
 fi
 
 mkdir -p -- "$SAVE"
-run fairseq-train "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" "${OPTIONS[@]}" \
-    > >(exec tee -a -- "$SAVE/train.log") 2>&1
+LOG=$SAVE/train.log
+run fairseq-train "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" "${OPTIONS[@]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ import deepnmt  # noqa: F401  registers the model
 from deepnmt.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model import DLCLTransformerModel
 
+ROOT = Path(__file__).resolve().parent.parent
 SIZE = {
     f"{stack}_{name}": value
     for stack in ("encoder", "decoder")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from models import (
     EXAMPLE,
     PLAIN,
@@ -194,23 +194,16 @@ ARCHITECTURES = {
 
 
 def test_every_architecture_is_in_the_table() -> None:
-    named = {name for name in ARCH_CONFIG_REGISTRY if name.startswith("dlcl_transformer")}
-    assert named | {"dlcl_transformer"} == set(ARCHITECTURES)
+    assert {name for name in MODEL_DATACLASS_REGISTRY if name.startswith("dlcl_transformer")} == set(ARCHITECTURES)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architecture(name: str) -> None:
-    from argparse import Namespace
-
-    args = Namespace(encoder_layers=7) if name.endswith("tiny") else Namespace()
-    if name in ARCH_CONFIG_REGISTRY:
-        ARCH_CONFIG_REGISTRY[name](args)
-    config = DLCLTransformerConfig.from_options(args)
     width, inner, heads, encoder_layers, decoder_layers, pre_norm = ARCHITECTURES[name]
-    for stack, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
-        if name.endswith("tiny") and stack == "encoder":
-            layers = 7  # given by the user, which wins
-        got = [getattr(config, f"{stack}_{key}") for key in ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")]
-        assert got == [width, inner, heads, layers]
-        assert getattr(config, f"{stack}_normalize_before") == pre_norm
-        assert config.boundaries(stack) == tuple(range(layers + 1))
+    for given, encoder_depth in (({}, encoder_layers), ({"encoder_layers": 7}, 7)):
+        config = MODEL_DATACLASS_REGISTRY[name](**given)
+        for stack, layers in (("encoder", encoder_depth), ("decoder", decoder_layers)):
+            keys = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
+            assert [getattr(config, f"{stack}_{key}") for key in keys] == [width, inner, heads, layers]
+            assert getattr(config, f"{stack}_normalize_before") == pre_norm
+            assert config.boundaries(stack) == tuple(range(layers + 1))

@@ -81,7 +81,9 @@ def main() -> None:
             if not (target.is_file() and sha256(target.read_bytes()) == digest):
                 data = from_folder(options.folder, name) if options.folder else from_repository(options.url, name)
                 if sha256(data) != digest:
-                    raise UserError(f"{source}: {name} must have SHA-256 {digest}, but has {sha256(data)}; get it again")
+                    raise UserError(
+                        f"{source}: {name} must have SHA-256 {digest}, but has {sha256(data)}; get it again"
+                    )
                 with console.whole_file(target) as temporary:
                     temporary.write_bytes(data)
             bar.update()
