@@ -22,7 +22,9 @@ from fairseq.models import BaseFairseqModel
 from deepnmt.checkpoint_types import SAFE_TYPES
 from deepnmt.errors import UserError, show_user_errors
 
-# Message and module of each warning that every run prints and no user can act on.
+logger = logging.getLogger(__name__)
+
+# Message and category of each warning that every run prints and no user can act on.
 KNOWN_WARNINGS = (
     (r"Support for mismatched key_padding_mask and attn_mask is deprecated", UserWarning),
     (r"`?torch\.cuda\.amp\.", FutureWarning),
@@ -45,6 +47,7 @@ def apply() -> None:
     forget_plugin_path()
     copy_whole_files()
     keep_last_batch()
+    stop_where_done()
     name_unreadable_checkpoints()
     name_misfitting_dictionaries()
     sys.excepthook = show_user_errors(sys.excepthook)
@@ -105,6 +108,21 @@ def keep_last_batch() -> None:
         return [*batches, indices[kept:]] if kept < len(indices) else batches
 
     data_utils.batch_by_size = batch_by_size
+
+
+def stop_where_done() -> None:
+    """End a training that has had its --max-update already: fairseq would make one more update at each start."""
+    stock = checkpoint_utils.load_checkpoint
+
+    def load_checkpoint(cfg: Any, trainer: Any, **kwargs: Any) -> Any:
+        loaded = stock(cfg, trainer, **kwargs)
+        most, done = trainer.cfg.optimization.max_update, trainer.get_num_updates()
+        if 0 < most <= done:
+            logger.info(f"nothing to train: {done} updates are done, and --max-update is {most}")
+            raise SystemExit(0)
+        return loaded
+
+    checkpoint_utils.load_checkpoint = load_checkpoint
 
 
 def name_unreadable_checkpoints() -> None:

@@ -134,6 +134,14 @@ def test_stopped_training_goes_on_to_the_same_end(flow: Flow, tmp_path: Path) ->
     assert_same_model(tmp_path / "checkpoint_last.pt", flow["save"] / "checkpoint_last.pt")
 
 
+def test_finished_training_is_left_alone(flow: Flow) -> None:
+    last = flow["save"] / "checkpoint_last.pt"
+    before = last.read_bytes()
+    done = script("train.sh", flow["recipe"], flow["data"], flow["save"])
+    assert "nothing to train: 12 updates are done, and --max-update is 12" in done.stdout + done.stderr
+    assert last.read_bytes() == before
+
+
 def test_interrupted_training_says_so_and_goes_on(flow: Flow, tmp_path: Path) -> None:
     command = [str(ROOT / "scripts" / "train.sh"), *(str(flow[name]) for name in ("recipe", "data")), str(tmp_path)]
     log = tmp_path / "train.log"
