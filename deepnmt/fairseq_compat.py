@@ -18,6 +18,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 from fairseq.file_io import PathManager
 from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
 
 from deepnmt.checkpoint_types import SAFE_TYPES
 from deepnmt.errors import UserError, show_user_errors
@@ -47,6 +48,7 @@ def apply() -> None:
     forget_plugin_path()
     copy_whole_files()
     keep_last_batch()
+    batch_alike_after_a_restart()
     stop_where_done()
     name_unreadable_checkpoints()
     name_misfitting_dictionaries()
@@ -108,6 +110,33 @@ def keep_last_batch() -> None:
         return [*batches, indices[kept:]] if kept < len(indices) else batches
 
     data_utils.batch_by_size = batch_by_size
+
+
+def batch_alike_after_a_restart() -> None:
+    """Let a training that is resumed in a later epoch have the batches that it had before.
+
+    fairseq's main branch seeds the order of equally long sentences with the epoch in which the process starts, and
+    keeps those batches for all the epochs that follow; here they are always those of the first.
+    """
+    stock = FairseqTask.get_batch_iterator
+
+    def get_batch_iterator(self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        epoch = kwargs.get("epoch", 1)
+        made_once = not (
+            args
+            or kwargs.get("disable_iterator_cache")
+            or kwargs.get("update_epoch_batch_itr")
+            or getattr(self.cfg, "rebuild_batches", False)
+            or dataset in self.dataset_to_epoch_iter
+        )
+        if epoch == 1 or not made_once:
+            return stock(self, dataset, *args, **kwargs)
+        iterator = stock(self, dataset, **{**kwargs, "epoch": 1})
+        iterator.epoch = epoch
+        dataset.set_epoch(epoch)
+        return iterator
+
+    FairseqTask.get_batch_iterator = get_batch_iterator
 
 
 def stop_where_done() -> None:

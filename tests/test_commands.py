@@ -34,7 +34,7 @@ lr-scheduler: inverse_sqrt
 warmup-updates: 10
 criterion: label_smoothed_cross_entropy
 label-smoothing: 0.1
-max-tokens: 600
+max-tokens: 1500
 max-update: 12
 save-interval-updates: 4
 num-workers: 0
@@ -128,8 +128,11 @@ def test_checkpoint_holds_no_namespace_and_all_options(flow: Flow) -> None:
     assert state["model"]["encoder.history.weight"].shape == (3, 3, 1)
 
 
-def test_stopped_training_goes_on_to_the_same_end(flow: Flow, tmp_path: Path) -> None:
-    script("train.sh", flow["recipe"], flow["data"], tmp_path, "--max-update", 8)
+@pytest.mark.parametrize("updates", [6, 11], ids=["first-epoch", "second-epoch"])
+def test_stopped_training_goes_on_to_the_same_end(flow: Flow, tmp_path: Path, updates: int) -> None:
+    script("train.sh", flow["recipe"], flow["data"], tmp_path, "--max-update", updates)
+    epoch = load_checkpoint(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]["epoch"]
+    assert epoch == (1 if updates == 6 else 2)
     script("train.sh", flow["recipe"], flow["data"], tmp_path)
     assert_same_model(tmp_path / "checkpoint_last.pt", flow["save"] / "checkpoint_last.pt")
 
@@ -213,7 +216,7 @@ def test_fairseq_interactive_translates_one_line_as_generate_does(flow: Flow) ->
 def test_fairseq_validate_gives_the_loss_of_training(flow: Flow) -> None:
     done = fairseq(
         "validate", flow["data"], "--user-dir", ROOT / "deepnmt", "--path", flow["save"] / "checkpoint_last.pt",
-        "--cpu", "--max-tokens", 600, "--task", "translation",
+        "--cpu", "--max-tokens", 1500, "--task", "translation",
     )  # fmt: skip
     best = load_checkpoint(flow["save"] / "checkpoint_last.pt")["extra_state"]["val_loss"]
     assert f"loss {best:.3f}".rstrip("0") in done.stderr + done.stdout
