@@ -53,4 +53,5 @@ fi
 
 mkdir -p -- "$SAVE"
 LOG=$SAVE/train.log
-run fairseq-train "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" "${OPTIONS[@]}"
+run fairseq-train "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" --skip-invalid-size-inputs-valid-test \
+    "${OPTIONS[@]}"
