@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
 BASES = {"multi30k/base.yaml"}
+# Layers of encoder and decoder, and width, as the recipes' headers say.
+SIZES = {"demo": (12, 2, 128), "dlcl_12": (12, 4, 128), "transformer_tiny": (4, 4, 128)}
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
 
 
@@ -44,7 +46,8 @@ def test_recipe_is_fairseqs_and_builds_its_model(path: Path, monkeypatch: pytest
     parser = options.get_training_parser()
     args = options.parse_args_and_arch(parser, ["DATA", *recipe.to_arguments(read)])
     model = build_model(convert_namespace_to_omegaconf(args).model, task(dictionary(50)))
-    assert len(model.encoder.layers) == args.encoder_layers
+    got = (len(model.encoder.layers), len(model.decoder.layers), model.encoder.embed_tokens.embedding_dim)
+    assert got == SIZES[path.stem]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
