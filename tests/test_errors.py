@@ -106,5 +106,7 @@ def test_copied_checkpoint_appears_whole_or_not_at_all(tmp_path: Path, monkeypat
             PathManager.copy(str(source), str(target), overwrite=True)
     assert target.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint_last.pt", "new.pt"]
+    before = target.stat().st_ino
     assert PathManager.copy(str(source), str(target), overwrite=True)
     assert target.read_text() == "new"
+    assert target.stat().st_ino != before  # renamed into place, not written over

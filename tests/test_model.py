@@ -18,6 +18,7 @@ from models import (
     dictionary,
     incremental_logits,
     logits,
+    scramble,
     task,
 )
 
@@ -75,10 +76,18 @@ STOCK = {
 @pytest.mark.parametrize("options", STOCK.values(), ids=STOCK)
 def test_plain_model_equals_fairseqs(options: dict[str, Any]) -> None:
     stock = build_stock({**options, "dropout": 0.1})
+    scramble(stock)
     own = build({**PLAIN, **options, "dropout": 0.1}).float()
     assert list(own.state_dict()) == list(stock.state_dict())
     own.load_state_dict(stock.state_dict())
     torch.testing.assert_close(logits(own, EXAMPLE), logits(stock.eval(), EXAMPLE), rtol=0, atol=1e-5)
+    with torch.no_grad():
+        encoded = [model.encoder(EXAMPLE["src_tokens"], return_all_hiddens=True) for model in (stock, own)]
+        torch.testing.assert_close(encoded[1]["encoder_states"], encoded[0]["encoder_states"])
+        chosen = {"alignment_layer": 1, "alignment_heads": 2}
+        attention = [model(**EXAMPLE, **chosen)[1]["attn"][0] for model in (stock, own)]
+        assert (attention[0] is None) == (attention[1] is None) == bool(options.get("no_cross_attention"))
+        torch.testing.assert_close(attention[1], attention[0])
     # In training too: the same dropout, layers dropped, and gradients, for the same seed.
     gradients = []
     for model in (stock.train(), own.train()):
