@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The mean of several checkpoints of one training run, as one checkpoint.
+set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

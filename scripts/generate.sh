@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Translations of one subset of the data, in the order of the corpus, beside their references.
+set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

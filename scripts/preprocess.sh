@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # From raw parallel text to the binarised data that fairseq reads.
+set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

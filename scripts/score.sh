@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The scores of translations, for people and as JSON.
+set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

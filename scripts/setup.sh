@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Install the pinned versions into .venv; done at once where that has been done.
+set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Train the model of a recipe.
+set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The whole job on a small corpus: text, BPE, training, averaging, translation, scores, examples.
+set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 

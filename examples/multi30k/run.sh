@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # English to German on Multi30k: text, training, and scores of one recipe.
+set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
