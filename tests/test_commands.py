@@ -113,6 +113,20 @@ def test_flow_from_raw_text_to_scores(flow: Flow) -> None:
     assert not list(flow["out"].parent.glob("*.tmp*"))
 
 
+def test_separate_dictionaries(flow: Flow, tmp_path: Path) -> None:
+    text = flow["text"]
+    script(
+        "preprocess.sh", "--source-lang", "de", "--target-lang", "en", "--train", text / "train", "--valid",
+        text / "valid", "--dest", tmp_path / "data", "--bpe-merges", 300, "--workers", 1, "--separate-dictionaries",
+    )  # fmt: skip
+    for language in ("de", "en"):
+        words = (tmp_path / "data" / "text" / f"train.bpe.{language}").read_text("utf-8").split()
+        lines = (tmp_path / "data" / f"dict.{language}.txt").read_text("utf-8").splitlines()
+        types = {line.split(" ")[0] for line in lines}
+        # fairseq fills a dictionary up to a multiple of eight.
+        assert {word for word in types if not word.startswith("madeupword")} == set(words)
+
+
 def test_training_says_what_it_runs_and_nothing_that_no_one_can_act_on(flow: Flow) -> None:
     log = flow["log"].read_text("utf-8")
     assert f"+ fairseq-train {flow['data']} --user-dir" in log
