@@ -38,7 +38,7 @@ need python3 fairseq-train
 
 ON_INTERRUPT="go on from the last checkpoint in $SAVE"
 TMP=$(mktemp)
-python3 "$ROOT/scripts/recipe.py" "$RECIPE" "$@" >"$TMP"
+PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python3 -m deepnmt.recipe "$RECIPE" "$@" >"$TMP"
 mapfile -d '' -t OPTIONS <"$TMP"
 
 if [[ $(python3 -c 'import torch; print(torch.cuda.is_available())') == True ]]; then

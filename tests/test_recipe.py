@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import recipe
-from console import UserError
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import build_model
 from models import dictionary, task
+
+from deepnmt import recipe
+from deepnmt.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
@@ -132,7 +133,7 @@ def test_refused_value_names_the_recipe(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_command_line(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "recipe.py")]
+    command = [sys.executable, "-m", "deepnmt.recipe"]
     path = write(tmp_path, a="arch: dlcl_transformer\nadam-betas: (0.9, 0.98)\noptimizer: adam\n")
     done = subprocess.run([*command, str(path), "--seed", "3"], capture_output=True, text=True, check=True)
     assert done.stdout.split("\0") == [

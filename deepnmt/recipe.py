@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-import console
 import yaml
-from console import UserError
 
-ROOT = Path(__file__).resolve().parent.parent
+from deepnmt.console import run
+from deepnmt.errors import UserError
+
+PLUGIN = Path(__file__).resolve().parent
 
 
 class Option(NamedTuple):
@@ -105,7 +106,7 @@ def check(path: Path, options: dict[str, Option], extra: list[str]) -> None:
     # Here, since importing fairseq takes seconds that reading a recipe need not wait for.
     from fairseq import options as fairseq_options
 
-    user_dir = f"--user-dir={ROOT / 'deepnmt'}"
+    user_dir = f"--user-dir={PLUGIN}"
     # fairseq looks for the plug-in on the real command line while it builds its parser.
     sys.argv = ["fairseq-train", user_dir]
     parser = fairseq_options.get_training_parser()
@@ -124,7 +125,7 @@ def check(path: Path, options: dict[str, Option], extra: list[str]) -> None:
             hint = f" (did you mean '{near[0]}'?)" if near else ""
             faults.append(f"{option}: '{key}' is not an option of fairseq-train for this recipe{hint}")
     if faults:
-        raise UserError("; ".join(faults))
+        raise UserError(*faults)
 
 
 def main() -> None:
@@ -142,4 +143,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    console.run(main)
+    run(main)

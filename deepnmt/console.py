@@ -1,0 +1,53 @@
+"""Manners of the package's commands: errors in one line each, files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Callable
+
+from deepnmt.errors import UserError, user_message
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2."""
+    name = Path(sys.argv[0]).name
+    try:
+        main()
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        message = user_message(error)
+        if message is None and isinstance(error, OSError):
+            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        if message is None:
+            raise
+        for line in message.splitlines():
+            print(f"{name}: error: {line}", file=sys.stderr)
+        sys.exit(2)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside `path` to write to; it becomes `path` only if nothing went wrong.
+
+    Raises:
+        UserError: the disk is full or refuses, also if a library wraps that in an error of its own
+    """
+    temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
