@@ -1,0 +1,131 @@
+"""Merged attention, MAtt (Zhang 2019, EMNLP, arXiv 1908.11365): one sublayer for target and source.
+
+    MAtt(X) = [ concat_heads(Att(X Wq, E Wk, E Wv)) + A (X Wv) ] Wo,  A[j, i] = 1/j for i <= j     (12)
+
+E is the output of the encoder; A takes the mean of the positions so far; Wv and Wo serve both terms.
+Shapes: T x B x C is time, batch, channel; H heads of D channels; T target positions, S source positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from fairseq.modules import MultiheadAttention
+from torch import Tensor
+
+IncrementalState = dict[str, dict[str, Optional[Tensor]]]
+
+
+class MergedAttention(MultiheadAttention):  # type: ignore[misc]
+    """Cross-attention and the cumulative mean of the target, (12); in a decoder layer it replaces self-attention too.
+
+    Parameters, their initial values, scaling, biases, dropout and the cached keys and values of the source are those
+    of fairseq's cross-attention. A bias belongs to its projection, so that of Wv enters both terms. Of the target,
+    the incremental state holds a sum and a count, whatever the number of steps.
+
+    Args:
+        embed_dim: the width of the decoder, C
+        num_heads: H; must divide `embed_dim`
+        kdim: the width of the encoder's output, by default `embed_dim`; since Wv reads both, it must be the same
+        vdim: as `kdim`
+        kwargs: fairseq's, such as `dropout` on the probabilities
+
+    Raises:
+        ValueError: the widths differ
+    """
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, kdim: Optional[int] = None, vdim: Optional[int] = None, **kwargs: Any
+    ) -> None:
+        for width in (kdim, vdim):
+            if width not in (None, embed_dim):
+                raise ValueError(
+                    f"with merged attention the encoder's width must be the decoder's, {embed_dim}, but is {width}"
+                )
+        super().__init__(embed_dim, num_heads, encoder_decoder_attention=True, **kwargs)
+
+    def forward(
+        self,
+        query: Tensor,
+        encoder_out: Optional[Tensor],
+        key_padding_mask: Optional[Tensor] = None,
+        query_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[IncrementalState] = None,
+        need_weights: bool = True,
+        need_head_weights: bool = False,
+    ) -> tuple[Tensor, Optional[Tensor]]:
+        """The sum of (12), and the probabilities of its first term.
+
+        Args:
+            query: X, T x B x C
+            encoder_out: E, S x B x C; used in the first step only if there is an incremental state
+            key_padding_mask: B x S, true or one at padding of the source
+            query_padding_mask: B x T, true or one at padding of the target, which the mean leaves out
+            incremental_state: holds what earlier steps left; `query` is then the newest steps
+            need_weights: also return the probabilities, B x T x S, averaged over the heads
+            need_head_weights: return them for each head, H x B x T x S
+
+        Returns:
+            T x B x C, and the probabilities before dropout, or None
+        """
+        length, batch, _ = query.shape
+        # fairseq's attention up to the softmax, which it would compute in float32 for float64 too. In beam search the
+        # hypotheses of a sentence may share keys and values: then there are fewer of these than B.
+        scores, values = super().forward(
+            query,
+            encoder_out,
+            encoder_out,
+            key_padding_mask=key_padding_mask,
+            incremental_state=incremental_state,
+            static_kv=True,
+            before_softmax=True,
+        )
+        # In half precision the sum of many exponentials needs float32, as in fairseq's attention.
+        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        probabilities = self.dropout_module(weights.type_as(scores))
+        values = values.view(-1, self.num_heads, *values.shape[1:])  # K x H x S x D
+        probabilities = probabilities.view(len(values), -1, self.num_heads, length, values.size(2))
+        # K sentences of N hypotheses each, B = K N.
+        attended = torch.einsum("knhts,khsd->tknhd", probabilities, values).reshape(length, batch, self.embed_dim)
+
+        mean = self._cumulative_mean(self.v_proj(query), query_padding_mask, incremental_state)
+        merged = self.out_proj((attended + mean).type_as(attended))
+        weights = weights.view(batch, self.num_heads, length, -1)
+        if need_head_weights:
+            return merged, weights.transpose(0, 1)
+        return merged, weights.mean(dim=1) if need_weights else None
+
+    def _cumulative_mean(
+        self, x: Tensor, padding: Optional[Tensor], incremental_state: Optional[IncrementalState]
+    ) -> Tensor:
+        """A X of (12), T x B x C, in float32 at least; padding is neither summed nor counted."""
+        counted = x.new_ones(x.size(0), x.size(1), 1, dtype=torch.promote_types(x.dtype, torch.float32))
+        if padding is not None:
+            absent = padding.bool().t().unsqueeze(-1)
+            x, counted = x.masked_fill(absent, 0.0), counted.masked_fill(absent, 0.0)
+        # In half precision the sum overflows and the count is inexact after 2048 positions.
+        total, count = x.cumsum(0, dtype=counted.dtype), counted.cumsum(0)
+        if incremental_state is not None:
+            saved = self.get_incremental_state(incremental_state, "target_mean")
+            if saved is not None:
+                total, count = total + saved["sum"], count + saved["count"]
+            # Copied: the last step as a view would keep all steps of a prefix alive.
+            last = {"sum": total[-1].clone(), "count": count[-1].clone()}
+            self.set_incremental_state(incremental_state, "target_mean", last)
+        return total / count.clamp(min=1.0)
+
+    def reorder_incremental_state(
+        self, incremental_state: Optional[IncrementalState], new_order: Tensor
+    ) -> Optional[IncrementalState]:
+        """Let entry `new_order[i]` of the batch become entry i.
+
+        As in fairseq, keys and values of the source stay where they are as long as the batch keeps its size: in beam
+        search the entries that change places are then hypotheses of one sentence.
+        """
+        super().reorder_incremental_state(incremental_state, new_order)
+        saved = self.get_incremental_state(incremental_state, "target_mean")
+        if saved is not None:
+            reordered = {name: tensor.index_select(0, new_order) for name, tensor in saved.items()}
+            self.set_incremental_state(incremental_state, "target_mean", reordered)
+        return incremental_state
