@@ -1,0 +1,51 @@
+"""`inverse_sqrt_no_warmup`, T-Fixup's schedule (methods 5: Huang 2020, ICML)."""
+
+# No postponed annotations here: fairseq builds its command line from the types of the fields.
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer
+from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
+from omegaconf import II
+
+from deepnmt.errors import UserError
+from deepnmt.lr_schedulers.inverse_sqrt import decayed, low_fault, peak_faults
+
+
+@dataclass
+class InverseSqrtNoWarmupConfig(FairseqDataclass):  # type: ignore[misc]
+    """The options; `lr` is fairseq's --lr, the peak, and must be one rate."""
+
+    decay_period: int = field(
+        default=4000, metadata={"help": "c in the rate lr sqrt(c / (c + t)) after t updates, at least 1"}
+    )
+    lr: list[float] = field(default=II("optimization.lr"))
+
+
+@register_lr_scheduler("inverse_sqrt_no_warmup", dataclass=InverseSqrtNoWarmupConfig)
+class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
+    """After t updates the rate is
+
+        lr = peak sqrt(c / (c + t)),  from t = 0 on                                                     (10)
+
+    a function of t alone, so that a restart needs nothing from the checkpoint.
+
+    Raises:
+        UserError: every option that is out of range, a line each
+    """
+
+    def __init__(self, cfg: InverseSqrtNoWarmupConfig, optimizer: FairseqOptimizer) -> None:
+        super().__init__(cfg, optimizer)
+        faults = [*peak_faults(cfg.lr), *low_fault("--decay-period", cfg.decay_period, 1)]
+        if faults:
+            raise UserError(*faults)
+        self.peak = cfg.lr[0]
+        self.decay_period = cfg.decay_period
+        self.step_update(0)
+
+    def step_update(self, num_updates: int) -> float:
+        """Set the rate of the update that follows `num_updates` updates, and return it."""
+        rate = decayed(self.peak, self.decay_period, num_updates)
+        self.optimizer.set_lr(rate)
+        return rate
