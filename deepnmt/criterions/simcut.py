@@ -1,0 +1,102 @@
+"""`label_smoothed_cross_entropy_simcut`: a batch and one with words cut out should be translated alike."""
+
+# No postponed annotations here: fairseq builds its command line from the types of the fields.
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
+from torch import Tensor, nn
+
+from deepnmt.criterions.consistency import ConsistencyCriterion
+from deepnmt.errors import UserError
+
+
+@dataclass
+class SimCutConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
+    """fairseq's options of the label-smoothed cross entropy, the weight of the divergence and how much is cut."""
+
+    simcut_alpha: float = field(
+        default=3.0, metadata={"help": "weight of the divergence between a batch and the batch cut, at least 0"}
+    )
+    simcut_rate: float = field(
+        default=0.05, metadata={"help": "probability with which a token's embedding is cut, at least 0 and below 1"}
+    )
+
+
+@register_criterion("label_smoothed_cross_entropy_simcut", dataclass=SimCutConfig)
+class SimCut(ConsistencyCriterion):
+    """SimCut (Gao 2022, NAACL, arXiv 2206.02368); for P_cut, the embeddings of random source and target tokens are 0:
+
+        loss = NLL + alpha KL(P | P_cut)                                                              (19)
+
+    The gradient flows into P and P_cut. In training, the log has this as `loss`; as `nll_loss`, and the perplexity,
+    the NLL without smoothing of P; as `kl_loss` the divergence.
+
+    Raises:
+        UserError: every option that is out of range, a line each
+    """  # fmt: skip
+
+    def __init__(self, task: Any, cfg: SimCutConfig) -> None:
+        super().__init__(task, cfg)
+        faults = []
+        if not 0 <= cfg.simcut_alpha < math.inf:
+            faults.append(f"--simcut-alpha must be a finite number of at least 0, but is {cfg.simcut_alpha}")
+        if not 0 <= cfg.simcut_rate < 1:
+            faults.append(f"--simcut-rate must be at least 0 and below 1, but is {cfg.simcut_rate}")
+        if faults:
+            raise UserError(*faults)
+        self.alpha = cfg.simcut_alpha
+        self.rate = cfg.simcut_rate
+
+    def run(self, model: Any, inputs: dict[str, Any]) -> Any:
+        """The model's output for a doubled batch, whose second half is cut."""
+        with cut_second_half(model, self.rate):
+            return super().run(model, inputs)
+
+    def combine(self, nll: Tensor, kl: Tensor) -> Tensor:
+        """Equation (19)."""
+        return nll[0] + self.alpha * kl[0]
+
+    def report(self, values: Tensor) -> Tensor:
+        """The first pass, or KL(P | P_cut)."""
+        return values[0]
+
+
+@contextmanager
+def cut_second_half(model: nn.Module, rate: float) -> Iterator[None]:
+    """Within the context, each token embedding of a batch's second half is zero with probability `rate`.
+
+    It is the embedding alone, before it is scaled and positions are added. The draws are those of torch's generator
+    of the device, which fairseq seeds for each update.
+
+    Args:
+        model: fairseq's or this package's, wrapped for distributed training or not; its embeddings are the modules
+            called `embed_tokens`
+        rate: probability
+
+    Raises:
+        UserError: the model has no such module
+    """
+
+    def cut(module: nn.Module, inputs: tuple[Tensor, ...], embedding: Tensor) -> Tensor:
+        sentences, length = embedding.shape[:2]
+        chosen = torch.rand(sentences, length, device=embedding.device) < rate
+        chosen[: sentences // 2] = False
+        return embedding.masked_fill(chosen.unsqueeze(-1), 0.0)
+
+    # A module that both stacks share comes once only.
+    tables = [module for name, module in model.named_modules() if name.rpartition(".")[2] == "embed_tokens"]
+    if not tables:
+        raise UserError("label_smoothed_cross_entropy_simcut needs a model with modules called embed_tokens")
+    handles = [table.register_forward_hook(cut) for table in tables]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
