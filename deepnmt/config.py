@@ -16,7 +16,12 @@ from omegaconf import DictConfig, OmegaConf
 from deepnmt.errors import UserError
 from deepnmt.groups import PLAIN, group_boundaries
 from deepnmt.history import HistoryOptions, LayerHistory
+from deepnmt.initializers import INITIALIZERS
 from deepnmt.relative_position import RelativePositionOptions
+from deepnmt.residual import RESIDUALS, Residual, deepnorm_scale
+from deepnmt.skipping import SkippingOptions, SublayerSkipping
+
+NORMS = ["auto", "post", "pre", "none", "b2t"]
 
 NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -80,6 +85,44 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     relative_positions: ChoiceEnum(["keys", "keys-values"]) = field(  # type: ignore[valid-type]
         default="keys-values", metadata={"help": "what relative positions are added to"}
     )
+    encoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
+        default="auto",
+        metadata={
+            "help": "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or after it "
+            "with the layer's input added once more before the last (b2t); auto: pre with --encoder-normalize-before, "
+            "else post"
+        },
+    )
+    decoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
+        default="auto", metadata={"help": "layer norms of the decoder, as --encoder-norm"}
+    )
+    residual_scale: ChoiceEnum(list(RESIDUALS)) = field(  # type: ignore[valid-type]
+        default="plain",
+        metadata={
+            "help": "what a sublayer's input is multiplied by before its output is added: 1, DeepNorm's constant, or "
+            "Admin's trained vector"
+        },
+    )
+    initializer: ChoiceEnum(list(INITIALIZERS)) = field(  # type: ignore[valid-type]
+        default="default", metadata={"help": "initial weights: fairseq's, or those of a method for deep models"}
+    )
+    ds_init_alpha: float = field(default=1.0, metadata={"help": "alpha of --initializer ds-init, in (0, 1]"})
+    merged_attention: bool = field(
+        default=False,
+        metadata={"help": "a cumulative mean and the cross-attention in one sublayer, instead of self-attention"},
+    )
+    encoder_skip: float = field(
+        default=0.0, metadata={"help": "probability of skipping a sublayer of the encoder in training"}
+    )
+    decoder_skip: float = field(default=0.0, metadata={"help": "the same in the decoder"})
+    skip_schedule: ChoiceEnum(["linear", "constant"]) = field(  # type: ignore[valid-type]
+        default="linear",
+        metadata={"help": "the probability grows linearly to the last sublayer's, or is that of every sublayer"},
+    )
+    skip_scale: ChoiceEnum(["training", "inference"]) = field(  # type: ignore[valid-type]
+        default="training",
+        metadata={"help": "where outputs are scaled to match the expectation: what is kept in training, or inference"},
+    )
 
     @classmethod
     def from_options(cls, options: Any) -> "DLCLTransformerConfig":
@@ -111,6 +154,30 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     def width(self, stack: str) -> int:
         """Channels of a stack."""
         return int(getattr(self, f"{stack}_embed_dim"))
+
+    def norm(self, stack: str) -> str:
+        """Position of a stack's layer norms: post, pre, none or b2t."""
+        position = str(getattr(self, f"{stack}_norm"))
+        if position != "auto":
+            return position
+        return "pre" if getattr(self, f"{stack}_normalize_before") else "post"
+
+    def residual(self, stack: str) -> Residual:
+        """A new residual for one sublayer of a stack."""
+        scale = 1.0
+        if str(self.residual_scale) == "deepnorm":
+            scale = deepnorm_scale(stack, self.encoder_layers, self.decoder_layers)
+        return Residual(self.width(stack), scale, trained=str(self.residual_scale) == "admin")
+
+    def skipping(self, stack: str) -> Optional[SublayerSkipping]:
+        """The skipping of a stack's sublayers; None where none is ever skipped."""
+        options = SkippingOptions(
+            rate=getattr(self, f"{stack}_skip"),
+            linear=str(self.skip_schedule) == "linear",
+            scale_training=str(self.skip_scale) == "training",
+        )
+        sublayers = 2 if stack == "encoder" or self.merged_attention or self.no_cross_attention else 3
+        return SublayerSkipping(stack, self.depth(stack), sublayers, options) if options.rate else None
 
     def boundaries(self, stack: str) -> Optional[tuple[int, ...]]:
         """See `group_boundaries`."""
@@ -145,7 +212,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
             dropout=self.dlcl_dropout,
             embedding_norm=self.dlcl_embedding_norm,
         )
-        return LayerHistory(self.width(stack), boundaries, getattr(self, f"{stack}_normalize_before"), options)
+        return LayerHistory(self.width(stack), boundaries, self.norm(stack) in ("pre", "none"), options)
 
     def positions(self, stack: str) -> RelativePositionOptions:
         """The relative positions of a stack's self-attention."""
@@ -159,6 +226,9 @@ def to_transformer_config(config: DLCLTransformerConfig) -> TransformerConfig:
     """fairseq's nested form, with this package's options as its attribute `deep`."""
     stock = {option.name for option in dataclasses.fields(FlatTransformerConfig)} - {"_name"}
     values = {name: getattr(config, name) for name in stock}
+    for stack in ("encoder", "decoder"):
+        # fairseq's own switch, which also adds the final layer norm.
+        values[f"{stack}_normalize_before"] = config.norm(stack) == "pre"
     for name in ("decoder_input_dim", "decoder_output_dim"):
         if values[name] is None:
             values[name] = config.width("decoder")

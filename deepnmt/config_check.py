@@ -32,6 +32,9 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
     """
     faults = [
         *_stack_faults(config),
+        *_norm_faults(config),
+        *_skipping_faults(config),
+        *_attention_faults(config),
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
@@ -56,6 +59,51 @@ def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for name in (*probabilities, "dlcl_dropout"):
         if not 0 <= getattr(config, name) < 1:
             yield f"--{_dashed(name)} must be at least 0 and below 1, but is {getattr(config, name)}"
+
+
+def _norm_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        norm, own = config.norm(stack), str(getattr(config, f"{stack}_norm"))
+        if getattr(config, f"{stack}_normalize_before") and own not in ("auto", "pre"):
+            yield f"--{stack}-norm must be pre with --{stack}-normalize-before, but is {own}"
+        if str(config.residual_scale) != "plain" and norm not in ("post", "b2t"):
+            yield f"--{stack}-norm must be post or b2t with --residual-scale {config.residual_scale}, but is {norm}"
+    if str(config.initializer) == "admin" and str(config.residual_scale) != "admin":
+        yield f"--residual-scale must be admin with --initializer admin, but is {config.residual_scale}"
+    if not 0 < config.ds_init_alpha <= 1:
+        yield f"--ds-init-alpha must be above 0 and at most 1, but is {config.ds_init_alpha}"
+    elif config.ds_init_alpha != 1 and str(config.initializer) != "ds-init":
+        yield f"--initializer must be ds-init with --ds-init-alpha, but is {config.initializer}"
+
+
+def _skipping_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    skips = [stack for stack in STACKS if getattr(config, f"{stack}_skip")]
+    for stack in STACKS:
+        rate = getattr(config, f"{stack}_skip")
+        if not 0 <= rate < 1:
+            yield f"--{stack}-skip must be at least 0 and below 1, but is {rate}"
+        if rate and getattr(config, f"{stack}_layerdrop"):
+            yield f"--{stack}-skip and --{stack}-layerdrop exclude each other: both leave out layers in training"
+        if rate and getattr(config, f"{stack}_layers_to_keep"):
+            yield f"--{stack}-skip and --{stack}-layers-to-keep exclude each other"
+    if config.base_layers and "decoder" in skips:
+        yield f"--base-layers must be 0 with --decoder-skip {config.decoder_skip}, but is {config.base_layers}"
+    for name, default in (("skip_schedule", "linear"), ("skip_scale", "training")):
+        if not skips and str(getattr(config, name)) != default:
+            yield f"--{_dashed(name)} needs --encoder-skip or --decoder-skip, but both are 0"
+
+
+def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    if not config.merged_attention:
+        return
+    if config.width("encoder") != config.width("decoder"):
+        yield (
+            f"--decoder-embed-dim must be --encoder-embed-dim {config.width('encoder')} with --merged-attention, "
+            f"but is {config.width('decoder')}"
+        )
+    for name in ("no_cross_attention", "cross_self_attention", "decoder_max_relative_length"):
+        if getattr(config, name):
+            yield f"--{_dashed(name)} and --merged-attention exclude each other: there is no self-attention"
 
 
 def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
-from deepnmt.layers import DeepDecoderLayer, kept_layers, wrap_layer
+from deepnmt.layers import DeepDecoderLayer, kept_layers
 
 
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
@@ -26,10 +26,11 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False) -> None:
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.history = cfg.deep.history("decoder")
+        self.skipping = cfg.deep.skipping("decoder")
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         """Called by fairseq's constructor for each layer."""
-        return wrap_layer(DeepDecoderLayer(cfg, no_encoder_attn), cfg)
+        return DeepDecoderLayer(cfg, no_encoder_attn)
 
     def extract_features_scriptable(
         self,
@@ -56,9 +57,11 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         attention: Optional[Tensor] = None
         states: list[Optional[Tensor]] = [x]
         past = self.history.start() if self.history is not None else None
+        factors = self.skipping.draw() if self.skipping is not None else None
         for index, layer in kept_layers(self.layers):
             if past is not None:
                 x = past.input(index, x)
+            chosen = {} if factors is None else {"factors": factors[index]}
             x, layer_attention, _ = layer(
                 x,
                 source,
@@ -68,6 +71,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
                 self_attn_padding_mask=padding,
                 need_attn=index == alignment_layer,
                 need_head_weights=index == alignment_layer,
+                **chosen,
             )
             states.append(x)
             if layer_attention is not None and index == alignment_layer:

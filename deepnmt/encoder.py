@@ -11,7 +11,7 @@ import torch
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor, nn
 
-from deepnmt.layers import DeepEncoderLayer, kept_layers, wrap_layer
+from deepnmt.layers import DeepEncoderLayer, kept_layers
 
 
 class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
@@ -26,10 +26,11 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
     def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding) -> None:
         super().__init__(cfg, dictionary, embed_tokens)
         self.history = cfg.deep.history("encoder")
+        self.skipping = cfg.deep.skipping("encoder")
 
     def build_encoder_layer(self, cfg: Any) -> nn.Module:
         """Called by fairseq's constructor for each layer."""
-        return wrap_layer(DeepEncoderLayer(cfg), cfg)
+        return DeepEncoderLayer(cfg)
 
     def forward_scriptable(
         self,
@@ -48,10 +49,12 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
 
         states = [x] if return_all_hiddens else []
         past = self.history.start() if self.history is not None else None
+        factors = self.skipping.draw() if self.skipping is not None else None
         for index, layer in kept_layers(self.layers):
             if past is not None:
                 x = past.input(index, x)
-            x = layer(x, encoder_padding_mask=padding if any_padding else None)
+            chosen = {} if factors is None else {"factors": factors[index]}
+            x = layer(x, encoder_padding_mask=padding if any_padding else None, **chosen)
             if return_all_hiddens:
                 states.append(x)
         if past is not None:

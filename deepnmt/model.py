@@ -14,16 +14,18 @@ from deepnmt.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.config_check import check
 from deepnmt.decoder import DeepDecoder
 from deepnmt.encoder import DeepEncoder
+from deepnmt.initializers import INITIALIZERS
+from deepnmt.layers import wrap_layers
 
 NAME = "dlcl_transformer"
 
 
 @register_model(NAME, dataclass=DLCLTransformerConfig)
 class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
-    """Transformer with dynamic linear combination of layers, group-dense connections and relative positions.
+    """Transformer whose connections, norms, residuals, positions, attention, skipping and initial weights are options.
 
-    With both stacks' groups `none` and no relative positions it is fairseq's own Transformer: same parameter names,
-    same values.
+    With both stacks' groups `none` and the other options left alone it is fairseq's own Transformer: same parameter
+    names, same values.
     """
 
     @classmethod
@@ -40,7 +42,11 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         """
         own = DLCLTransformerConfig.from_options(cfg)
         check(own, joined=task.source_dictionary == task.target_dictionary)
-        model: DLCLTransformerModel = super().build_model(to_transformer_config(own), task)
+        stock = to_transformer_config(own)
+        model: DLCLTransformerModel = super().build_model(stock, task)
+        INITIALIZERS[str(own.initializer)](model, own)
+        for stack in (model.encoder, model.decoder):
+            wrap_layers(stack, stock)
         return model
 
     @classmethod

@@ -67,6 +67,54 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         r"--cross-self-attention and --decoder-max-relative-length 2 exclude each other",
     ),
     (
+        {"encoder_normalize_before": True, "encoder_norm": "b2t"},
+        r"--encoder-norm must be pre with --encoder-normalize-before, but is b2t",
+    ),
+    (
+        {"residual_scale": "deepnorm", "decoder_norm": "pre"},
+        r"--decoder-norm must be post or b2t with --residual-scale deepnorm, but is pre",
+    ),
+    (
+        {"residual_scale": "admin", "encoder_norm": "none"},
+        r"--encoder-norm must be post or b2t with --residual-scale admin, but is none",
+    ),
+    ({"initializer": "admin"}, r"--residual-scale must be admin with --initializer admin, but is plain"),
+    (
+        {"initializer": "ds-init", "ds_init_alpha": 0.0},
+        r"--ds-init-alpha must be above 0 and at most 1, but is 0.0",
+    ),
+    ({"initializer": "ds-init", "ds_init_alpha": 2}, r"--ds-init-alpha must be above 0 and at most 1, but is 2"),
+    ({"ds_init_alpha": 0.5}, r"--initializer must be ds-init with --ds-init-alpha, but is default"),
+    ({"encoder_skip": 1.0}, r"--encoder-skip must be at least 0 and below 1, but is 1.0"),
+    ({"decoder_skip": -0.5}, r"--decoder-skip must be at least 0 and below 1, but is -0.5"),
+    ({"encoder_skip": 0.2, "encoder_layerdrop": 0.1}, r"--encoder-skip and --encoder-layerdrop exclude each other"),
+    (
+        {**NO_GROUPS, "decoder_skip": 0.2, "decoder_layers_to_keep": [0]},
+        r"--decoder-skip and --decoder-layers-to-keep exclude each other",
+    ),
+    (
+        {**NO_GROUPS, "decoder_skip": 0.2, "base_layers": 1},
+        r"--base-layers must be 0 with --decoder-skip 0.2, but is 1",
+    ),
+    ({"skip_schedule": "constant"}, r"--skip-schedule needs --encoder-skip or --decoder-skip, but both are 0"),
+    ({"skip_scale": "inference"}, r"--skip-scale needs --encoder-skip or --decoder-skip, but both are 0"),
+    (
+        {"merged_attention": True, "encoder_embed_dim": 24},
+        r"--decoder-embed-dim must be --encoder-embed-dim 24 with --merged-attention, but is 16",
+    ),
+    (
+        {"merged_attention": True, "no_cross_attention": True},
+        r"--no-cross-attention and --merged-attention exclude each other",
+    ),
+    (
+        {"merged_attention": True, "cross_self_attention": True},
+        r"--cross-self-attention and --merged-attention exclude each other",
+    ),
+    (
+        {"merged_attention": True, "decoder_max_relative_length": 2},
+        r"--decoder-max-relative-length and --merged-attention exclude each other",
+    ),
+    (
         {"share_all_embeddings": True, "encoder_embed_dim": 24},
         r"--share-all-embeddings needs .* to be equal, but they are 24 and 16",
     ),

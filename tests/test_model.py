@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -190,16 +191,39 @@ def test_separate_dictionaries() -> None:
     assert logits(model.eval(), EXAMPLE).size(-1) == 34
 
 
-# width, feed-forward width, heads, encoder layers, decoder layers, pre-norm, as the papers give them
-ARCHITECTURES = {
-    "dlcl_transformer": (512, 2048, 8, 6, 6, False),
-    "dlcl_transformer_tiny": (128, 256, 4, 12, 4, True),
-    "dlcl_transformer_iwslt_de_en": (512, 1024, 4, 6, 6, True),
-    "dlcl_transformer_wmt_en_de": (512, 2048, 8, 6, 6, True),
-    "dlcl_transformer_wmt_en_de_big": (1024, 4096, 16, 6, 6, True),
-    "dlcl_transformer_wmt_en_de_30l": (512, 2048, 8, 30, 6, True),
-    "dlcl_transformer_wmt_en_de_postnorm_25l": (512, 2048, 8, 25, 6, False),
+# width, feed-forward width, heads, encoder layers, decoder layers, norm, as the papers give them
+ARCHITECTURES: dict[str, tuple[int, int, int, int, int, str]] = {
+    "dlcl_transformer": (512, 2048, 8, 6, 6, "post"),
+    "dlcl_transformer_tiny": (128, 256, 4, 12, 4, "pre"),
+    "dlcl_transformer_iwslt_de_en": (512, 1024, 4, 6, 6, "pre"),
+    "dlcl_transformer_wmt_en_de": (512, 2048, 8, 6, 6, "pre"),
+    "dlcl_transformer_wmt_en_de_big": (1024, 4096, 16, 6, 6, "pre"),
+    "dlcl_transformer_wmt_en_de_30l": (512, 2048, 8, 30, 6, "pre"),
+    "dlcl_transformer_wmt_en_de_postnorm_25l": (512, 2048, 8, 25, 6, "post"),
 }
+# Depth at the IWSLT size and the WMT base size, norm, groups of the encoder, and what else the method sets.
+METHODS: dict[str, tuple[tuple[int, int], tuple[int, int], str, str, dict[str, Any]]] = {
+    "t_fixup": ((6, 6), (6, 6), "none", "none", {"initializer": "t-fixup"}),
+    "dlcl_t_fixup": ((6, 6), (6, 6), "none", "1", {"initializer": "t-fixup"}),
+    "ds_init": ((12, 12), (12, 12), "post", "none", {"initializer": "ds-init"}),
+    "ds_init_matt": ((12, 12), (12, 12), "post", "none", {"initializer": "ds-init", "merged_attention": True}),
+    "lipschitz": ((12, 12), (24, 24), "post", "none", {"initializer": "lipschitz"}),
+    "deepnorm": ((10, 10), (18, 18), "post", "none", {"initializer": "deepnorm", "residual_scale": "deepnorm"}),
+    "admin": ((6, 6), (18, 18), "post", "none", {"initializer": "admin", "residual_scale": "admin"}),
+    "b2t": ((6, 6), (18, 18), "b2t", "none", {}),
+    "relative": (
+        (6, 6),
+        (6, 6),
+        "post",
+        "none",
+        {"encoder_max_relative_length": 16, "decoder_max_relative_length": 16},
+    ),
+    "skip": ((24, 6), (48, 6), "pre", "none", {"encoder_skip": 0.4}),
+    "sdt": ((24, 6), (48, 6), "pre", "6", {"decoder_groups": "none"}),
+}
+for method, (iwslt, wmt, method_norm, _, _) in METHODS.items():
+    ARCHITECTURES[f"dlcl_transformer_{method}_iwslt_de_en"] = (512, 1024, 4, *iwslt, method_norm)
+    ARCHITECTURES[f"dlcl_transformer_{method}_wmt_en_de"] = (512, 2048, 8, *wmt, method_norm)
 
 
 def test_every_architecture_is_in_the_table() -> None:
@@ -208,11 +232,31 @@ def test_every_architecture_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architecture(name: str) -> None:
-    width, inner, heads, encoder_layers, decoder_layers, pre_norm = ARCHITECTURES[name]
+    width, inner, heads, encoder_layers, decoder_layers, norm = ARCHITECTURES[name]
     for given, encoder_depth in (({}, encoder_layers), ({"encoder_layers": 7}, 7)):
         config = MODEL_DATACLASS_REGISTRY[name](**given)
-        for stack, layers in (("encoder", encoder_depth), ("decoder", decoder_layers)):
+        for stack, depth in (("encoder", encoder_depth), ("decoder", decoder_layers)):
             keys = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
-            assert [getattr(config, f"{stack}_{key}") for key in keys] == [width, inner, heads, layers]
-            assert getattr(config, f"{stack}_normalize_before") == pre_norm
-            assert config.boundaries(stack) == tuple(range(layers + 1))
+            assert [getattr(config, f"{stack}_{key}") for key in keys] == [width, inner, heads, depth]
+            assert config.norm(stack) == norm
+            if not any(f"transformer_{method}_" in name for method in METHODS):
+                assert config.boundaries(stack) == tuple(range(depth + 1))
+
+
+@pytest.mark.parametrize("size", ["iwslt_de_en", "wmt_en_de"])
+@pytest.mark.parametrize("method", METHODS)
+def test_architecture_of_a_method(method: str, size: str) -> None:
+    _, _, _, groups, options = METHODS[method]
+    config = MODEL_DATACLASS_REGISTRY[f"dlcl_transformer_{method}_{size}"]()
+    assert config.encoder_groups == groups
+    expected = {"decoder_groups": "1" if groups == "1" else "none", **options}
+    default = DLCLTransformerConfig()
+    for name in ("decoder_groups", "initializer", "residual_scale", "merged_attention", "encoder_skip"):
+        assert getattr(config, name) == expected.get(name, getattr(default, name)), name
+    small = {**{key: value for key, value in SIZE.items() if not key.endswith("layers")}, **layers_of(config)}
+    model = DLCLTransformerModel.build_model(dataclasses.replace(config, **small), task())
+    assert logits(model.eval(), EXAMPLE).isfinite().all()
+
+
+def layers_of(config: DLCLTransformerConfig) -> dict[str, int]:
+    return {"encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers}

@@ -1,0 +1,47 @@
+"""What a sublayer's input is multiplied by before its output is added to it.
+
+    plain      x + F(x)
+    DeepNorm   a x + F(x), a by (4) from the depths of both stacks     (Wang 2022, arXiv 2203.00555)
+    Admin      w * x + F(x), w one trained vector of C channels, (14)  (Liu 2020, EMNLP, arXiv 2004.08249)
+
+Where the layer norms stand, and the weights inside F, are other axes.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+RESIDUALS = ("plain", "deepnorm", "admin")
+
+
+class Residual(nn.Module):
+    """One sublayer's `scale * x + F(x)`.
+
+    Args:
+        width: channels, C
+        scale: a constant factor
+        trained: multiply by a trained vector `weight` instead; it starts as ones
+    """
+
+    def __init__(self, width: int, scale: float = 1.0, trained: bool = False) -> None:
+        super().__init__()
+        self.scale = scale
+        self.weight = nn.Parameter(torch.ones(width)) if trained else None
+
+    def forward(self, x: Tensor, branch: Optional[Tensor]) -> Tensor:
+        """The sum, T x B x C, of the sublayer's input and its output, which is None where it was skipped."""
+        if self.weight is not None:
+            x = x * self.weight
+        elif self.scale != 1.0:
+            x = x * self.scale
+        return x if branch is None else x + branch
+
+
+def deepnorm_scale(stack: str, encoder_layers: int, decoder_layers: int) -> float:
+    """`a` of (4) for the stack "encoder" or "decoder"."""
+    if stack == "encoder":
+        return float(0.81 * (encoder_layers**4 * decoder_layers) ** (1 / 16))
+    return float((3 * decoder_layers) ** (1 / 4))

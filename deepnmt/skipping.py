@@ -1,0 +1,103 @@
+"""Sublayer skipping: in training, a sublayer's output is left out, and not computed, with a given probability.
+
+    x' = x + m F(x), m = 0 with probability p_l, one draw for each sublayer and update          (15)
+
+    linear     p_l = rate * l / n, for sublayer l = 1..n of the stack   (Li 2021, AAAI, arXiv 2012.13866)
+    constant   p_l = rate
+
+So that the expectation is the same at inference, what is kept is multiplied by 1 / (1 - p_l) in training, or by
+1 - p_l at inference. The draw is a function of seed and update number alone: all data-parallel workers, all batches
+accumulated for one update, a recomputed layer and a restarted run skip the same sublayers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class SkippingOptions:
+    """The choices of one stack.
+
+    Attributes:
+        rate: probability, of each sublayer (constant) or of the last one (linear)
+        linear: the probability grows linearly with the sublayer's number
+        scale_training: match the expectation by scaling in training rather than at inference
+    """
+
+    rate: float
+    linear: bool = True
+    scale_training: bool = True
+
+
+class SublayerSkipping(nn.Module):
+    """Draws the factors of a stack's sublayers.
+
+    Args:
+        name: distinguishes the draws of the stacks
+        layers: layers of the stack
+        sublayers: sublayers of a layer
+        options: see `SkippingOptions`
+    """
+
+    def __init__(self, name: str, layers: int, sublayers: int, options: SkippingOptions) -> None:
+        super().__init__()
+        self.name = name
+        self.sublayers = sublayers
+        self.options = options
+        total = layers * sublayers
+        share = [number / total if options.linear else 1.0 for number in range(1, total + 1)]
+        self.probabilities = [options.rate * part for part in share]
+        # fairseq seeds torch with --seed, in every worker alike, before it builds the model.
+        self.seed = torch.initial_seed()
+        self.update = 0
+
+    def set_num_updates(self, update: int) -> None:
+        """Called by fairseq before each update."""
+        self.update = update
+
+    def draw(self) -> list[tuple[float, ...]]:
+        """For each layer, the factors that its sublayers' outputs are multiplied by; 0: not to be computed."""
+        factors = [self._factor(p, u) for p, u in zip(self.probabilities, self._uniform())]
+        return [tuple(factors[i : i + self.sublayers]) for i in range(0, len(factors), self.sublayers)]
+
+    def _factor(self, probability: float, uniform: float) -> float:
+        if not self.training:
+            return 1.0 if self.options.scale_training else 1.0 - probability
+        if uniform < probability:
+            return 0.0
+        return 1.0 / (1.0 - probability) if self.options.scale_training else 1.0
+
+    def _uniform(self) -> Iterable[float]:
+        generator = random.Random(f"{self.seed} {self.update} {self.name}")
+        return (generator.random() for _ in self.probabilities)
+
+
+class _Unused(torch.autograd.Function):
+    """The identity on its first argument; the others get gradients of zero."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.parameters = parameters
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        return (gradient, *(torch.zeros_like(parameter) for parameter in ctx.parameters))
+
+
+def without(modules: Iterable[nn.Module], x: Tensor) -> Tensor:
+    """`x`, as if it came from the modules that were skipped: their parameters get gradients of zero.
+
+    PyTorch's distributed training waits for every parameter's gradient; and an optimizer then treats a skipped
+    parameter in one process as it does in several.
+    """
+    parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
+    result: Tensor = _Unused.apply(x, *parameters)  # type: ignore[no-untyped-call]
+    return result
