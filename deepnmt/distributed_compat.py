@@ -1,0 +1,150 @@
+"""Several processes on the CPU, which fairseq gets wrong without a word; applied once, when the plug-in is imported.
+
+    torchrun --nproc_per_node 2 $(which fairseq-train) DATA --user-dir deepnmt --cpu ...
+
+trains one model in two processes. Each function mends one fault and leaves alone what runs on GPUs, where nothing is
+asked of the user but what fairseq asks.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, Optional
+
+import torch
+from fairseq import utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.models import distributed_fairseq_model
+from fairseq.trainer import Trainer
+from torch import distributed
+
+from deepnmt.errors import UserError
+
+# What torchrun tells each process that it starts.
+TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
+
+
+@functools.cache
+def apply() -> None:
+    """Put all of it in place, once."""
+    settle_processes()
+    wrap_modules_without_devices()
+    gather_without_gpus()
+    broadcast_any_type()
+    refuse_lone_trainings()
+
+
+def processes_of_torchrun() -> int:
+    """How many processes torchrun started, this one among them; 1 without torchrun."""
+    return int(os.environ["WORLD_SIZE"]) if all(name in os.environ for name in TORCHRUN) else 1
+
+
+def settle_processes() -> None:
+    """Join the processes that torchrun started, or refuse what would train nothing.
+
+    fairseq counts GPUs. Under torchrun it takes the rank modulo their number, zero; without --distributed-world-size
+    it has each process train alone, in the same folder. Without torchrun it starts no process at all and exits with
+    status 0.
+    """
+    stock = distributed_utils.call_main
+
+    def call_main(cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
+        # Only a training has an optimizer; other commands may well do the same in each process.
+        if cfg.common.cpu and cfg.optimizer is not None:
+            settle(cfg.distributed_training)
+        stock(cfg, main, **kwargs)
+
+    distributed_utils.call_main = call_main
+
+
+def settle(options: Any) -> None:
+    """Fill in the options of fairseq's `DistributedTrainingConfig` for the CPU: from torchrun's environment, with gloo.
+
+    Raises:
+        UserError: torchrun started another number of processes, or nothing starts as many as asked
+    """
+    asked, started = options.distributed_world_size, processes_of_torchrun()
+    # fairseq's commands have one of the first two as default: as good as not given.
+    if started > 1 and asked not in (1, torch.cuda.device_count(), started):
+        raise UserError(f"--distributed-world-size must be {started}, as torchrun has it, or left out, but is {asked}")
+    if started > 1:
+        options.distributed_world_size = started
+        options.distributed_rank = int(os.environ["RANK"])
+        options.distributed_no_spawn = True
+        options.distributed_init_method = options.distributed_init_method or "env://"
+    elif asked > 1 and not options.distributed_no_spawn:
+        raise UserError(
+            f"--distributed-world-size must be 1 with --cpu, but is {asked}; several processes on the CPU are started "
+            f"by torchrun --nproc_per_node {asked} $(which fairseq-train) ..."
+        )
+    if options.distributed_backend == "nccl":
+        options.distributed_backend = "gloo"
+
+
+def wrap_modules_without_devices() -> None:
+    """Let --ddp-backend c10d, the default, wrap a model on the CPU: fairseq names a GPU for it, which torch refuses.
+
+    The warning about an argument of fairseq's tells no user anything.
+    """
+    warnings.filterwarnings("ignore", message="`broadcast_buffers` is deprecated", category=FutureWarning)
+    stock = distributed_fairseq_model.DistributedDataParallel
+
+    def wrap(module: torch.nn.Module, **options: Any) -> Any:
+        if all(parameter.device.type == "cpu" for parameter in module.parameters()):
+            options.update(device_ids=None, output_device=None)
+        return stock(module=module, **options)
+
+    distributed_fairseq_model.DistributedDataParallel = wrap
+
+
+def gather_without_gpus() -> None:
+    """Gather logging outputs that cannot be summed, a criterion's default, without fairseq's buffer on a GPU."""
+    stock = distributed_utils.all_gather_list
+
+    def all_gather_list(data: Any, group: Optional[Any] = None, max_size: int = 16384) -> Any:
+        if torch.cuda.is_available():
+            return stock(data, group, max_size)
+        group = group or distributed_utils.get_global_group()
+        gathered: list[Any] = [None] * distributed.get_world_size(group)
+        distributed.all_gather_object(gathered, utils.move_to_cpu(data), group)
+        return gathered
+
+    distributed_utils.all_gather_list = all_gather_list
+
+
+def broadcast_any_type() -> None:
+    """Let a training be resumed: rank 0 reads the checkpoint and broadcasts it, on GPUs too.
+
+    fairseq's receivers read it with `torch.load`, which by now refuses the types that rank 0 has put in, placeholders
+    for the tensors and OmegaConf's nodes. The file itself is still read with weights only.
+    """
+
+    def broadcast_object_slow(obj: Any, src_rank: int, group: Any, dist_device: torch.device) -> Any:
+        box = [obj]
+        distributed.broadcast_object_list(box, src=src_rank, group=group, device=dist_device)
+        return box[0]
+
+    distributed_utils._broadcast_object_slow = broadcast_object_slow
+
+
+def refuse_lone_trainings() -> None:
+    """Refuse to train as if alone among the processes of torchrun.
+
+    `fairseq-hydra-train` imports the plug-in too late for `settle_processes`.
+    """
+    stock = Trainer.__init__
+
+    def init(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
+        started = processes_of_torchrun()
+        if cfg.common.cpu and started > 1 and not distributed.is_initialized():
+            raise UserError(
+                f"distributed_training must be set up for torchrun's {started} processes, but is not: give "
+                f"distributed_world_size={started} distributed_rank=-1 distributed_no_spawn=true "
+                "distributed_init_method=env:// distributed_backend=gloo"
+            )
+        stock(self, cfg, *args, **kwargs)
+
+    Trainer.__init__ = init
