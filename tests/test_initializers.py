@@ -50,6 +50,11 @@ NO_BIAS: Table = [(r"\w+\.layers\.\d+\..*(proj|fc.)\.bias", "zero", lambda p: 0.
 UNIT: Table = [(r"(.*\.layer_norms\.\d+|.*layer_norm)\.weight", "one", lambda p: 0.0)]
 UNIT += [(r"(.*\.layer_norms\.\d+|.*layer_norm)\.bias", "zero", lambda p: 0.0)]
 TABLES: dict[str, Table] = {
+    "xavier": [
+        (r"\w+\.layers\..*(proj|fc1|fc2)\.weight", "uniform", lambda p: p.xavier),
+        *NO_BIAS,
+        *SAME,
+    ],
     "t-fixup": [
         (r"encoder\.embed_tokens\.weight", "normal", lambda p: p.shape[1] ** -0.5 * (9 * p.L) ** -0.25),
         (r"decoder\.embed_tokens\.weight", "normal", lambda p: p.shape[1] ** -0.5 * (9 * p.M) ** -0.25),

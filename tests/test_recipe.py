@@ -18,9 +18,11 @@ from deepnmt.errors import UserError
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
-BASES = {"multi30k/base.yaml"}
+BASES = {"multi30k/base.yaml", "depth/base.yaml", "depth/warmup.yaml"}
 # Layers of encoder and decoder, and width, as the recipes' headers say.
 SIZES = {"demo": (12, 2, 128), "dlcl_12": (12, 4, 128), "transformer_tiny": (4, 4, 128)}
+DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "pre", "t_fixup")
+SIZES.update(dict.fromkeys(DEPTH, (48, 2, 64)))
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
 
 
@@ -35,8 +37,8 @@ def arguments(path: Path) -> list[str]:
 
 
 def test_number_of_configurations() -> None:
-    assert len(CONFIGS) == 4
-    assert len(RECIPES) == 3
+    assert len(CONFIGS) == 14
+    assert len(RECIPES) == 11
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -61,7 +63,8 @@ def test_every_key_has_a_comment_and_the_file_a_header(path: Path) -> None:
     assert len(commented) >= 0.5 * len([line for line in own if not line.startswith("extends:")])
     if path in RECIPES:
         header = [line for line in lines if line.startswith("#")]
-        assert any("scripts/train.sh" in line and str(path.relative_to(ROOT)) in line for line in header)
+        command = f"examples/depth/run.sh {path.stem}" if path.parent.name == "depth" else "scripts/train.sh"
+        assert any(command in line and (str(path.relative_to(ROOT)) in line or "depth" in command) for line in header)
         assert any("ublished" in line for line in header)
 
 

@@ -13,6 +13,7 @@ from deepnmt.initializers.deepnorm import deepnorm
 from deepnmt.initializers.ds_init import ds_init
 from deepnmt.initializers.lipschitz import lipschitz
 from deepnmt.initializers.t_fixup import t_fixup
+from deepnmt.initializers.xavier import xavier
 
 if TYPE_CHECKING:
     from deepnmt.config import DLCLTransformerConfig
@@ -26,6 +27,7 @@ def keep(model: Any, config: DLCLTransformerConfig) -> None:
 
 INITIALIZERS: dict[str, Initializer] = {
     "default": keep,
+    "xavier": xavier,
     "t-fixup": t_fixup,
     "ds-init": ds_init,
     "lipschitz": lipschitz,

@@ -1,0 +1,31 @@
+"""The loss curve in a log of fairseq-train: a line "update bits" every so many updates."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+LINE = re.compile(r"\| train_inner \|.* nll_loss=([^,]+), .*num_updates=(\d+),")
+
+
+def read_curve(log: str) -> dict[int, float]:
+    """Update number to loss in bits a token (not smoothed), averaged since the line before.
+
+    Where a training was stopped and went on, the last of several lines for one update counts.
+    """
+    found = {int(update): float(loss) for loss, update in LINE.findall(log)}
+    return dict(sorted(found.items()))
+
+
+def main() -> None:
+    """Print the curve."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("log", type=Path, help="train.log")
+    curve = read_curve(parser.parse_args().log.read_text(encoding="utf-8"))
+    for update, loss in curve.items():
+        print(f"{update} {loss:g}")
+
+
+if __name__ == "__main__":
+    main()
