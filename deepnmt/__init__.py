@@ -1,13 +1,17 @@
 """Deep Transformers for machine translation, as a plug-in of fairseq (`--user-dir deepnmt`).
 
-Importing the package registers the model and its named architectures.
+Importing the package registers the model and its named architectures, the learning-rate schedules and the criterions.
 """
 
-from deepnmt import fairseq_compat
+from deepnmt import distributed_compat, fairseq_compat
 
 fairseq_compat.apply()
+distributed_compat.apply()
 
-from deepnmt import architectures, model  # noqa: E402
+from deepnmt import admin, architectures, criterions, lr_schedulers, model, nonfinite  # noqa: E402
+
+admin.apply()
+nonfinite.apply()
 
 __version__ = "0.1.0"
-__all__ = ["architectures", "model"]
+__all__ = ["architectures", "criterions", "lr_schedulers", "model"]
