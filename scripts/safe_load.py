@@ -16,6 +16,8 @@ from console import UserError
 # Run by its path, since importing the package it belongs to would import fairseq, which takes seconds.
 _TYPES = Path(__file__).resolve().parent.parent / "deepnmt" / "checkpoint_types.py"
 SAFE_TYPES: list[Any] = runpy.run_path(str(_TYPES))["SAFE_TYPES"]
+# For good: torch's context manager would take them away again from a process that has allowed them already.
+torch.serialization.add_safe_globals(SAFE_TYPES)
 
 # Bytes that are no pickle make the unpickler fail in many ways.
 _BAD_PICKLE = (
@@ -46,9 +48,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     if zipped and not zipfile.is_zipfile(path):
         raise UserError(f"{path} is truncated: a checkpoint that was only partly written or copied")
     try:
-        with torch.serialization.safe_globals(SAFE_TYPES):
-            # Only torch's zip format, its default for years, can be mapped.
-            state = torch.load(str(path), map_location="cpu", weights_only=True, mmap=zipped or None)
+        # Only torch's zip format, its default for years, can be mapped.
+        state = torch.load(str(path), map_location="cpu", weights_only=True, mmap=zipped or None)
     except _BAD_PICKLE as error:
         forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
         if forbidden is None:

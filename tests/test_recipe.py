@@ -21,7 +21,7 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 BASES = {"multi30k/base.yaml", "depth/base.yaml", "depth/warmup.yaml"}
 # Layers of encoder and decoder, and width, as the recipes' headers say.
 SIZES = {"demo": (12, 2, 128), "dlcl_12": (12, 4, 128), "transformer_tiny": (4, 4, 128)}
-DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "pre", "t_fixup")
+DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 2, 64)))
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
 
@@ -37,8 +37,8 @@ def arguments(path: Path) -> list[str]:
 
 
 def test_number_of_configurations() -> None:
-    assert len(CONFIGS) == 14
-    assert len(RECIPES) == 11
+    assert len(CONFIGS) == 15
+    assert len(RECIPES) == 12
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
