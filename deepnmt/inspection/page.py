@@ -1,0 +1,300 @@
+"""The pictures of an inspection, and the page that holds them with the tables. Needs matplotlib.
+
+Colours are those of Okabe and Ito, which differ for every kind of colour vision; each setting has a marker of its own
+as well, and the colour map of the DLCL weights goes from blue, negative, over white to red.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from deepnmt.errors import UserError
+from deepnmt.inspection.table import COLUMNS, STACKS, Report, cells, depth, title
+
+try:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import AsinhNorm
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+    from PIL import Image
+except ImportError as error:
+    raise UserError("pictures and pages need matplotlib: pip install matplotlib") from error
+
+COLOURS = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#8c8c8c")
+MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
+DASHES = ("-", "--", ":", "-.")
+MAP = "RdBu_r"
+DPI = 90
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity against depth, and how it is drawn.
+
+    Attributes:
+        name: of the number in `Sublayer`, and of the file
+        heading: of the section on the page
+        axis: label of the logarithmic axis
+        text: what it says
+    """
+
+    name: str
+    heading: str
+    axis: str
+    text: str
+
+
+QUANTITIES = (
+    Quantity(
+        "gradient_norm",
+        "Gradient norm against depth",
+        "|dLoss/dW| of a layer, L2",
+        "The L2 norm of the gradient of all weights of a layer's sublayers, averaged over the batches. Where it falls "
+        "towards layer 1, the lower layers hardly learn.",
+    ),
+    Quantity(
+        "error_norm",
+        "Error norm against depth",
+        "dLoss/dx' of a layer, root mean square",
+        "The gradient of the loss with respect to the output of a layer: how much of the error reaches it.",
+    ),
+    Quantity(
+        "activation_variance",
+        "Activation variance against depth",
+        "Var(x') of a layer's output",
+        "The variance of a layer's output: 1 after a new layer norm, growing with depth in a pre-norm stack.",
+    ),
+    Quantity(
+        "branch_share",
+        "Share of the residual branch against depth",
+        "Var(F) / (Var(w x) + Var(F))",
+        "How much of the variance of a residual sum x + F(x) comes from the sublayer F, the mean over a layer's "
+        "sublayers: 0 leaves the input as it is, 1 hides it.",
+    ),
+)
+
+
+def pictures(reports: Sequence[Report]) -> dict[str, bytes]:
+    """The pictures as PNG by the names of their files: one for each quantity, and one for each setting with DLCL."""
+    drawn = {f"{quantity.name}.png": png(against_depth(reports, quantity), colours=96) for quantity in QUANTITIES}
+    for label, connected in with_dlcl(reports).items():
+        drawn[dlcl_name(label)] = png(heat_maps(connected), colours=256)
+    return drawn
+
+
+def page(reports: Sequence[Report], about: dict[str, str], drawn: dict[str, bytes]) -> str:
+    """One self-contained HTML page: what was measured, the pictures, and the tables of all sublayers.
+
+    Args:
+        reports: of all settings and depths
+        about: what to know about them, by its name
+        drawn: what `pictures` made of the reports
+    """
+    heading = "What happens inside: " + ", ".join(dict.fromkeys(report.label for report in reports))
+    parts = [f"<h1>{escape(heading)}</h1>", definition_list(about)]
+    for quantity in QUANTITIES:
+        parts += [
+            f"<h2>{escape(quantity.heading)}</h2><p>{escape(quantity.text)}</p>",
+            image(drawn[f"{quantity.name}.png"], quantity.heading),
+        ]
+    connected = with_dlcl(reports)
+    if connected:
+        parts.append(
+            "<h2>DLCL weights</h2><p>Row l weighs what group l reads: the outputs k = 0 (the embedding) to l - 1. The "
+            "last row makes the output of the stack. After window and softmax, averaged over slices of channels.</p>"
+        )
+    for label in connected:
+        parts += [f"<h3>{escape(label)}</h3>", image(drawn[dlcl_name(label)], f"DLCL weights of {label}")]
+    parts += ["<h2>All sublayers</h2>", *map(html_table, reports)]
+    return f"{HEAD.format(title=escape(heading))}{''.join(parts)}</body></html>\n"
+
+
+HEAD = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 82rem; margin: 2rem auto;
+       padding: 0 1rem }}
+h2 {{ margin-top: 2.5rem }} p {{ max-width: 48rem }} img {{ max-width: 100%; height: auto }}
+dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem }} dt {{ color: #555 }}
+dd {{ margin: 0; overflow-wrap: anywhere }} summary {{ cursor: pointer; padding: .2rem 0 }}
+table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums }}
+td, th {{ padding: .1rem .6rem; text-align: right; border-bottom: 1px solid #ddd }}
+td:nth-child(1), td:nth-child(3), th:nth-child(1), th:nth-child(3) {{ text-align: left }}
+</style></head><body>
+"""
+
+
+def definition_list(about: dict[str, str]) -> str:
+    """Names and values."""
+    return "<dl>" + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in about.items()) + "</dl>"
+
+
+def image(picture: bytes, text: str) -> str:
+    """A picture as part of the page."""
+    return f'<img alt="{escape(text)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
+
+
+def html_table(report: Report) -> str:
+    """The numbers of one model, folded up."""
+
+    def row(tag: str, texts: Iterable[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts) + "</tr>"
+
+    rows = "".join(row("td", texts) for texts in cells(report))
+    return (
+        f"<details><summary>{escape(title(report))}</summary>"
+        f"<table><thead>{row('th', COLUMNS.values())}</thead><tbody>{rows}</tbody></table></details>"
+    )
+
+
+def against_depth(reports: Sequence[Report], quantity: Quantity) -> Figure:
+    """One quantity: a panel for each stack and depth, in it a line for each setting."""
+    labels = list(dict.fromkeys(report.label for report in reports))
+    columns = list(dict.fromkeys(depth(report) for report in by_depth(reports)))
+    stacks = [stack for stack in STACKS if any(stack in report.depths for report in reports)]
+    beside = max(4, 2 * len(columns))  # labels in a line of the legend
+    size = (2.7 if len(columns) > 1 else 5.0, 2.0)
+    top = 0.5 + 0.2 * math.ceil(len(labels) / beside)
+    figure, panels = grid(stacks, len(columns), size, top, right=0.15, gap=0.25, sharey="row")
+    for report in reports:
+        column, style = columns.index(depth(report)), labels.index(report.label)
+        for row, stack in enumerate(stacks):
+            values = np.array(report.by_layer(stack, quantity.name), dtype=float)
+            line(panels[row][column], values, style, report.label)
+    for row, column in np.ndindex(len(stacks), len(columns)):
+        panel = panels[row][column]
+        panel.set_yscale("log", nonpositive="mask")
+        if row == 0:
+            panel.set_title(columns[column], fontsize="small")
+        panel.set_xlabel(f"{stacks[row]} layer")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panel.grid(alpha=0.25)
+    figure.supylabel(quantity.axis, fontsize="medium")
+    handles = {name: handle for panel in panels[0] for handle, name in zip(*panel.get_legend_handles_labels())}
+    figure.legend([handles[name] for name in labels], labels, loc="upper center", ncols=beside, fontsize="small")
+    return figure
+
+
+def line(panel: Any, values: Any, style: int, label: str) -> None:
+    """The values of one setting against the number of the layer, which starts at 1."""
+    step = max(1, len(values) // 8)
+    panel.plot(
+        np.arange(1, len(values) + 1),
+        np.where(np.isfinite(values), values, np.nan),
+        color=COLOURS[style % len(COLOURS)],
+        marker=MARKERS[style % len(MARKERS)],
+        linestyle=DASHES[style // len(COLOURS) % len(DASHES)],
+        markevery=(style % step, step),
+        markersize=4,
+        linewidth=1.2,
+        label=label,
+    )
+
+
+def heat_maps(reports: Sequence[Report]) -> Figure:
+    """The DLCL weights of one setting: a panel for each stack and depth, all on one scale."""
+    reports = by_depth(reports)
+    stacks = [stack for stack in STACKS if any(stack in report.dlcl for report in reports)]
+    figure, panels = grid(stacks, len(reports), size=(2.3, 2.3), top=0.4, right=1.3, gap=0.7)
+    every = np.concatenate([np.ravel(matrix) for report in reports for matrix in report.dlcl.values()])
+    largest = float(np.abs(every[np.isfinite(every)]).max(initial=0.0)) or 1.0
+    scale = AsinhNorm(linear_width=largest / 50, vmin=-largest, vmax=largest)
+    for row, column in np.ndindex(len(stacks), len(reports)):
+        if stacks[row] in reports[column].dlcl:
+            heat_map(panels[row][column], np.array(reports[column].dlcl[stacks[row]], dtype=float), scale)
+        else:
+            panels[row][column].set_axis_off()
+        if row == 0:
+            panels[row][column].set_title(depth(reports[column]), fontsize="small")
+        panels[row][column].set_ylabel(f"{stacks[row]} row l")
+    width = figure.get_figwidth()
+    place = figure.add_axes((1 - 1.1 / width, 0.15, 0.2 / width, 0.7))
+    figure.colorbar(ScalarMappable(scale, MAP), cax=place, label="weight W[l, k]")
+    return figure
+
+
+def heat_map(panel: Any, matrix: Any, scale: AsinhNorm) -> None:
+    """One `W`; what a row cannot read is grey."""
+    size = len(matrix)
+    panel.set_facecolor("#d9d9d9")
+    panel.imshow(
+        np.ma.masked_array(matrix, np.triu(np.ones_like(matrix, dtype=bool), k=1)),
+        cmap=MAP,
+        norm=scale,
+        extent=(-0.5, size - 0.5, size + 0.5, 0.5),
+        interpolation="nearest",
+    )
+    panel.set_xlabel("output k, 0 the embedding")
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+
+
+def by_depth(reports: Sequence[Report]) -> list[Report]:
+    """The shallowest first."""
+    return sorted(reports, key=lambda report: list(report.depths.values()))
+
+
+def grid(
+    stacks: Sequence[str], columns: int, size: tuple[float, float], top: float, right: float, gap: float, **options: Any
+) -> tuple[Figure, Any]:
+    """A figure with a row of panels for each stack, all measures in inches.
+
+    Placed by hand: matplotlib's layout engines take most of the time of a figure with many panels.
+
+    Args:
+        stacks: one at least
+        columns: panels of a row
+        size: width and height of a panel
+        top: margin
+        right: margin
+        gap: between the panels of a row
+        options: of matplotlib's `subplots`
+    """
+    wide, high = size
+    left, bottom, between = 1.0, 0.5, 0.6
+    width = left + columns * wide + (columns - 1) * gap + right
+    height = top + len(stacks) * high + (len(stacks) - 1) * between + bottom
+    margins = {
+        "left": left / width,
+        "right": 1 - right / width,
+        "bottom": bottom / height,
+        "top": 1 - top / height,
+        "wspace": gap / wide,
+        "hspace": between / high,
+    }
+    figure = Figure(figsize=(width, height))
+    return figure, figure.subplots(len(stacks), columns, squeeze=False, gridspec_kw=margins, **options)
+
+
+def png(figure: Figure, colours: int) -> bytes:
+    """The file of a figure; with a palette of so many colours, since that takes a third of the space."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=DPI)
+    small = Image.open(file).convert("RGB").quantize(colours, dither=Image.Dither.NONE)
+    file = io.BytesIO()
+    small.save(file, format="png", optimize=True)
+    return file.getvalue()
+
+
+def with_dlcl(reports: Sequence[Report]) -> dict[str, list[Report]]:
+    """By label, the reports that have DLCL weights."""
+    connected: dict[str, list[Report]] = {}
+    for report in reports:
+        if report.dlcl:
+            connected.setdefault(report.label, []).append(report)
+    return connected
+
+
+def dlcl_name(label: str) -> str:
+    """The name of a picture; labels that differ only in odd characters get different ones."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", label)
+    return f"dlcl_weights_{plain}.png" if plain == label else f"dlcl_weights_{plain}_{label.encode().hex()}.png"
