@@ -20,7 +20,7 @@ CURVES = sorted((ROOT / "tests" / "curves").glob("*.txt"))
 RECIPES = sorted(path.stem for path in (ROOT / "configs" / "depth").glob("*.yaml") if "\narch:" in path.read_text())
 # Bits a token at update 300: the settings that get the source through 48 layers within 300 updates, and the others,
 # which are left with what the decoder learns of the language.
-THROUGH = ("dlcl",)
+THROUGH = ("ds_init", "deepnorm", "pre", "dlcl", "t_fixup", "dlcl_t_fixup")
 EXAMPLE_SCRIPT = ROOT / "examples" / "depth" / "run.sh"
 
 
@@ -44,7 +44,7 @@ def test_kept_curves_fall_clearly(path: Path) -> None:
 def test_the_source_gets_through_where_the_page_says_so() -> None:
     last = {path.stem: curve(path)[300] for path in CURVES}
     for name in THROUGH:
-        assert last[name] < last["post"] - 0.3
+        assert last[name] < last["post_xavier"] - 0.2
 
 
 @pytest.fixture(scope="module")

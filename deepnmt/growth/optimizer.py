@@ -1,0 +1,134 @@
+"""What a grown checkpoint holds of its optimizer: its settings alone, or Adam's moments of what was kept or copied too.
+
+fairseq numbers the parameters that it trains in the order of the model, with those of the criterion after them, and
+keeps for each of them a state: Adam a step and two moments of the parameter's shape. Half precision with flat gradients
+has a single parameter instead, all of them end to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+import torch
+from torch import Tensor
+
+from deepnmt.errors import UserError
+
+# The last parts of the names of tensors in a state dict that are no parameters.
+BUFFERS = ("version", "_float_tensor")
+States = dict[str, dict[str, Any]]
+
+
+def parameter_names(tensors: Mapping[str, Tensor], left_out: Sequence[str]) -> list[str]:
+    """The trained parameters of a model in its order, tied ones once.
+
+    Args:
+        tensors: its state dict, in its order
+        left_out: parameters that are not trained, or are tied to others
+    """
+    first: dict[tuple[Any, ...], str] = {}
+    for name, tensor in tensors.items():
+        if name.rsplit(".", 1)[-1] not in BUFFERS and name not in left_out:
+            first.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), name)
+    return list(first.values())
+
+
+def group_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The one group of parameters of an optimizer's state dict.
+
+    Raises:
+        UserError: there is not exactly one
+    """
+    groups = state.get("param_groups") or []
+    if len(groups) != 1:
+        raise UserError(f"the optimizer must have one group of parameters, but has {len(groups)}")
+    group: dict[str, Any] = groups[0]
+    return group
+
+
+def fresh_state(state: Mapping[str, Any], added: int) -> dict[str, Any]:
+    """The state dict of the same optimizer before its first update, for a model with more parameters.
+
+    Args:
+        state: of the optimizer of the old model
+        added: number of parameters more
+
+    Raises:
+        UserError: the optimizer has several groups of parameters
+    """
+    group = group_of(state)
+    count = len(group["params"])
+    count = count + added if count > 1 else 1
+    return {**state, "state": {}, "param_groups": [{**group, "params": list(range(count))}]}
+
+
+def carried_state(
+    state: Mapping[str, Any],
+    old: Mapping[str, Tensor],
+    new: Mapping[str, Tensor],
+    grow: Callable[[States], States],
+) -> dict[str, Any]:
+    """The state dict of the same optimizer for a model that has grown, with what it knows of the old parameters.
+
+    Args:
+        state: of the optimizer of the old model
+        old: the trained parameters of the old model, in the order of the optimizer
+        new: those of the new model
+        grow: the new states from the old ones, by the names of the parameters
+
+    Raises:
+        UserError: the state does not fit the parameters of the old model
+    """
+    group = group_of(state)
+    flat = len(group["params"]) == 1 < len(old)
+    if not flat and len(group["params"]) != len(old):
+        raise UserError(
+            f"--carry-moments needs an optimizer of the model's {len(old)} parameters, but has {len(group['params'])}"
+        )
+    known: Mapping[Any, dict[str, Any]] = state["state"]
+    if flat:
+        states = _split(next(iter(known.values()), {}), old)
+    else:
+        states = {name: dict(known[number]) for number, name in zip(group["params"], old) if number in known}
+    for name, values in states.items():
+        for key, value in values.items():
+            if _is_moment(value) and value.shape != old[name].shape:
+                raise UserError(
+                    f"--carry-moments needs moments of the parameters' shapes, but {key} of {name} is "
+                    f"{tuple(value.shape)} and not {tuple(old[name].shape)}"
+                )
+    grown = grow(states)
+    if flat:
+        numbered = {0: _join([grown[name] for name in new])} if grown else {}
+        return {**state, "state": numbered, "param_groups": [{**group, "params": [0]}]}
+    numbered = {number: grown[name] for number, name in enumerate(new) if name in grown}
+    return {**state, "state": numbered, "param_groups": [{**group, "params": list(range(len(new)))}]}
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
+def _split(flat: Mapping[str, Any], parameters: Mapping[str, Tensor]) -> States:
+    """The states of the parameters from that of one that holds all of them end to end."""
+    sizes = [tensor.numel() for tensor in parameters.values()]
+    for key, value in flat.items():
+        if _is_moment(value) and value.shape != (sum(sizes),):
+            raise UserError(
+                f"--carry-moments needs moments of the model's {sum(sizes)} numbers, but {key} has {value.numel()}"
+            )
+    states: States = {name: {} for name in parameters} if flat else {}
+    for key, value in flat.items():
+        parts = value.split(sizes) if _is_moment(value) else [value] * len(sizes)
+        for (name, tensor), part in zip(parameters.items(), parts):
+            states[name][key] = part.view(tensor.shape) if _is_moment(value) else part
+    return states
+
+
+def _join(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The reverse of `_split`."""
+    return {
+        key: torch.cat([state[key].flatten() for state in states]) if _is_moment(value) else value
+        for key, value in states[0].items()
+    }
