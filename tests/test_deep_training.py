@@ -20,7 +20,7 @@ CURVES = sorted((ROOT / "tests" / "curves").glob("*.txt"))
 RECIPES = sorted(path.stem for path in (ROOT / "configs" / "depth").glob("*.yaml") if "\narch:" in path.read_text())
 # Bits a token at update 300: the settings that get the source through 48 layers within 300 updates, and the others,
 # which are left with what the decoder learns of the language.
-THROUGH = ("ds_init", "deepnorm", "pre", "dlcl", "t_fixup", "dlcl_t_fixup")
+THROUGH = ("ds_init", "deepnorm", "admin", "pre", "dlcl", "t_fixup", "dlcl_t_fixup")
 EXAMPLE_SCRIPT = ROOT / "examples" / "depth" / "run.sh"
 
 

@@ -77,13 +77,9 @@ def boundaries(draw: st.DrawFn, depth: int) -> tuple[int, ...]:
 def models(draw: st.DrawFn, connections: str) -> Options:
     """Options of a model: one stack with these connections, the other with any, and norms and residuals as they go."""
     options: Options = {}
-    for stack in draw(st.permutations(STACKS)):
+    kinds = (connections, draw(st.sampled_from(["none", "1", "ragged"])))
+    for stack, kind in zip(draw(st.permutations(STACKS)), kinds):
         depth = options[f"{stack}_layers"] = draw(st.integers(1, 3))
-        kind = (
-            draw(st.sampled_from(["none", "1", "ragged"]))
-            if options.keys() & {f"{other}_groups" for other in STACKS}
-            else connections
-        )
         options[f"{stack}_groups"] = ",".join(map(str, draw(boundaries(depth)))) if kind == "ragged" else kind
         options[f"{stack}_norm"] = draw(st.sampled_from(NORMS))
     if any(options[f"{stack}_groups"] != "none" for stack in STACKS):
