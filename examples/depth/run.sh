@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Which settings train with 48 encoder layers: the loss curves of docs/depth.md.
+# Which settings train with 48 + 48 layers: the loss curves of docs/depth.md.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
@@ -7,13 +7,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 usage() {
     cat <<'HELP'
 usage: run.sh [RECIPE...]
+       run.sh --data
 
 Trains each recipe of configs/depth for 300 updates and writes its loss curve to OUT/curves/RECIPE.txt. The task is to
 read a German sentence of Multi30k and to write it again: unlike translation, it shows within 300 updates whether
-anything gets through the encoder. About 7 minutes a recipe on one CPU core; it can be stopped at any moment, and the
+anything gets through 48 encoder and 48 decoder layers. About 5 minutes a recipe on one CPU core; it can be stopped at any moment, and the
 same command goes on where it was.
 
   RECIPE     name under configs/depth, such as dlcl (default: all of them)
+  --data     prepare the data, and train nothing
 
 environment:
   MULTI30K_DIR   folder with Multi30k, as examples/multi30k/run.sh reads it (default: downloaded)
@@ -24,6 +26,11 @@ HELP
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     usage
     exit 0
+fi
+DATA_ALONE=''
+if [[ ${1:-} == --data ]]; then
+    DATA_ALONE=true
+    shift
 fi
 OUT=${OUT:-$ROOT/output/depth}
 ON_INTERRUPT="go on"
@@ -45,6 +52,9 @@ done
 run "$ROOT/scripts/preprocess.sh" --source-lang de --target-lang copy --dest "$OUT/data" --bpe-merges 10000 \
     --lowercase --pretokenized --max-len 0 --train "$OUT/text/train.lc.norm.tok" --valid "$OUT/text/val.lc.norm.tok"
 
+if [[ -n $DATA_ALONE ]]; then
+    exit 0
+fi
 mkdir -p -- "$OUT/curves"
 for RECIPE in "${RECIPES[@]}"; do
     SAVE=$OUT/checkpoints/$RECIPE
