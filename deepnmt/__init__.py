@@ -3,10 +3,12 @@
 Importing the package registers the model and its named architectures, the learning-rate schedules and the criterions.
 """
 
-from deepnmt import distributed_compat, fairseq_compat
+from deepnmt import distributed_compat, fairseq_compat, patience_compat, tensorboard_compat
 
 fairseq_compat.apply()
 distributed_compat.apply()
+patience_compat.apply()
+tensorboard_compat.apply()
 
 from deepnmt import admin, architectures, criterions, lr_schedulers, model, nonfinite  # noqa: E402
 

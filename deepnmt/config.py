@@ -124,6 +124,13 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         metadata={"help": "where outputs are scaled to match the expectation: what is kept in training, or inference"},
     )
 
+    fast_dropout: bool = field(
+        default=False,
+        metadata={
+            "help": "draw dropout on the CPU from fewer random numbers; the same rate, other draws than fairseq's"
+        },
+    )
+
     @classmethod
     def from_options(cls, options: Any) -> "DLCLTransformerConfig":
         """The configuration in whatever form fairseq hands it over.

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable
+from typing import Callable, NoReturn
 
 from deepnmt.errors import UserError, user_message
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Called by argparse."""
+        raise UserError(f"{message} (see --help)")
 
 
 def run(main: Callable[[], None]) -> None:

@@ -1,17 +1,19 @@
-"""Several processes on the CPU, which fairseq gets wrong without a word; applied once, when the plug-in is imported.
+"""Several processes, which fairseq gets wrong without a word on the CPU; applied once, when the plug-in is imported.
 
     torchrun --nproc_per_node 2 $(which fairseq-train) DATA --user-dir deepnmt --cpu ...
 
-trains one model in two processes. Each function mends one fault and leaves alone what runs on GPUs, where nothing is
-asked of the user but what fairseq asks.
+trains one model in two processes. Each function mends one fault. Three things are mended on GPUs too: machines of one
+GPU each train together, a resumed training's checkpoint can be read, and a lost process is called one.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Optional
 
 import torch
@@ -25,6 +27,8 @@ from deepnmt.errors import UserError
 
 # What torchrun tells each process that it starts.
 TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
+# What gloo says, in a bare RuntimeError, when a process at the other end is no more.
+LOST = re.compile("Connection (closed|reset) by peer|Connection refused|Timed out waiting|Broken pipe")
 
 
 @functools.cache
@@ -53,11 +57,36 @@ def settle_processes() -> None:
 
     def call_main(cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
         # Only a training has an optimizer; other commands may well do the same in each process.
-        if cfg.common.cpu and cfg.optimizer is not None:
+        if cfg.optimizer is None:
+            stock(cfg, main, **kwargs)
+            return
+        if cfg.common.cpu:
             settle(cfg.distributed_training)
-        stock(cfg, main, **kwargs)
+        elif cfg.distributed_training.distributed_world_size == 1:
+            # fairseq counts the GPUs of this machine: machines with one each would train alone, in the same folder.
+            cfg.distributed_training.distributed_world_size = processes_of_torchrun()
+        with lost_processes_named():
+            stock(cfg, main, **kwargs)
 
     distributed_utils.call_main = call_main
+
+
+@contextmanager
+def lost_processes_named() -> Iterator[None]:
+    """Say in one line that another process has ended, which every operation on all processes then fails by.
+
+    Raises:
+        UserError: for the backend's error, which names addresses and source files
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, distributed.DistError) and not LOST.search(str(error)):
+            raise
+        raise UserError(
+            "another process of this training has ended or cannot be reached; the same command goes on from the last "
+            f"checkpoint ({str(error).splitlines()[0]})"
+        ) from error
 
 
 def settle(options: Any) -> None:

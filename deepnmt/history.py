@@ -1,6 +1,6 @@
 """DLCL and group-dense connections: what a layer reads is a weighted sum of the outputs before it.
 
-Shapes: T x B x C is time, batch, channel; G groups of layers; S slices of the channels.
+Shapes: T x B x C is time, batch, channel; G groups of layers, R = G + 1 rows; S slices of the channels.
 
 The stack is cut into groups of layers, chained plainly inside (methods 3: Li 2020, EMNLP, arXiv 2010.03737). With
 `y_0` the embedding and `y_g` the output of group `g`, the input of group `g + 1` is, after Wang 2019 (ACL, arXiv
@@ -9,7 +9,7 @@ The stack is cut into groups of layers, chained plainly inside (methods 3: Li 20
     pre-norm   x_{g+1} = sum_{k=0..g} W[g+1, k] z_k,  z_0 = y_0,  z_k = LN_k(y_k)      (5)
     post-norm  x_{g+1} = LN_g( sum_{k=0..g} W[g+1, k] y_k ),  no LN for g = 0          (6)
 
-and the output of the stack is one more combination, row G + 1. Groups of one layer are DLCL; without a history the
+and the output of the stack is one more combination, row R. Groups of one layer are DLCL; without a history the
 stack is the standard Transformer.
 """
 
@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
-from fairseq.modules import LayerNorm
 from torch import Tensor, nn
+
+from deepnmt.combination import Combinations
+from deepnmt.output_norm import OutputNorm
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class LayerHistory(nn.Module):
         options: see `HistoryOptions`; `slices` must divide `width`
     """
 
+    reads: Tensor
+
     def __init__(self, width: int, boundaries: Sequence[int], normalize_before: bool, options: HistoryOptions) -> None:
         super().__init__()
         self.options = options
@@ -65,11 +70,15 @@ class LayerHistory(nn.Module):
         groups = len(boundaries) - 1
         self.group_of = [g for g in range(1, groups + 1) for _ in range(boundaries[g - 1], boundaries[g])]
         self.weight = nn.Parameter(self.initial_weight(groups), requires_grad=not options.freeze)
-        self.layer_norms = nn.ModuleList(LayerNorm(width) for _ in range(groups))
-        self.embedding_norm = LayerNorm(width) if options.embedding_norm else None
+        outputs = torch.arange(groups + 1)
+        oldest = torch.tensor([self.oldest(row) for row in range(1, groups + 2)])
+        reads = (outputs <= outputs[:, None]) & (outputs >= oldest[:, None])
+        self.register_buffer("reads", reads.unsqueeze(-1), persistent=False)
+        self.layer_norms = nn.ModuleList(OutputNorm(width) for _ in range(groups))
+        self.embedding_norm = OutputNorm(width) if options.embedding_norm else None
 
     def initial_weight(self, groups: int) -> Tensor:
-        """`W`, (G + 1) x (G + 1) x S, lower-triangular; row g stands at index g - 1."""
+        """`W`, R x R x S, lower-triangular; row g stands at index g - 1."""
         weight = torch.zeros(groups + 1, groups + 1, self.options.slices)
         for row in range(1, groups + 2):
             oldest = self.oldest(row)
@@ -84,39 +93,33 @@ class LayerHistory(nn.Module):
         """Begin a forward pass through the stack."""
         return HistoryPass(self)
 
-    def norm(self, group: int) -> nn.Module | None:
+    def norm(self, group: int) -> OutputNorm | None:
         """`LN_group`; None for the embedding unless it has one."""
-        return self.embedding_norm if group == 0 else self.layer_norms[group - 1]
+        return self.embedding_norm if group == 0 else cast(OutputNorm, self.layer_norms[group - 1])
+
+    def matrix(self) -> Tensor:
+        """`W` as it is applied, 0 where an output is not read: R x R x 1, or R x R x C where S > 1."""
+        fill = float("-inf") if self.options.softmax else 0.0
+        weight = self.weight.masked_fill(~self.reads, fill)
+        if self.options.softmax:
+            weight = weight.softmax(dim=1)
+        if 1 < self.options.slices < self.width:
+            weight = weight.repeat_interleave(self.width // self.options.slices, dim=2)
+        return weight
 
     def row(self, row: int) -> Tensor:
         """The weights of a row, one line an output from `oldest(row)` on: n x 1, or n x C where S > 1."""
-        weight = self.weight[row - 1, self.oldest(row) : row]
-        if self.options.softmax:
-            weight = weight.softmax(dim=0)
-        if 1 < self.options.slices < self.width:
-            weight = weight.repeat_interleave(self.width // self.options.slices, dim=1)
-        return weight
+        return self.matrix()[row - 1, self.oldest(row) : row]
 
-    def combine(self, row: int, outputs: dict[int, Tensor]) -> Tensor:
+    def combine(self, row: int, sums: Combinations) -> Tensor:
         """The sum of (5) or (6) for a row, with dropout and, post-norm, its LN.
 
         Args:
-            row: 1 for the first group's input up to G + 1 for the output of the stack
-            outputs: what the groups so far put out, T x B x C each, keyed by group; those of groups whose layers
-                were all dropped are absent, and so from the sum. If all that the row reads are absent, the newest
-                output takes their place.
+            row: 1 for the first group's input up to R for the output of the stack
+            sums: what the groups so far put out; those of groups whose layers were all dropped are absent, and so
+                from the sum. If all that the row reads are absent, the newest output takes their place.
         """
-        oldest = self.oldest(row)
-        weight = self.row(row)
-        total: Tensor | None = None
-        for group, output in outputs.items():
-            if group < oldest:
-                continue
-            factor = weight[group - oldest].type_as(output)
-            total = output * factor if total is None else torch.addcmul(total, output, factor)
-        if total is None:
-            total = outputs[max(outputs)]
-        total = F.dropout(total, self.options.dropout, self.training)
+        total = F.dropout(sums.total(row - 1), self.options.dropout, self.training)
         norm = None if self.normalize_before else self.norm(row - 1)
         return total if norm is None else norm(total)
 
@@ -127,7 +130,7 @@ class HistoryPass:
     def __init__(self, history: LayerHistory) -> None:
         self.history = history
         self.group = 0
-        self.outputs: dict[int, Tensor] = {}
+        self.sums = Combinations(history.matrix(), history.options.window)
 
     def input(self, index: int, x: Tensor) -> Tensor:
         """What layer `index` (from 0) reads, where `x` is the output of the last layer that ran, or the embedding."""
@@ -140,9 +143,8 @@ class HistoryPass:
 
     def _next(self, row: int, x: Tensor) -> Tensor:
         norm = self.history.norm(self.group) if self.history.normalize_before else None
-        self.outputs[self.group] = x if norm is None else norm(x)
+        # A norm writes its output to where the sums are taken from.
+        output = x if norm is None else norm(x, lambda: self.sums.slot(x))
+        self.sums.add(self.group, output)
         self.group = row
-        oldest = self.history.oldest(row)
-        for group in [g for g in self.outputs if g < oldest and g != max(self.outputs)]:
-            del self.outputs[group]
-        return self.history.combine(row, self.outputs)
+        return self.history.combine(row, self.sums)

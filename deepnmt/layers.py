@@ -219,6 +219,9 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         if self.self_attn is not None:
             x = self.sublayer("self_attn", x, attend_itself, factor["self_attn"], None)
         if self.encoder_attn is not None and encoder_out is not None:
+            if factor["encoder_attn"] == 0.0:
+                # Where every layer skips it, nothing else connects the encoder with the loss.
+                x = without([], x, encoder_out)
             x = self.sublayer("encoder_attn", x, attend_source, factor["encoder_attn"], None)
         return self.sublayer("final", x, self.feed_forward, factor["final"], layer_input), attention, None
 

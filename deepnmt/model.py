@@ -13,6 +13,7 @@ from torch import nn
 from deepnmt.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.config_check import check
 from deepnmt.decoder import DeepDecoder
+from deepnmt.dropout import use_fast_dropout
 from deepnmt.encoder import DeepEncoder
 from deepnmt.initializers import INITIALIZERS
 from deepnmt.layers import wrap_layers
@@ -45,6 +46,8 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         stock = to_transformer_config(own)
         model: DLCLTransformerModel = super().build_model(stock, task)
         INITIALIZERS[str(own.initializer)](model, own)
+        if own.fast_dropout:
+            use_fast_dropout(model)
         for stack in (model.encoder, model.decoder):
             wrap_layers(stack, stock)
         return model

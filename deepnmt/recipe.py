@@ -13,8 +13,10 @@ import yaml
 
 from deepnmt.console import run
 from deepnmt.errors import UserError
+from deepnmt.global_batch import KEY, share
 
 PLUGIN = Path(__file__).resolve().parent
+STAGES = "stages"
 
 
 class Option(NamedTuple):
@@ -28,8 +30,27 @@ class Option(NamedTuple):
         return f"{self.path}:{self.line}"
 
 
-def read_recipe(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Option]:
-    """The options of a recipe, those of the recipe it `extends:` first, overridden by its own.
+class Recipe(NamedTuple):
+    """What a file says: options, and for progressive training what each stage has beside them."""
+
+    options: dict[str, Option]
+    stages: list[dict[str, Option]]
+
+
+def read_recipe(path: Path) -> dict[str, Option]:
+    """The options of a recipe of one training; see `read_stages`.
+
+    Raises:
+        UserError: as `read_stages`; or it has stages
+    """
+    recipe = read_stages(path)
+    if recipe.stages:
+        raise UserError(f"{path}: a recipe with stages must be run by scripts/train_progressive.sh")
+    return recipe.options
+
+
+def read_stages(path: Path, seen: tuple[Path, ...] = ()) -> Recipe:
+    """A recipe: the options of the recipe it `extends:` first, overridden by its own; its own `stages:`, or else those.
 
     A value is kept as the text that stands in the file, so that `1e-9` or `(0.9, 0.98)` reach fairseq unchanged.
 
@@ -38,23 +59,23 @@ def read_recipe(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Option]:
         seen: the recipes that led here by `extends:`
 
     Raises:
-        UserError: the file is missing or not a flat mapping, a key is written twice, or a recipe extends itself
+        UserError: the file is missing or no mapping, a key is written twice, or a recipe extends itself
     """
     if path.resolve() in seen:
         chain = " -> ".join(str(p) for p in (*seen, path.resolve()))
         raise UserError(f"{path}: a recipe must not extend itself, but does: {chain}")
     own = _read_file(path)
-    parent = own.pop("extends", None)
-    options: dict[str, Option] = {}
-    if parent is not None:
-        base = path.parent / parent.value
-        if not base.is_file():
-            raise UserError(f"{parent}: extends must name a recipe, but {base} does not exist")
-        options = read_recipe(base, (*seen, path.resolve()))
-    return {**options, **own}
+    parent = own.options.pop("extends", None)
+    if parent is None:
+        return own
+    base = path.parent / parent.value
+    if not base.is_file():
+        raise UserError(f"{parent}: extends must name a recipe, but {base} does not exist")
+    above = read_stages(base, (*seen, path.resolve()))
+    return Recipe({**above.options, **own.options}, own.stages or above.stages)
 
 
-def _read_file(path: Path) -> dict[str, Option]:
+def _read_file(path: Path) -> Recipe:
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except OSError as error:
@@ -65,11 +86,30 @@ def _read_file(path: Path) -> dict[str, Option]:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{path}:{line}: not valid YAML: {error.problem}") from error
     if root is None:
-        return {}
+        return Recipe({}, [])
     if not isinstance(root, yaml.MappingNode):
         raise UserError(f"{path}:1: a recipe must be a mapping of options, but is not")
+    lists = [value for key, value in root.value if key.value == STAGES]
+    stages = [stage for value in lists for stage in _stages(path, value)]
+    root.value = [(key, value) for key, value in root.value if key.value != STAGES]
+    if len(lists) > 1:
+        raise UserError(f"{path}:{lists[1].start_mark.line + 1}: '{STAGES}' must stand there once, but stands twice")
+    return Recipe(_mapping(path, root), stages)
+
+
+def _stages(path: Path, node: yaml.Node) -> list[dict[str, Option]]:
+    line = node.start_mark.line + 1
+    if not isinstance(node, yaml.SequenceNode) or not node.value:
+        raise UserError(f"{path}:{line}: '{STAGES}' must be a list of stages, but is not")
+    for stage in node.value:
+        if not isinstance(stage, yaml.MappingNode):
+            raise UserError(f"{path}:{stage.start_mark.line + 1}: a stage must be a mapping of options, but is not")
+    return [_mapping(path, stage) for stage in node.value]
+
+
+def _mapping(path: Path, node: yaml.MappingNode) -> dict[str, Option]:
     options: dict[str, Option] = {}
-    for key, value in root.value:
+    for key, value in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
             raise UserError(f"{path}:{line}: an option must have one plain value, but has a list or a mapping")
@@ -79,10 +119,15 @@ def _read_file(path: Path) -> dict[str, Option]:
     return options
 
 
-def to_arguments(options: dict[str, Option]) -> list[str]:
-    """Command-line arguments: `true` makes a flag, `false` and an empty value leave the option out."""
+def to_arguments(options: dict[str, Option], devices: int = 1) -> list[str]:
+    """Command-line arguments: `true` makes a flag, `false` and an empty value leave the option out.
+
+    Args:
+        options: of a recipe
+        devices: that the batches of an update are dealt out to, see `share`
+    """
     arguments: list[str] = []
-    for key, option in options.items():
+    for key, option in share(options, devices).items():
         if option.value == "true":
             arguments.append(f"--{key}")
         elif option.value not in ("false", ""):
@@ -91,13 +136,16 @@ def to_arguments(options: dict[str, Option]) -> list[str]:
     return arguments
 
 
-def check(path: Path, options: dict[str, Option], extra: list[str]) -> None:
+def check(path: Path, options: dict[str, Option], extra: list[str]) -> argparse.Namespace:
     """Hold the options against fairseq-train's own parser for this architecture, criterion, optimizer and schedule.
 
     Args:
         path: the recipe, for messages
         options: what `read_recipe` returned
         extra: further arguments of the command line, which win over the recipe's
+
+    Returns:
+        all options as fairseq understands them
 
     Raises:
         UserError: names every key that fairseq-train does not know, with file, line and the nearest name, or the
@@ -116,29 +164,36 @@ def check(path: Path, options: dict[str, Option], extra: list[str]) -> None:
 
     parser.error = refuse
     arguments = [user_dir, "DATA", *to_arguments(options), *extra]
-    fairseq_options.parse_args_and_arch(parser, arguments, parse_known=True)
+    parsed, _ = fairseq_options.parse_args_and_arch(parser, arguments, parse_known=True)
     names = [name[2:] for name in parser._option_string_actions if name.startswith("--")]
     faults = []
     for key, option in options.items():
-        if key not in names:
+        if key not in [*names, KEY]:
             near = difflib.get_close_matches(key, names, n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
             faults.append(f"{option}: '{key}' is not an option of fairseq-train for this recipe{hint}")
     if faults:
         raise UserError(*faults)
+    assert isinstance(parsed, argparse.Namespace)
+    return parsed
 
 
 def main() -> None:
     """Print the arguments of a recipe, each ended by a NUL so that a shell can read them back exactly."""
-    parser = argparse.ArgumentParser(description=__doc__, epilog="Options after RECIPE win over the recipe's.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="Options after RECIPE win over the recipe's.", allow_abbrev=False
+    )
     parser.add_argument("recipe", type=Path, help="YAML file, such as configs/demo.yaml")
     parser.add_argument("--lines", action="store_true", help="end each argument by a line feed, to look at")
+    parser.add_argument("--devices", type=int, default=1, help="that an update's batches are dealt out to (default: 1)")
     known, extra = parser.parse_known_args()
     options = read_recipe(known.recipe)
+    if any(argument.split("=")[0] == "--update-freq" for argument in extra):
+        options.pop(KEY, None)
     with contextlib.redirect_stdout(sys.stderr):
         check(known.recipe, options, extra)
     end = "\n" if known.lines else "\0"
-    for argument in [*to_arguments(options), *extra]:
+    for argument in [*to_arguments(options, known.devices), *extra]:
         print(argument, end=end)
 
 

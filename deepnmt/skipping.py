@@ -92,12 +92,17 @@ class _Unused(torch.autograd.Function):
         return (gradient, *(torch.zeros_like(parameter) for parameter in ctx.parameters))
 
 
-def without(modules: Iterable[nn.Module], x: Tensor) -> Tensor:
+def without(modules: Iterable[nn.Module], x: Tensor, *inputs: Tensor) -> Tensor:
     """`x`, as if it came from the modules that were skipped: their parameters get gradients of zero.
 
     PyTorch's distributed training waits for every parameter's gradient; and an optimizer then treats a skipped
     parameter in one process as it does in several.
+
+    Args:
+        modules: that were skipped
+        x: the input of the sublayer, T x B x C
+        inputs: what the modules would have read beside it; they get gradients of zero too, and so does what made them
     """
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
-    result: Tensor = _Unused.apply(x, *parameters)  # type: ignore[no-untyped-call]
+    result: Tensor = _Unused.apply(x, *parameters, *inputs)  # type: ignore[no-untyped-call]
     return result

@@ -40,6 +40,7 @@ class Settings:
     lowercase: bool
     max_len: int
     max_ratio: float
+    keep_punctuation: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ class Preparer:
 
     def _tokenise(self, side: int, text: str) -> str:
         if not self.settings.pretokenized:
-            text = self.tokenisers[side].tokenize(self.normalisers[side].normalize(text), return_str=True)
+            if not self.settings.keep_punctuation:
+                text = self.normalisers[side].normalize(text)
+            text = self.tokenisers[side].tokenize(text, return_str=True)
         # After tokenisation, which tells abbreviations apart by their case.
         return text.lower() if self.settings.lowercase else text
 
@@ -196,6 +199,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--output", required=True, metavar="PREFIX", help="writes PREFIX.tok.LANG and PREFIX.raw.LANG")
     add("--raw", metavar="PREFIX", help="untokenised text of the same lines, where the input is tokenised")
     add("--pretokenized", action="store_true", help="the input is normalised and tokenised already")
+    add("--keep-punctuation", action="store_true", help="tokenise alone, without punctuation normalisation")
     add("--lowercase", action="store_true", help="lower-case the tokenised text")
     add("--max-len", type=int, default=0, metavar="N", help="skip pairs with more tokens on a side; 0: keep all (0)")
     add("--max-ratio", type=float, default=0, metavar="R", help="skip pairs of a higher length ratio; 0: keep all (0)")
@@ -211,7 +215,14 @@ def main() -> None:
     """Prepare the split named on the command line."""
     arguments = parse_arguments()
     languages = (arguments.source_lang, arguments.target_lang)
-    settings = Settings(languages, arguments.pretokenized, arguments.lowercase, arguments.max_len, arguments.max_ratio)
+    settings = Settings(
+        languages,
+        arguments.pretokenized,
+        arguments.lowercase,
+        arguments.max_len,
+        arguments.max_ratio,
+        arguments.keep_punctuation,
+    )
     prefixes = [arguments.input] + ([arguments.raw] if arguments.raw else [])
     inputs = [Path(f"{prefix}.{language}") for prefix in prefixes for language in languages]
     counts = prepare_split(inputs, arguments.output, settings, arguments.workers)

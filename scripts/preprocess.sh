@@ -6,7 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
     cat <<'HELP'
-usage: preprocess.sh --source-lang LANG --target-lang LANG --train PREFIX --valid PREFIX --dest DIR [options]
+usage: preprocess.sh --source-lang LANG --target-lang LANG --train PREFIX (--valid PREFIX | --valid-every N)
+                     --dest DIR [options]
 
 Turns parallel text, PREFIX.LANG with a sentence a line, into binarised data: punctuation normalisation and
 Moses tokenisation (sacremoses), a joint BPE (subword-nmt), and fairseq-preprocess.
@@ -14,10 +15,12 @@ Moses tokenisation (sacremoses), a joint BPE (subword-nmt), and fairseq-preproce
   --source-lang LANG, --target-lang LANG   languages, and the endings of the files
   --train PREFIX         training text; pairs that are empty, too long or out of ratio are skipped and counted
   --valid PREFIX         validation text; pairs with an empty side are skipped and counted
+  --valid-every N        in place of --valid: every Nth training pair that is kept becomes validation text
   --test PREFIX          test text, likewise; may be repeated, for the subsets test, test1, ... (default: none)
   --dest DIR             the result, which must not exist yet, or hold the same
   --bpe-merges N         merge operations of the BPE, learnt on both languages together (default: 10000)
   --lowercase            lower-case all text; scores are then case-insensitive
+  --keep-punctuation     tokenise without normalising the punctuation
   --pretokenized         the text is normalised and tokenised already
   --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, which the
                          detokenised scores need (--raw-test once for each --test; default: none)
@@ -39,7 +42,7 @@ HELP
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
 MERGES=10000 MAX_LEN=175 MAX_RATIO=0 WORKERS=$(nproc)
-LOWERCASE=false PRETOKENIZED=false JOINED=true
+LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false VALID_EVERY=''
 
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -47,6 +50,7 @@ while [[ $# -gt 0 ]]; do
         --target-lang) TARGET=$(value "$@"); shift ;;
         --train) TRAIN=$(value "$@"); shift ;;
         --valid) VALID=$(value "$@"); shift ;;
+        --valid-every) VALID_EVERY=$(value "$@"); shift ;;
         --test) TESTS+=("$(value "$@")") || exit; shift ;;
         --raw-valid) RAW_VALID=$(value "$@"); shift ;;
         --raw-test) RAW_TESTS+=("$(value "$@")") || exit; shift ;;
@@ -57,6 +61,7 @@ while [[ $# -gt 0 ]]; do
         --workers) WORKERS=$(value "$@"); shift ;;
         --lowercase) LOWERCASE=true ;;
         --pretokenized) PRETOKENIZED=true ;;
+        --keep-punctuation) KEEP_PUNCTUATION=true ;;
         --separate-dictionaries) JOINED=false ;;
         -h | --help) usage; exit 0 ;;
         *) die "unknown argument '$1' (see --help)" ;;
@@ -67,7 +72,8 @@ done
 [[ -n $SOURCE ]] || die "--source-lang must be given"
 [[ -n $TARGET ]] || die "--target-lang must be given"
 [[ -n $TRAIN ]] || die "--train must be given"
-[[ -n $VALID ]] || die "--valid must be given"
+[[ -n $VALID || -n $VALID_EVERY ]] || die "--valid or --valid-every must be given"
+[[ -z $VALID && -z $RAW_VALID || -z $VALID_EVERY ]] || die "--valid-every stands in place of --valid and --raw-valid"
 [[ -n $DEST ]] || die "--dest must be given"
 [[ $SOURCE != "$TARGET" ]] || die "--source-lang and --target-lang must differ, but both are '$SOURCE'"
 # fairseq takes a comma for the end of a path.
@@ -77,6 +83,13 @@ whole_number --max-len "$MAX_LEN"
 whole_number --workers "$WORKERS"
 [[ $MAX_RATIO =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--max-ratio must be a number, but is '$MAX_RATIO'"
 [[ $WORKERS -ge 1 ]] || die "--workers must be at least 1, but is 0"
+if [[ -n $VALID_EVERY ]]; then
+    whole_number --valid-every "$VALID_EVERY"
+    [[ $VALID_EVERY -ge 2 ]] || die "--valid-every must be at least 2, but is $VALID_EVERY"
+fi
+if [[ $PRETOKENIZED == true && $KEEP_PUNCTUATION == true ]]; then
+    die "--keep-punctuation is for text that is not --pretokenized"
+fi
 if [[ $PRETOKENIZED == false && (-n $RAW_VALID || ${#RAW_TESTS[@]} -gt 0) ]]; then
     die "--raw-valid and --raw-test are for --pretokenized text alone; otherwise the input is the raw text"
 fi
@@ -86,7 +99,10 @@ fi
 
 need python3 subword-nmt fairseq-preprocess
 
-SPLITS=(train valid) PREFIXES=("$TRAIN" "$VALID") RAWS=('' "$RAW_VALID")
+SPLITS=(train) PREFIXES=("$TRAIN") RAWS=('')
+if [[ -n $VALID ]]; then
+    SPLITS+=(valid) PREFIXES+=("$VALID") RAWS+=("$RAW_VALID")
+fi
 for i in "${!TESTS[@]}"; do
     SPLITS+=("test${i#0}")
     PREFIXES+=("${TESTS[i]}")
@@ -103,13 +119,18 @@ for i in "${!SPLITS[@]}"; do
     done
 done
 
+# Named in the record only where they are used, so that folders made without them stay what they are.
+EXTRA=()
+if [[ $KEEP_PUNCTUATION == true ]]; then EXTRA+=(keep_punctuation=true); fi
+if [[ -n $VALID_EVERY ]]; then EXTRA+=("valid_every=$VALID_EVERY"); fi
+
 DEST=${DEST%/}
 TMP=$DEST.tmp.$$
 mkdir -p -- "$TMP/text" "$TMP/counts"
 RECORD=$TMP/preprocess.json
 python3 "$ROOT/scripts/manifest.py" describe "$RECORD" "source_lang=$SOURCE" "target_lang=$TARGET" \
     "lowercase=$LOWERCASE" "pretokenized=$PRETOKENIZED" "bpe_merges=$MERGES" "joined_dictionary=$JOINED" \
-    "max_len=$MAX_LEN" "max_ratio=$MAX_RATIO" --inputs "${INPUTS[@]}"
+    "max_len=$MAX_LEN" "max_ratio=$MAX_RATIO" "${EXTRA[@]}" --inputs "${INPUTS[@]}"
 
 if [[ -f $DEST/preprocess.json ]]; then
     python3 "$ROOT/scripts/manifest.py" compare "$DEST/preprocess.json" "$RECORD"
@@ -128,17 +149,24 @@ for i in "${!SPLITS[@]}"; do
     fi
     if [[ $LOWERCASE == true ]]; then options+=(--lowercase); fi
     if [[ $PRETOKENIZED == true ]]; then options+=(--pretokenized); fi
+    if [[ $KEEP_PUNCTUATION == true ]]; then options+=(--keep-punctuation); fi
     if [[ -n ${RAWS[i]} ]]; then options+=(--raw "${RAWS[i]}"); fi
     COUNTS+=("$TMP/counts/$split.json")
     run python3 "$ROOT/scripts/prepare_text.py" --source-lang "$SOURCE" --target-lang "$TARGET" \
         --input "${PREFIXES[i]}" --output "$TMP/text/$split" --counts "${COUNTS[-1]}" "${options[@]}"
+    if [[ $split == train && -n $VALID_EVERY ]]; then
+        COUNTS+=("$TMP/counts/valid.json")
+        run python3 "$ROOT/scripts/hold_out.py" "$TMP/text/train" "$TMP/text/valid" "$VALID_EVERY" --counts "${COUNTS[@]}"
+    fi
 done
+TEXTS=("${SPLITS[@]}")
+if [[ -n $VALID_EVERY ]]; then TEXTS+=(valid); fi
 
 cat -- "$TMP/text/train.tok.$SOURCE" "$TMP/text/train.tok.$TARGET" >"$TMP/train.tok"
 run subword-nmt learn-bpe --symbols "$MERGES" --input "$TMP/train.tok" --output "$TMP/codes" ||
     die "subword-nmt learn-bpe failed"
 rm -- "$TMP/train.tok"
-for split in "${SPLITS[@]}"; do
+for split in "${TEXTS[@]}"; do
     for lang in "$SOURCE" "$TARGET"; do
         run subword-nmt apply-bpe --codes "$TMP/codes" --num-workers "$WORKERS" \
             --input "$TMP/text/$split.tok.$lang" --output "$TMP/text/$split.bpe.$lang" ||
@@ -152,9 +180,11 @@ done
 options=()
 if [[ $JOINED == true ]]; then options+=(--joined-dictionary); fi
 if [[ ${#TESTS[@]} -gt 0 ]]; then
-    tests=$TMP/text/test.bpe
-    for split in "${SPLITS[@]:3}"; do tests+=",$TMP/text/$split.bpe"; done
-    options+=(--testpref "$tests")
+    tests=''
+    for split in "${SPLITS[@]}"; do
+        if [[ $split == test* ]]; then tests+=",$TMP/text/$split.bpe"; fi
+    done
+    options+=(--testpref "${tests#,}")
 fi
 run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpref "$TMP/text/train.bpe" \
     --validpref "$TMP/text/valid.bpe" --destdir "$TMP" --workers "$WORKERS" "${options[@]}" ||

@@ -3,13 +3,16 @@
 Tokenised BLEU compares hyp.tok.LANG with ref.tok.LANG as they stand, which is what most papers on small corpora
 report (multi-bleu.perl, fairseq-score). BLEU, chrF and TER compare hyp.LANG with ref.LANG, the untokenised text,
 by sacrebleu's own tokenisation; only those can be compared with other people's. On lower-cased data all are
-case-insensitive. The scores are printed, and written to OUT_DIR/scores.json with their signatures.
+case-insensitive. With --split-compounds, tokenised BLEU stands a second time with words split at hyphens in both texts,
+which some papers report (fairseq's compound_split_bleu.sh). The scores are printed, and written to OUT_DIR/scores.json
+with their signatures.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,8 @@ from console import UserError
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+
+TOKENISED, COMPOUNDS = "tokenised BLEU", "compounds split"
 
 
 def read_lines(path: Path) -> list[str]:
@@ -40,6 +45,12 @@ def read_pair(hypothesis: Path, reference: Path) -> tuple[list[str], list[str]]:
     return hypotheses, references
 
 
+def tokenised_bleu() -> BLEU:
+    """The metric of tokens against tokens."""
+    # multi-bleu.perl and fairseq-score do not smooth.
+    return BLEU(tokenize="none", smooth_method="none", force=True)
+
+
 def score(metric: Any, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
     """One score of a corpus, with what sacrebleu says about it."""
     result = metric.corpus_score(hypotheses, [references])
@@ -50,13 +61,19 @@ def score(metric: Any, hypotheses: list[str], references: list[str]) -> dict[str
     return entry
 
 
-def score_folder(folder: Path, language: str, lowercase: bool) -> dict[str, dict[str, Any]]:
+def split_compounds(line: str) -> str:
+    """The tokens of a line with hyphens inside them as tokens of their own, as fairseq and tensor2tensor do."""
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
+
+
+def score_folder(folder: Path, language: str, lowercase: bool, compounds: bool = False) -> dict[str, dict[str, Any]]:
     """All the scores of a folder; the detokenised ones only where it has an untokenised reference."""
-    # multi-bleu.perl and fairseq-score do not smooth.
-    tokenised = BLEU(tokenize="none", smooth_method="none", force=True)
-    scores = {
-        "tokenised BLEU": score(tokenised, *read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}"))
-    }
+    tokenised = tokenised_bleu()
+    texts = read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}")
+    scores = {TOKENISED: score(tokenised, *texts)}
+    if compounds:
+        split = ([split_compounds(line) for line in text] for text in texts)
+        scores[COMPOUNDS] = score(tokenised, *split)
     if (folder / f"ref.{language}").exists():
         pair = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")
         scores["BLEU"] = score(BLEU(lowercase=lowercase), *pair)
@@ -70,6 +87,7 @@ def main() -> None:
     """Score the folder named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="the folder made by generate.sh")
+    parser.add_argument("--split-compounds", action="store_true", help="score with words split at hyphens too")
     parser.add_argument("data", type=Path, nargs="?", metavar="DATA", help="the data, if OUT_DIR has no generate.json")
     arguments = parser.parse_args()
     folder: Path = arguments.folder
@@ -80,7 +98,7 @@ def main() -> None:
     else:
         record = manifest.read(folder / "generate.json")
 
-    scores = score_folder(folder, record["target_lang"], record["lowercase"])
+    scores = score_folder(folder, record["target_lang"], record["lowercase"], arguments.split_compounds)
     with console.whole_file(folder / "scores.json") as temporary:
         temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
     for name, entry in scores.items():

@@ -9,7 +9,8 @@ usage() {
 usage: train.sh RECIPE DATA SAVE [fairseq-train options]
 
 Trains the model of a recipe: on all visible GPUs with FP16, or on the CPU where there is none. It can be stopped
-at any moment; the same command goes on from the last checkpoint in SAVE.
+at any moment; the same command goes on from the last checkpoint in SAVE. A recipe's batches-per-update is dealt out
+to all GPUs, so that an update sees the same sentences on 1, 2, 4 or 8 of them. See docs/distributed.md.
 
   RECIPE     YAML file under configs/, one fairseq option a key
   DATA       folder made by preprocess.sh
@@ -19,6 +20,10 @@ at any moment; the same command goes on from the last checkpoint in SAVE.
 environment:
   CUDA_VISIBLE_DEVICES   the GPUs to use, as in '0,1'; empty: none
   OMP_NUM_THREADS        threads on the CPU (default: one per core)
+  PROCESSES              on this machine (default: one per visible GPU, or one); more than one on the CPU works too
+  NODES                  machines that train together, each running this same command (default: 1)
+  NODE                   number of this machine, from 0 (default: Slurm's)
+  MASTER                 HOST:PORT of machine 0, where NODES is more than 1
 
 example:
   scripts/train.sh configs/demo.yaml data/demo checkpoints/demo --max-update 500
@@ -38,10 +43,27 @@ need python3 fairseq-train
 
 ON_INTERRUPT="go on from the last checkpoint in $SAVE"
 TMP=$(mktemp)
-PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python3 -m deepnmt.recipe "$RECIPE" "$@" >"$TMP"
+GPUS=$(python3 -c 'import torch; print(torch.cuda.device_count())')
+PROCESSES=${PROCESSES:-$((GPUS > 0 ? GPUS : 1))} NODES=${NODES:-1} NODE=${NODE:-${SLURM_NODEID:-}}
+whole_number PROCESSES "$PROCESSES"
+whole_number NODES "$NODES"
+LAUNCH=(fairseq-train)
+if [[ $NODES -gt 1 ]]; then
+    [[ ${MASTER:-} =~ ^.+:[0-9]+$ ]] || die "MASTER must be HOST:PORT of machine 0, but is '${MASTER:-}'"
+    [[ $NODE =~ ^[0-9]+$ && $NODE -lt $NODES ]] || die "NODE must be a number from 0 to $((NODES - 1)), but is '$NODE'"
+    LAUNCH=(torchrun --nnodes "$NODES" --node-rank "$NODE" --master-addr "${MASTER%:*}" --master-port "${MASTER##*:}")
+elif [[ $PROCESSES -gt 1 ]]; then
+    LAUNCH=(torchrun --standalone)
+fi
+if [[ ${LAUNCH[0]} == torchrun ]]; then
+    need torchrun
+    LAUNCH+=(--nproc-per-node "$PROCESSES" "$(command -v fairseq-train)")
+fi
+
+PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python3 -m deepnmt.recipe "$RECIPE" --devices $((NODES * PROCESSES)) "$@" >"$TMP"
 mapfile -d '' -t OPTIONS <"$TMP"
 
-if [[ $(python3 -c 'import torch; print(torch.cuda.is_available())') == True ]]; then
+if [[ $GPUS -gt 0 ]]; then
     case " $* " in
         *' --bf16 '* | *' --amp '* | *' --fp16 '* | *' --memory-efficient-'*) ;;
         *) OPTIONS+=(--fp16) ;;
@@ -54,5 +76,14 @@ fi
 
 mkdir -p -- "$SAVE"
 LOG=$SAVE/train.log
-run fairseq-train "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" --skip-invalid-size-inputs-valid-test \
-    "${OPTIONS[@]}"
+if [[ $NODES -gt 1 && $NODE -gt 0 ]]; then
+    LOG=$SAVE/train.node-$NODE.log
+fi
+STATUS=0
+run "${LAUNCH[@]}" "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" --skip-invalid-size-inputs-valid-test \
+    "${OPTIONS[@]}" || STATUS=$?
+if [[ $STATUS -ne 0 && (${LAUNCH[0]} == torchrun || $STATUS -gt 128) ]]; then
+    printf '%s: error: the training has ended before its time; the same command goes on from the last checkpoint in %s\n' \
+        "$SCRIPT" "$SAVE" >&2
+fi
+exit "$STATUS"

@@ -28,8 +28,8 @@ SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["fairseq_cli.train", "torch._dynamo"])
 SECONDS = 300  # that a training may take, on a busy machine
 BATCHES = 2  # of an update, in all processes together
-# Seven batches an epoch: the last update of an epoch has none for the second process. Six updates: two epochs.
-SENTENCES, BATCH_SIZE, UPDATES = 56, 8, 6
+# Seven batches an epoch: the last update of an epoch has none for the last process. Twenty updates: five epochs.
+SENTENCES, BATCH_SIZE, UPDATES = 56, 8, 20
 # Adam divides a gradient by its size. The epsilon is far above the rounding of gradients that should be zero, such as
 # those of the keys' biases, which would otherwise grow to whole steps in any direction.
 OPTIONS = [

@@ -1,4 +1,4 @@
-"""Several processes on the CPU train the same parameters as one, and what cannot work is refused."""
+"""Two and four processes on the CPU train the same parameters as one, and what cannot work is refused."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from deepnmt import distributed_compat
 from deepnmt.errors import UserError
 
 BIN = Path(sys.executable).parent
-# float32: gradients of two batches are added in another order at most.
-TOLERANCE = 1e-6
+# float32: gradients of the batches are added in another order, in twenty updates.
+TOLERANCE = 1e-5
 PLAIN = ["--encoder-groups", "none", "--decoder-groups", "none"]
 POST_NORM = ["--encoder-norm", "post", "--decoder-norm", "post"]
 CASES = {
@@ -41,6 +41,8 @@ CASES = {
     "plain-legacy_ddp": [*PLAIN, "--ddp-backend", "legacy_ddp"],
     # The default backend waits for every parameter's gradient, those of skipped sublayers too.
     "merged-skipping": ["--merged-attention", "--encoder-skip", "0.5", "--decoder-skip", "0.5"],
+    "t-fixup": ["--initializer", "t-fixup", "--encoder-norm", "none", "--decoder-norm", "none"],
+    "r-drop": ["--criterion", "label_smoothed_cross_entropy_r_drop"],
     "admin": [*PLAIN, *POST_NORM, "--initializer", "admin", "--residual-scale", "admin"],
 }
 
@@ -77,16 +79,21 @@ def test_two_processes_train_as_one(one: dict[str, torch.Tensor], two: Path) -> 
     assert "Warning" not in (two / "rank-0.log").read_text("utf-8") + (two / "rank-1.log").read_text("utf-8")
 
 
+def test_four_processes_train_as_one(case: list[str], data: Path, tmp_path: Path) -> None:
+    four, one = (run(case, processes, data, tmp_path / str(processes), batches=4) for processes in (4, 1))
+    assert largest_difference(one, four) < TOLERANCE
+
+
 def test_comparison_sees_a_batch_left_out(
     one: dict[str, torch.Tensor], case: list[str], data: Path, tmp_path: Path
 ) -> None:
-    assert largest_difference(one, run(case, 1, data, tmp_path, batches=1)) > 1000 * TOLERANCE
+    assert largest_difference(one, run(case, 1, data, tmp_path, batches=1)) > 100 * TOLERANCE
 
 
 def test_two_processes_resume_to_the_same_end(case: list[str], two: Path, data: Path, tmp_path: Path) -> None:
-    shutil.copy(two / f"checkpoint_1_{UPDATES // 2}.pt", tmp_path / "checkpoint_last.pt")
+    shutil.copy(two / f"checkpoint_3_{UPDATES // 2}.pt", tmp_path / "checkpoint_last.pt")
     resumed, uninterrupted = run(case, 2, data, tmp_path), parameters(two)
-    assert f"checkpoint_last.pt (epoch 1 @ {UPDATES // 2} updates)" in (tmp_path / "rank-0.log").read_text("utf-8")
+    assert f"checkpoint_last.pt (epoch 3 @ {UPDATES // 2} updates)" in (tmp_path / "rank-0.log").read_text("utf-8")
     assert resumed.keys() == uninterrupted.keys()
     assert all(resumed[name].equal(uninterrupted[name]) for name in resumed)
 
@@ -215,14 +222,19 @@ def test_processes_started_one_by_one_are_left_alone() -> None:
 
 
 @pytest.mark.usefixtures("third_of_four")
-@pytest.mark.parametrize("change", ["gpu", "no training"])
-def test_all_else_is_left_to_fairseq(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_of_one_gpu_train_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed_utils, "infer_init_method", lambda _: None)  # it asks for the number of GPUs
+    cfg, seen = config(distributed_world_size=1), []
+    cfg.common.cpu = False
+    distributed_utils.call_main(cfg, seen.append)
+    assert [cfg.distributed_training.distributed_world_size for cfg in seen] == [4]
+
+
+@pytest.mark.usefixtures("third_of_four")
+def test_all_else_is_left_to_fairseq(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed_utils, "distributed_main", lambda *_: pytest.fail("joined the other processes"))
     cfg = config(distributed_world_size=1)
-    if change == "gpu":
-        cfg.common.cpu = False
-    else:
-        cfg.optimizer = None
+    cfg.optimizer = None
     given, seen = OmegaConf.to_container(cfg), []
     distributed_utils.call_main(cfg, seen.append)
     assert [OmegaConf.to_container(cfg) for cfg in seen] == [given]

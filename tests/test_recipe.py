@@ -16,13 +16,18 @@ from deepnmt import recipe
 from deepnmt.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+# These folders have test files of their own.
+ELSEWHERE = {"iwslt14", "progressive"}
+# How many files each other folder has, and how many of them are recipes.
+NUMBERS = {".": (1, 1), "depth": (11, 9), "multi30k": (5, 4)}
+CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
 BASES = {"multi30k/base.yaml", "depth/base.yaml", "depth/warmup.yaml"}
 # Layers of encoder and decoder, and width, as the recipes' headers say.
 SIZES = {"demo": (12, 2, 128), "dlcl_12": (12, 4, 128), "transformer_tiny": (4, 4, 128)}
+SIZES.update(dict.fromkeys(("post_no_warmup", "pre_no_warmup"), (6, 6, 128)))
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
-SIZES.update(dict.fromkeys(DEPTH, (48, 2, 64)))
+SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
 
 
@@ -36,9 +41,15 @@ def arguments(path: Path) -> list[str]:
     return recipe.to_arguments(recipe.read_recipe(path))
 
 
-def test_number_of_configurations() -> None:
-    assert len(CONFIGS) == 15
-    assert len(RECIPES) == 12
+@pytest.mark.parametrize("folder", NUMBERS)
+def test_number_of_configurations(folder: str) -> None:
+    here = (ROOT / "configs" / folder).resolve()
+    assert tuple(sum(path.parent == here for path in paths) for paths in (CONFIGS, RECIPES)) == NUMBERS[folder]
+
+
+def test_every_folder_of_configurations_is_tested() -> None:
+    folders = {path.name for path in (ROOT / "configs").iterdir() if path.is_dir()}
+    assert folders - ELSEWHERE == NUMBERS.keys() - {"."}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -70,7 +81,7 @@ def test_every_key_has_a_comment_and_the_file_a_header(path: Path) -> None:
 
 def test_no_option_stands_in_a_recipe_and_in_its_base_alike() -> None:
     for path in CONFIGS:
-        own = recipe._read_file(path)
+        own = recipe._read_file(path).options
         if "extends" in own:
             base = recipe.read_recipe(path.parent / own["extends"].value)
             assert not [key for key in own if key in base and own[key].value == base[key].value]

@@ -128,6 +128,18 @@ def test_skipped_sublayers_are_not_computed_and_get_gradients_of_zero() -> None:
             assert not parameter.grad.any(), name
 
 
+@pytest.mark.parametrize("merge", [False, True], ids=["self-attention", "merged"])
+def test_encoder_gets_gradients_of_zero_where_no_layer_reads_it(merge: bool) -> None:
+    model = build({**PLAIN, **BOTH, "merged_attention": merge}).train()
+    with forced(model, [1] * 6, [0, 1] * 3 if merge else [1, 0, 1] * 3):
+        model(**EXAMPLE)[0].pow(2).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        if name.startswith("encoder.layers"):
+            assert not parameter.grad.any(), name
+    assert model.decoder.layers[0].fc1.weight.grad.any()
+
+
 def test_gradients_are_those_of_the_kept_sublayers() -> None:
     factors = [0, 2, 1, 0, 1, 1], [1, 0, 1, 1, 1, 0, 0, 1, 1]
     gradients = []

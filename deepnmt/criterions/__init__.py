@@ -1,5 +1,5 @@
 """Training criterions; importing the package registers them with fairseq."""
 
-from deepnmt.criterions import r_drop, simcut
+from deepnmt.criterions import fused, r_drop, simcut
 
-__all__ = ["r_drop", "simcut"]
+__all__ = ["fused", "r_drop", "simcut"]

@@ -21,20 +21,34 @@ from deepnmt.growth.weights import weight_name
 from deepnmt.model import NAME
 
 
+def load(path: Path, noun: str, kind: str) -> Any:
+    """The contents of a file of torch's, on the CPU, read with weights only so that no code in it can run.
+
+    Args:
+        path: the file
+        noun: what it is, for messages
+        kind: what it must be, for messages
+
+    Raises:
+        UserError: it is missing, truncated, no such file, or holds types that are not allowed
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such {noun}")
+    try:
+        # Only torch's zip format can stay on the disk until it is written again.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(f"{path}: must be {kind}, but cannot be read: {reason}") from error
+
+
 def read(path: Path) -> dict[str, Any]:
-    """The contents of a checkpoint, on the CPU, read with weights only so that no code in it can run.
+    """The contents of a checkpoint, see `load`.
 
     Raises:
         UserError: the file is missing, truncated, no checkpoint, or holds types that are not allowed
     """
-    if not path.is_file():
-        raise UserError(f"{path}: no such checkpoint")
-    try:
-        # Only torch's zip format can stay on the disk until it is written again.
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{path}: must be a whole fairseq checkpoint, but cannot be read: {reason}") from error
+    state = load(path, "checkpoint", "a whole fairseq checkpoint")
     if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
         raise UserError(f"{path}: must be a fairseq checkpoint, but holds no model")
     return state

@@ -6,11 +6,9 @@ import argparse
 import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 from deepnmt.config_check import STACKS
-from deepnmt.console import run
-from deepnmt.errors import UserError
+from deepnmt.console import Parser, run
 from deepnmt.growth.grow import grow_checkpoint
 from deepnmt.growth.plan import STRATEGIES
 from deepnmt.growth.stacks import Growth
@@ -25,14 +23,6 @@ Epoch, data position, number of updates and scores go on. To go on training, giv
 groups, and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.
 
 example: deepnmt-grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint_last.pt --encoder-layers 12"""
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Called by argparse."""
-        raise UserError(f"{message} (see --help)")
 
 
 def grow_main() -> None:

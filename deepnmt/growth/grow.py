@@ -14,23 +14,12 @@ from torch import Tensor
 
 from deepnmt.config import DLCLTransformerConfig
 from deepnmt.errors import UserError
-from deepnmt.growth.checkpoint import (
-    check_target,
-    check_tensors,
-    model_config,
-    model_options,
-    read,
-    schedule_name,
-    with_options,
-    write,
-)
+from deepnmt.growth.checkpoint import check_target, check_tensors, model_config, model_options, read, write
 from deepnmt.growth.optimizer import States, carried_state, fresh_state, parameter_names
 from deepnmt.growth.report import stack_lines
+from deepnmt.growth.rewrite import NO_OPTIMIZER, reset_schedule, with_model
 from deepnmt.growth.stacks import Growth, StackPlan, plan_stacks
 from deepnmt.growth.weights import weight_name
-from deepnmt.lr_schedulers.inverse_sqrt_reset import with_reset
-
-RESETTABLE = "inverse_sqrt_reset"
 
 
 def grow_checkpoint(
@@ -77,23 +66,18 @@ def grow(
     lines = [line for plan in plans for line in stack_lines(plan, old_config)]
 
     changed = {f"{stack}_{name}" for stack in growth.depths for name in ("layers", "groups")}
-    result = with_options(state, {name: getattr(config, name) for name in sorted(changed)})
-    result["model"] = _tensors(state["model"], plans)
-    extra = state.get("extra_state") or {}
-    # With --store-ema, fairseq keeps another copy or two of the model here.
-    averages = {key: _tensors(extra[key], plans) for key in ("ema", "ema_fp32_params") if key in extra}
-    result["extra_state"] = {**extra, **averages}
-    if averages:
-        lines.append("moving average of the model: as the model")
+    options = {name: getattr(config, name) for name in sorted(changed)}
+    result, more = with_model(state, options, lambda tensors: _tensors(tensors, plans))
+    lines += more
 
     optimizer = state.get("last_optimizer_state")
     if optimizer is None:
         if carry_moments:
             raise UserError("--carry-moments needs an optimizer's state in the checkpoint, but there is none")
-        return result, [*lines, "optimizer: none in the checkpoint; a training from it counts its updates from 0"]
+        return result, [*lines, NO_OPTIMIZER]
     result["last_optimizer_state"] = _optimizer(optimizer, state, result, old_config, plans, carry_moments)
     lines.append("optimizer: moments " + ("carried, zero for new history weights" if carry_moments else "dropped"))
-    return result, [*lines, _reset(result, keep_schedule)]
+    return result, [*lines, reset_schedule(result, keep_schedule)]
 
 
 def _tensors(tensors: Mapping[str, Tensor], plans: list[StackPlan]) -> dict[str, Tensor]:
@@ -135,21 +119,3 @@ def _trained(state: Mapping[str, Any], left_out: list[str]) -> dict[str, Tensor]
     criterion = {f"criterion.{name}": tensor for name, tensor in (state.get("criterion") or {}).items()}
     tensors = {**state["model"], **criterion}
     return {name: tensors[name] for name in parameter_names(tensors, left_out)}
-
-
-def _reset(state: dict[str, Any], keep: bool) -> str:
-    """Let the learning rate of a checkpoint start from its peak, where that is possible, and say what was done."""
-    if keep:
-        return "learning rate: goes on as before"
-    if (schedule := schedule_name(state)) != RESETTABLE:
-        return f"learning rate: goes on as before, since {schedule} has no reset; {RESETTABLE} has"
-    try:
-        *earlier, last = state["optimizer_history"]
-        updates = int(last["num_updates"])
-        last = {**last, "lr_scheduler_state": with_reset(last["lr_scheduler_state"], updates)}
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            "the checkpoint must say at which update it was saved (optimizer_history), but does not"
-        ) from error
-    state["optimizer_history"] = [*earlier, last]
-    return f"learning rate: back to its peak at update {updates}"

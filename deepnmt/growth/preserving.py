@@ -17,7 +17,7 @@ at inference (15), goes into the last projections: LN(a' x + f' c F(x)) = LN(a x
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Optional
@@ -61,6 +61,12 @@ def preserve(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str,
     Raises:
         ValueError: there is none; says why
     """
+    if not can_rescale(old, new, stack):
+        scales = " to ".join(f"{config.residual(stack).scale:.4g}" for config in (old, new))
+        raise ValueError(
+            f"--function-preserving is not possible for the {stack}: DeepNorm's scale goes from {scales}, and B2T adds "
+            "the layer's input unscaled"
+        )
     factors = tuple(branch_factors(old, new, stack, layers))
     added = frozenset(layer for layer in range(len(layers.sources)) if layers.added(layer))
     before, after = old.boundaries(stack), new.boundaries(stack)
@@ -104,20 +110,16 @@ def has_final_norm(config: DLCLTransformerConfig, stack: str) -> bool:
     return config.norm(stack) == "pre" and not (stack == "decoder" and config.no_decoder_final_norm)
 
 
+def can_rescale(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str) -> bool:
+    """Whether a factor of its branches can make up for what another depth does to a layer's residuals."""
+    return old.residual(stack).scale == new.residual(stack).scale or new.norm(stack) != "b2t"
+
+
 def branch_factors(
     old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str, layers: LayerPlan
 ) -> Iterator[tuple[float, ...]]:
-    """For each new layer what the branches of its sublayers are to be multiplied by.
-
-    Raises:
-        ValueError: no factor keeps a layer's function; says why
-    """
+    """For each new layer what the branches of its sublayers are to be multiplied by."""
     before, after = old.residual(stack).scale, new.residual(stack).scale
-    if before != after and new.norm(stack) == "b2t":
-        raise ValueError(
-            f"--function-preserving is not possible for the {stack}: DeepNorm's scale goes from {before:.4g} to "
-            f"{after:.4g}, and B2T adds the layer's input unscaled"
-        )
     kept, skipped = inference_factors(old, stack), inference_factors(new, stack)
     for layer, source in enumerate(layers.sources):
         yield tuple(after / before * f / g for f, g in zip(kept[source], skipped[layer]))
@@ -139,18 +141,13 @@ def apply(tensors: Tensors, config: DLCLTransformerConfig, stack: str, layers: L
         layers: how the stack grew
         way: what `preserve` found
     """
-    for layer, factors in enumerate(way.factors):
-        for name, factor in zip(sublayers(tensors, stack, layer), factors):
-            start = f"{stack}.layers.{layer}."
-            projection = start + ("fc2" if name == "final" else f"{name}.out_proj")
-            residual = f"{start}{name}_residual.weight"
-            for key in filter(tensors.__contains__, (f"{projection}.weight", f"{projection}.bias")):
-                single = torch.promote_types(tensors[key].dtype, torch.float32)
-                if layer in way.identities:
-                    tensors[key] = torch.zeros_like(tensors[key])
-                elif factor != 1.0:
-                    tensors[key] = (tensors[key].to(single) * factor).to(tensors[key].dtype)
-            if layer in way.identities and residual in tensors:
+    scale_branches(tensors, stack, way.factors)
+    for layer in way.identities:
+        for name in sublayers(tensors, stack, layer):
+            for key in projection(tensors, stack, layer, name):
+                tensors[key] = torch.zeros_like(tensors[key])
+            residual = f"{stack}.layers.{layer}.{name}_residual.weight"
+            if residual in tensors:
                 tensors[residual] = torch.ones_like(tensors[residual])
     if config.norm(stack) in EXACT_NORMS:
         move_affine(tensors, list(norms_in_order(tensors, config, stack, way)))
@@ -158,6 +155,21 @@ def apply(tensors: Tensors, config: DLCLTransformerConfig, stack: str, layers: L
         for group, output in enumerate(way.history.outputs):
             if output is None:
                 set_identity(tensors, f"{stack}.history.layer_norms.{group - 1}")
+
+
+def scale_branches(tensors: Tensors, stack: str, factors: Sequence[tuple[float, ...]]) -> None:
+    """Multiply the branches of a stack's sublayers, layer by layer, by way of the projections that end them."""
+    for layer, of_sublayers in enumerate(factors):
+        for name, factor in zip(sublayers(tensors, stack, layer), of_sublayers):
+            for key in projection(tensors, stack, layer, name) if factor != 1.0 else []:
+                single = torch.promote_types(tensors[key].dtype, torch.float32)
+                tensors[key] = (tensors[key].to(single) * factor).to(tensors[key].dtype)
+
+
+def projection(tensors: Tensors, stack: str, layer: int, sublayer: str) -> list[str]:
+    """The names of the matrix that ends a sublayer, and of its bias."""
+    name = f"{stack}.layers.{layer}." + ("fc2" if sublayer == "final" else f"{sublayer}.out_proj")
+    return [key for key in (f"{name}.weight", f"{name}.bias") if key in tensors]
 
 
 def sublayers(tensors: Tensors, stack: str, layer: int) -> list[str]:

@@ -12,18 +12,28 @@ def stack_lines(plan: StackPlan, old: DLCLTransformerConfig) -> Iterator[str]:
     """What became of one stack, whose model had the options `old`."""
     stack, preserved = plan.stack, plan.preserved
     if plan.grows:
-        yield f"{stack} layers: {old.depth(stack)} -> {plan.config.depth(stack)}"
-        groups = [getattr(config, f"{stack}_groups") for config in (old, plan.config)]
-        yield f"{stack} groups: {groups[0]} -> {groups[1]}"
+        yield from depth_lines(stack, old, plan.config)
         for layer, source in enumerate(plan.layers.sources):
             identity = preserved is not None and layer in preserved.identities
             yield f"{stack} layer {layer + 1} <- layer {source + 1}" + (", as the identity" if identity else "")
-    scales = [config.residual(stack).scale for config in (old, plan.config)]
-    if scales[0] != scales[1]:
-        made_up = "" if preserved is None else ", made up for in the last projection of each sublayer"
-        yield f"{stack} DeepNorm scale: {scales[0]:.4g} -> {scales[1]:.4g}{made_up}"
+    yield from scale_lines(stack, old, plan.config, preserved is not None)
     if plan.history is not None:
         yield from _history_lines(plan)
+
+
+def depth_lines(stack: str, old: DLCLTransformerConfig, new: DLCLTransformerConfig) -> Iterator[str]:
+    """Layers and groups of a stack before and after."""
+    yield f"{stack} layers: {old.depth(stack)} -> {new.depth(stack)}"
+    groups = [getattr(config, f"{stack}_groups") for config in (old, new)]
+    yield f"{stack} groups: {groups[0]} -> {groups[1]}"
+
+
+def scale_lines(stack: str, old: DLCLTransformerConfig, new: DLCLTransformerConfig, made_up: bool) -> Iterator[str]:
+    """What another depth of either stack does to DeepNorm's scale (4), and whether the weights make up for it."""
+    scales = [config.residual(stack).scale for config in (old, new)]
+    if scales[0] != scales[1]:
+        text = ", made up for in the last projection of each sublayer" if made_up else ""
+        yield f"{stack} DeepNorm scale: {scales[0]:.4g} -> {scales[1]:.4g}{text}"
 
 
 def _history_lines(plan: StackPlan) -> Iterator[str]:

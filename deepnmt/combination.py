@@ -1,0 +1,272 @@
+"""Weighted sums over all earlier outputs, for the price of a few reads of each.
+
+Shapes: T x B x C is time, batch, channel; R rows; S is 1 or C: a weight for an output, or for each of its channels.
+
+Row by row, `x_i = sum_{k<=i} W[i, k] z_k` reads the outputs of 48 layers 1,176 times over. Read in blocks of rows, as
+triangular solvers read their matrix, it is about 330 times: when a block of rows begins, one matrix product gives the
+share of all older outputs in its sums, and inside the block only the newest outputs are added.
+
+The backward pass has the same shape. Each row depends on the one before it, so that all later rows have their gradient
+`g_l` by the time that row i is asked for its own, and that of its newest output is formed at once,
+
+    dLoss/dz_i = sum_{l>=i} W[l, i] g_l,        dLoss/dW[l, k] = <g_l, z_k>
+
+rather than added to by one row after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+class BlockedSums:
+    """`sum_j A[i, j] v_j` for row after row i, while the `v_j` arrive; a row reads those that have arrived.
+
+    Args:
+        matrix: A, R x R x S
+        like: a tensor of the shape, type and device of `v_j`, T x B x C
+        room: how many `v_j` there is memory for at first; more is taken when it is full
+        window: A[i, j] is 0 for j <= i - window, unless the window is 0
+    """
+
+    def __init__(self, matrix: Tensor, like: Tensor, room: int, window: int) -> None:
+        self.matrix = matrix.to(like.dtype)
+        self.window = window
+        self.block = max(4, math.isqrt(len(matrix)))  # with the square root, the fewest reads
+        self.values = like.new_empty(min(room, len(matrix)), *like.shape)
+        self.columns: list[int] = []
+        self.begins = self.ends = 0  # the block's rows
+        self.older = 0  # values whose share in the block's rows is in `shares`
+        self.shares = like.new_empty(0)
+
+    def slot(self) -> Tensor:
+        """Where the next value has to be written, T x B x C; for autograd a tensor of its own."""
+        count = len(self.columns)
+        if count == len(self.values):
+            room = min(count * self.block, len(self.matrix))
+            values, self.values = self.values, self.values.new_empty(room, *self.values.shape[1:])
+            self.values[:count] = values
+        return self.values[count].data
+
+    def arrived(self, column: int) -> None:
+        """The slot has its value, `v_j` of this column j; columns grow."""
+        self.columns.append(column)
+
+    def present(self) -> Tensor:
+        """The values so far, n x T x B x C; for autograd a tensor of its own."""
+        return self.values[: len(self.columns)].data
+
+    def row(self, row: int) -> Tensor:
+        """The sum of row i, T x B x C; rows grow. For autograd a tensor of its own."""
+        if self.matrix.size(-1) > 1:
+            return self._channelwise(row)
+        values = self.values.flatten(1)
+        if row >= self.ends:
+            self.older = len(self.columns)
+            # As long as there is little to read, a large block would take memory for nothing.
+            self.begins, self.ends = row, min(row + min(self.older, self.block), len(self.matrix))
+            first = self._first(row)
+            weights = self._weights(slice(self.begins, self.ends))[:, first:, 0]
+            self.shares = torch.mm(weights, values[first : self.older])
+        total = self.shares[row - self.begins]
+        if self.older < len(self.columns):
+            weights = self._weights(slice(row, row + 1))[0, self.older :, 0]
+            torch.addmv(total, values[self.older : len(self.columns)].t(), weights, out=total)
+        return total.data.view_as(self.values[0])
+
+    def _channelwise(self, row: int) -> Tensor:
+        weights = self._weights(slice(row, row + 1))[0]
+        first = self._first(row)
+        total = self.values[first] * weights[first]
+        for index in range(first + 1, len(self.columns)):
+            total.addcmul_(self.values[index], weights[index])
+        return total
+
+    def _first(self, row: int) -> int:
+        """The first value that a row, or one after it, reads; the newest if it reads none."""
+        if not self.window:
+            return 0
+        return min(bisect_left(self.columns, row + 1 - self.window), len(self.columns) - 1)
+
+    def _weights(self, rows: slice) -> Tensor:
+        """What rows multiply the values so far by, rows x n x S."""
+        count = len(self.columns)
+        if self.columns[-1] == count - 1:
+            return self.matrix[rows, :count]
+        return self.matrix[rows, self.columns]
+
+
+class Combinations:
+    """The sums of one forward pass.
+
+    Args:
+        weight: W, R x R x S
+        window: as in `BlockedSums`
+    """
+
+    def __init__(self, weight: Tensor, window: int) -> None:
+        self.weight = weight
+        self.window = window
+        self.sums: Optional[BlockedSums] = None
+        self.tape = _Tape(weight, window)
+        self.link: Optional[Tensor] = None
+        self.newest: Optional[Tensor] = None
+
+    def slot(self, like: Tensor) -> Tensor:
+        """Memory for an output of the shape T x B x C, type and device of `like`; it need not be used."""
+        if self.sums is None:
+            self.sums = BlockedSums(self.weight.detach(), like, len(self.weight), self.window)
+        return self.sums.slot()
+
+    def add(self, column: int, output: Tensor) -> None:
+        """The newest output, T x B x C, that of a column, has come."""
+        slot = self.slot(output)
+        if slot.data_ptr() != output.data_ptr():
+            slot.copy_(output.detach())
+        assert self.sums is not None
+        self.sums.arrived(column)
+        self.newest = output
+
+    def total(self, row: int) -> Tensor:
+        """The sum of a row, T x B x C, to be taken after each output that is added.
+
+        It is the newest output alone if the row's window has none.
+        """
+        weight = self.weight if self.link is None else None
+        arguments = (self.newest, self.link, weight, self.sums, self.tape, row)
+        total, link = _Combine.apply(*arguments)  # type: ignore[no-untyped-call]
+        self.newest = None
+        self.link = link if link.requires_grad else None
+        return total  # type: ignore[no-any-return]
+
+
+class _Tape:
+    """What the rows of one forward pass tell each other in the backward pass.
+
+    Args:
+        weight: W, R x R x S
+        window: as in `BlockedSums`
+    """
+
+    def __init__(self, weight: Tensor, window: int) -> None:
+        self.weight = weight.detach()
+        self.trained = weight.requires_grad
+        self.window = window
+        self.rows: list[int] = []
+        self.columns: list[int] = []
+        self.alone: list[int] = []  # rows, by their place in `rows`, whose sum is the newest output
+        self.gradients: Optional[BlockedSums] = None
+        self.outputs: Optional[Tensor] = None
+
+    def begin(self, last: int, like: Tensor, outputs: Optional[Tensor]) -> None:
+        """A backward pass begins, with the row at this place; `outputs` are those that it and the rows before read."""
+        matrix = self.weight[self.rows[: last + 1]][:, self.columns[: last + 1]]
+        for place in (place for place in self.alone if place <= last):
+            matrix[place] = 0.0
+            matrix[place, place] = 1.0
+        # What later rows hand to earlier ones, both numbered from the end. At first, memory is at its peak; there is
+        # room for more when later layers have freed theirs.
+        reverse = matrix.flip(0, 1).transpose(0, 1)
+        self.gradients = BlockedSums(reverse, like, 2, self.window)
+        self.outputs = outputs
+
+    def next(self, gradient: Tensor) -> Tensor:
+        """The gradient of a row's newest output, from that of its sum."""
+        assert self.gradients is not None
+        number = len(self.gradients.columns)
+        self.gradients.slot().copy_(gradient)
+        self.gradients.arrived(number)
+        return self.gradients.row(number)
+
+    def weight_gradient(self) -> Tensor:
+        """The gradient of W from all rows of the backward pass; only where a row reads is it meant."""
+        assert self.gradients is not None
+        assert self.outputs is not None
+        gradients = self.gradients.present()
+        exact = torch.promote_types(gradients.dtype, torch.float32)
+        result = self.weight.new_zeros(self.weight.shape, dtype=exact)
+        last = len(gradients) - 1
+        for begin in range(0, last + 1, self.gradients.block):
+            some = gradients[begin : begin + self.gradients.block]
+            products = _products(some, self.outputs[: last + 1 - begin], self.weight.size(-1) > 1)
+            for place, product in zip(range(last - begin, -1, -1), products):
+                result[self.rows[place], self.columns[: place + 1]] = product[: place + 1]
+        return result.to(self.weight.dtype)
+
+    def end(self) -> None:
+        """No row is left."""
+        self.gradients = self.outputs = None
+
+
+class _Combine(torch.autograd.Function):
+    """A row's sum, as a function of its newest output, of the row before and, for the first row, of W.
+
+    The second output, which the next row takes, has no elements: it makes the backward pass take the rows in turn, and
+    where its gradient is undefined, no later row is in this backward pass.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        output: Tensor,
+        link: Optional[Tensor],
+        weight: Optional[Tensor],
+        sums: BlockedSums,
+        tape: _Tape,
+        row: int,
+    ) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.tape, ctx.place, ctx.shape = tape, len(tape.rows), output.shape
+        tape.rows.append(row)
+        tape.columns.append(sums.columns[-1])
+        # Nothing but the gradient of W needs the outputs.
+        if tape.trained:
+            ctx.save_for_backward(sums.present())
+        alone = bool(tape.window) and sums.columns[-1] <= row - tape.window
+        if alone:
+            tape.alone.append(ctx.place)
+        # In mixed precision the outputs keep their type.
+        with torch.autocast(output.device.type, enabled=False):
+            total = output.clone() if alone else sums.row(row)
+        return total, output.new_empty(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Optional[Tensor], link: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
+        tape: _Tape = ctx.tape
+        if gradient is None:
+            gradient = tape.weight.new_zeros(()).expand(ctx.shape)
+        _, needs_link, needs_weight = ctx.needs_input_grad[:3]
+        with torch.autocast(gradient.device.type, enabled=False):
+            if link is None:
+                tape.begin(ctx.place, gradient, *(ctx.saved_tensors or (None,)))
+            to_output = tape.next(gradient)
+            to_weight = tape.weight_gradient() if needs_weight else None
+        if not needs_link:
+            tape.end()
+        return to_output, gradient.new_empty(0) if needs_link else None, to_weight, None, None, None
+
+
+def _products(gradients: Tensor, outputs: Tensor, channelwise: bool) -> Tensor:
+    """`<g_i, z_j>` for all pairs, in float32 at least.
+
+    Args:
+        gradients: `g_i`, M x T x B x C
+        outputs: `z_j`, N x T x B x C
+        channelwise: the sum over T and B alone
+
+    Returns:
+        M x N x S
+    """
+    exact = torch.promote_types(gradients.dtype, torch.float32)
+    gradients, outputs = gradients.flatten(1, 2), outputs.flatten(1, 2)
+    if channelwise:
+        return torch.stack([torch.stack([(g.to(exact) * z).sum(0) for z in outputs]) for g in gradients])
+    # A small product for each position: the libraries are slow at one that is narrow and long.
+    return torch.bmm(gradients.transpose(0, 1), outputs.permute(1, 2, 0)).sum(0, dtype=exact).unsqueeze(-1)

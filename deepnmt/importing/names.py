@@ -1,0 +1,96 @@
+"""The names of the published code's parameters, and what they are here.
+
+`docs/importing.md` has the same as a table, and says where each name is known from. Shapes are those that the
+parameters have here, but for two: the query, key and value projections of an attention may be one tensor, one above the
+other, as in fairseq before 0.9; and a history's weight may lack its last dimension. It is R x R x S here: R rows, S
+weights per layer output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from deepnmt.errors import UserError
+
+STACK = r"((?:en|de)coder)"
+LAYER = STACK + r"(\.layers\.\d+\.)"
+PARAMETER = r"(weight|bias)"
+# Each name, as a pattern, with the names here: several where the tensor is cut, none where it is left out.
+RULES: list[tuple[str, tuple[str, ...]]] = [
+    (STACK + r"\.(embed_tokens|embed_positions)\.weight", (r"\1.\2.weight",)),
+    (STACK + r"\.(?:version|embed_positions\._float_tensor)", ()),
+    (STACK + rf"\.layer_norm\.{PARAMETER}", (r"\1.layer_norm.\2",)),
+    (STACK + r"\.history\.weight", (r"\1.history.weight",)),
+    (STACK + rf"\.history\.layer_norms\.(\d+)\.{PARAMETER}", (r"\1.history.layer_norms.\2.\3",)),
+    (LAYER + rf"(self_attn|encoder_attn)\.in_proj_{PARAMETER}", tuple(rf"\1\2\3.{x}_proj.\4" for x in "qkv")),
+    (LAYER + rf"(self_attn|encoder_attn)\.([qkv]|out)_proj\.{PARAMETER}", (r"\1\2\3.\4_proj.\5",)),
+    (LAYER + r"self_attn\.relative_positions?_(keys|values)(?:\.weight)?", (r"\1\2self_attn.relative_\3",)),
+    (LAYER + rf"(fc1|fc2)\.{PARAMETER}", (r"\1\2\3.\4",)),
+    (LAYER + rf"(self_attn|encoder_attn|final)_layer_norm\.{PARAMETER}", (r"\1\2\3_layer_norm.\4",)),
+    (LAYER + rf"layer_norms\.0\.{PARAMETER}", (r"\1\2self_attn_layer_norm.\3",)),
+    (rf"(encoder)(\.layers\.\d+\.)layer_norms\.1\.{PARAMETER}", (r"\1\2final_layer_norm.\3",)),
+    (rf"(decoder)(\.layers\.\d+\.)layer_norms\.1\.{PARAMETER}", (r"\1\2encoder_attn_layer_norm.\3",)),
+    (rf"(decoder)(\.layers\.\d+\.)layer_norms\.2\.{PARAMETER}", (r"\1\2final_layer_norm.\3",)),
+    (r"decoder\.(?:embed_out|output_projection\.weight)", ("decoder.output_projection.weight",)),
+]
+
+
+def names_here(name: str) -> tuple[str, ...] | None:
+    """What a published parameter is here: one name, three, none where it is left out; None: it is not known."""
+    for pattern, templates in RULES:
+        if found := re.fullmatch(pattern, name):
+            return tuple(found.expand(template) for template in templates)
+    return None
+
+
+def translate(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors under the names that they have here, and for each of these the published name.
+
+    Args:
+        tensors: the published state dict
+
+    Raises:
+        UserError: names that are not known, that stand for the same parameter, or that come with an impossible shape
+    """
+    result: dict[str, Tensor] = {}
+    origin: dict[str, str] = {}
+    unknown, faults = [], []
+    for name, tensor in tensors.items():
+        found = names_here(name)
+        if found is None:
+            unknown.append(name)
+            continue
+        if len(found) > 1 and (not tensor.dim() or len(tensor) % len(found)):
+            faults.append(f"{name} must be {len(found)} projections in one, but is {shape_text(tensor)}")
+            continue
+        for here, part in zip(found, tensor.chunk(len(found)) if len(found) > 1 else [tensor]):
+            if here in result:
+                faults.append(f"{name} and {origin[here]} must not both be given: they are the same parameter")
+            result[here], origin[here] = matrix(name, part) if here.endswith("history.weight") else part, name
+    if unknown:
+        faults.insert(0, f"the state dict must hold known names only, but holds {', '.join(unknown)}")
+    if faults:
+        raise UserError(*faults)
+    return result, origin
+
+
+def matrix(name: str, weight: Tensor) -> Tensor:
+    """W as R x R x S, from R x R or from R x R x S with dimensions of one between."""
+    rows = weight.size(0) if weight.dim() > 1 else 0
+    if not rows or weight.size(1) != rows or weight.shape[2:-1].numel() != 1:
+        raise UserError(f"{name} must have as many columns as rows, and weights for each, but is {shape_text(weight)}")
+    return weight.reshape(rows, rows, -1)
+
+
+def shape_text(tensor: Tensor) -> str:
+    """A shape, such as 512 x 64."""
+    return " x ".join(map(str, tensor.shape)) or "a single number"
+
+
+def version(tensors: Mapping[str, Tensor], stack: str) -> float:
+    """The version that fairseq's stacks note in a state dict; 1 where there is none."""
+    return float(tensors.get(f"{stack}.version", torch.ones(1)).flatten()[0])

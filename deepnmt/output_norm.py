@@ -1,0 +1,68 @@
+"""A layer norm whose backward pass needs its output alone, for where the output is kept anyway.
+
+    z = (x - mean) * r * gain + bias,  r = 1 / sqrt(variance + epsilon)
+
+so that `x - mean`, which is all of the input that the gradients depend on, is `(z - bias) / gain / r`. In a history the
+outputs are kept for the sums; keeping the inputs too would be one tensor more for each layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+# Rounding of z, divided by the gain, is to stay near that of the normalised input: the bias must not dwarf the gain.
+LARGEST_BIAS = 16.0
+
+
+class OutputNorm(nn.LayerNorm):
+    """`nn.LayerNorm` over the last axis, with less memory on the CPU; parameters and result are the same.
+
+    In half precision and on other devices the input is kept, and so it is where a gain is close to zero.
+    """
+
+    def forward(self, x: Tensor, place: Optional[Callable[[], Tensor]] = None) -> Tensor:
+        """The norm of x, ... x C.
+
+        Args:
+            x: the input
+            place: gives memory for the output, where it may go but need not: of the input's shape, and not written to
+                again before the backward pass
+        """
+        if not self._needs_output_alone(x):
+            return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        # A hook may hand on something else than this output.
+        memory = place() if place is not None and not self._forward_hooks else None
+        result: Tensor = _OutputNorm.apply(x, self.weight, self.bias, self.eps, memory)  # type: ignore[no-untyped-call]
+        return result
+
+    def _needs_output_alone(self, x: Tensor) -> bool:
+        if not torch.is_grad_enabled() or x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+            return False
+        if x.dtype != self.weight.dtype:
+            return False
+        return bool((self.bias.detach().abs() < LARGEST_BIAS * self.weight.detach().abs()).all())
+
+
+class _OutputNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float, memory: Optional[Tensor]) -> Tensor:
+        output, _, scale = torch.native_layer_norm(x, weight.shape, weight, bias, epsilon)
+        if memory is not None:
+            output = memory.copy_(output)
+        ctx.save_for_backward(output, scale, weight, bias)
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Optional[Tensor], ...]:
+        output, scale, weight, bias = ctx.saved_tensors
+        centred = torch.addcmul(-bias / weight, output, weight.reciprocal()).div_(scale)
+        gradients = torch.ops.aten.native_layer_norm_backward(
+            gradient, centred, weight.shape, torch.zeros_like(scale), scale, weight, bias, ctx.needs_input_grad[:3]
+        )
+        return (*gradients, None, None)

@@ -1,0 +1,14 @@
+"""Trains a shallow model, grows it, trains on, and so to full depth (methods 11: Li 2020, EMNLP, arXiv 2010.03737).
+
+A recipe lists the stages; `scripts/train_progressive.sh` runs them, with what the modules here decide:
+
+    stages.py    a recipe's stages, with what each has from the recipe, and the groups it gets by default
+    plan.py      the stages held against fairseq's options and against each other before the first one starts
+    folders.py   where a stage keeps what it makes, and what it was made from
+    steps.py     growing from one stage to the next
+"""
+
+from deepnmt.progressive.plan import plan_stages
+from deepnmt.progressive.stages import Stage
+
+__all__ = ["Stage", "plan_stages"]

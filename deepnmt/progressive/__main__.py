@@ -1,0 +1,49 @@
+"""What `scripts/train_progressive.sh` asks for: the plan of a recipe, or a growth."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+
+from deepnmt.console import run
+from deepnmt.progressive.folders import prepare
+from deepnmt.progressive.plan import plan_stages
+from deepnmt.progressive.stages import ENDS, Stage
+from deepnmt.progressive.steps import grow_stage
+
+
+def main() -> None:
+    """One step of progressive training."""
+    parser = argparse.ArgumentParser(prog="deepnmt.progressive", description=__doc__, allow_abbrev=False)
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("save", type=Path)
+    parser.add_argument("--grow-to", type=int, metavar="N", help="make the checkpoint that stage N starts from")
+    known, extra = parser.parse_known_args()
+    with contextlib.redirect_stdout(sys.stderr):
+        stages = plan_stages(known.recipe, extra)
+    if known.grow_to is not None:
+        print("\n".join(grow_stage(stages[known.grow_to - 2], stages[known.grow_to - 1], known.save)))
+    else:
+        prepare(stages, known.save, extra)
+        for stage in stages:
+            print(_description(stage), file=sys.stderr)
+            # For a shell, which reads three texts a stage.
+            for text in (stage.name, stage.own.get("average", ""), stage.own.get("translate", "")):
+                print(text, end="\0")
+
+
+def _description(stage: Stage) -> str:
+    config, ends = stage.config, [f"{key} {stage.end(key)}" for key in ENDS if stage.end(key) > 0]
+    grown = f" by {stage.growth.strategy}" if stage.growth else ""
+    return (
+        f"stage {stage.number}: {config.encoder_layers} encoder layers{grown}, groups {config.encoder_groups}, "
+        f"{config.decoder_layers} decoder layers, groups {config.decoder_groups}, to {', '.join(ends)}"
+    )
+
+
+if __name__ == "__main__":
+    # The name that errors begin with.
+    sys.argv[0] = "train_progressive.sh"
+    run(main)

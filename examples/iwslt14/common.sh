@@ -1,0 +1,14 @@
+# shellcheck shell=bash
+# Sourced by the scripts beside it: how the Python of the study is run.
+set -euo pipefail
+
+# Found in Python's path: the manners of scripts/, the study, the grammar of the demo, and the package.
+export PYTHONPATH=$ROOT/scripts:$ROOT/examples/iwslt14:$ROOT/examples/demo:$ROOT${PYTHONPATH:+:$PYTHONPATH}
+
+study() {
+    run python3 -m "study.$1" "${@:2}"
+}
+
+study_quietly() {
+    python3 -m "study.$1" "${@:2}"
+}

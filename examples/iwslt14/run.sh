@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# One row of the IWSLT14 study, from the archive to its scores.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
+# shellcheck source=examples/iwslt14/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+    cat <<'HELP'
+usage: run.sh ROW [options] [fairseq-train options]
+
+Does all of one row of the study: data (prepare.sh), training, the average of the last five epochs, beam and length
+penalty by BLEU on the validation set, and with these the test set, translated by the average and by the epoch of the
+best validation loss. Scores are tokenised BLEU, the same with compounds split, and sacreBLEU. It can be stopped or
+killed at any moment; the same command goes on where it was. report.sh shows all rows beside what was published.
+
+  ROW               a recipe under configs/iwslt14, such as 3.1/10
+  --list            show all rows with their published BLEU
+  --seeds 1,2,3     one training for each (default: 1)
+  --beams 5,4,8     beams to try, the first with every length penalty, the others with the best (default: 5,4,8)
+  --lenpens 1,0.6,1.4
+                    length penalties to try (default: 1,0.6,0.8,1.2,1.4,1.6)
+  --archive FILE    the archive de-en.tgz, for prepare.sh (default: downloaded)
+  --smoke           try the flow on the CPU in a few minutes: a small generated archive, a narrow model of the row's
+                    depth and method, six epochs; all in OUT/smoke
+  options           of fairseq-train, which win over the recipe's; report.sh names them
+
+On several GPUs the tokens of an update stay those of one: each GPU gets its part. These models are small, so that eight
+rows on a GPU each are done sooner than one after the other on all: CUDA_VISIBLE_DEVICES=0 run.sh 3.1/10 & ...
+
+environment:
+  OUT                    folder for everything that is made (default: output/iwslt14)
+  CUDA_VISIBLE_DEVICES   the GPUs to use, as in '0,1'; empty: none
+
+example:
+  examples/iwslt14/run.sh 3.1/10 --smoke
+  examples/iwslt14/run.sh 3.1/10 --seeds 1,2,3
+HELP
+}
+
+ROW='' SEEDS=1 BEAMS=5,4,8 PENALTIES=1,0.6,0.8,1.2,1.4,1.6 SMOKE='' ARCHIVE=() OPTIONS=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --seeds) SEEDS=$(value "$@"); shift ;;
+        --beams) BEAMS=$(value "$@"); shift ;;
+        --lenpens) PENALTIES=$(value "$@"); shift ;;
+        --archive) ARCHIVE=(--archive "$(value "$@")") || exit; shift ;;
+        --smoke) SMOKE=true ;;
+        --list) study_quietly rows list; exit 0 ;;
+        -h | --help) usage; exit 0 ;;
+        --seed | --seed=*) die "--seeds must be used in place of --seed" ;;
+        -*) OPTIONS=("$@"); break ;;
+        *)
+            [[ -z $ROW ]] || die "unexpected argument '$1' (see --help)"
+            ROW=$1
+            ;;
+    esac
+    shift
+done
+[[ -n $ROW ]] || die "ROW must be given (see --help)"
+[[ $SEEDS =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seeds must be whole numbers such as 1,2,3, but is '$SEEDS'"
+[[ $BEAMS =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || die "--beams must be whole numbers such as 5,4,8, but is '$BEAMS'"
+[[ $PENALTIES =~ ^[0-9]+(\.[0-9]+)?(,[0-9]+(\.[0-9]+)?)*$ ]] ||
+    die "--lenpens must be numbers such as 1,0.6,1.4, but is '$PENALTIES'"
+need python3 fairseq-train flock
+AVERAGED=$(study_quietly rows show "$ROW")
+
+OUT=${OUT:-$ROOT/output/iwslt14}
+ON_INTERRUPT="go on"
+PREPARE=("${ARCHIVE[@]}")
+if [[ -n $SMOKE ]]; then
+    OUT=$OUT/smoke BEAMS=2,3 PENALTIES=1,1.4
+    export CUDA_VISIBLE_DEVICES=''
+    SHRINK=$(study_quietly rows smoke "$ROW")
+    mapfile -t SHRINK <<<"$SHRINK"
+    OPTIONS=("${SHRINK[@]}" "${OPTIONS[@]}")
+    PREPARE=(--archive "$OUT/small.tgz" --bpe-merges 400 --workers 1)
+fi
+export OUT
+DATA=$OUT/data
+IFS=, read -ra SEEDS <<<"$SEEDS"
+IFS=, read -ra BEAMS <<<"$BEAMS"
+IFS=, read -ra PENALTIES <<<"$PENALTIES"
+
+# One of several that are started together prepares the data.
+mkdir -p -- "$OUT"
+exec {LOCK}>"$OUT/data.lock"
+flock "$LOCK"
+if ! [[ -f $DATA/preprocess.json ]]; then
+    if [[ -n $SMOKE ]]; then study small_archive "$OUT/small.tgz"; fi
+    run "$ROOT/examples/iwslt14/prepare.sh" "${PREPARE[@]}"
+fi
+exec {LOCK}>&-
+
+# CHECKPOINT SUBSET NAME BEAM PENALTY: translate and score, unless that has been done with this checkpoint.
+translate() {
+    RESULT=$RUN/$3.beam$4.lenpen$5
+    if [[ $RESULT/scores.json -nt $1 ]]; then return; fi
+    run "$ROOT/scripts/generate.sh" "$1" "$DATA" "$RESULT" --subset "$2" --beam "$4" --lenpen "$5"
+    run "$ROOT/scripts/score.sh" "$RESULT" --split-compounds
+}
+
+for SEED in "${SEEDS[@]}"; do
+    RUN=$OUT/runs/$ROW/seed$SEED
+    SAVE=$RUN/checkpoints
+    mkdir -p -- "$RUN"
+    # What a killed run.sh has left running holds the lock as well.
+    exec {LOCK}>"$RUN/lock"
+    if ! flock --nonblock "$LOCK"; then
+        printf '%s: waiting for another training of %s, seed %s, to end\n' "$SCRIPT" "$ROW" "$SEED" >&2
+        flock "$LOCK"
+    fi
+
+    if ! run "$ROOT/scripts/train.sh" "$ROOT/configs/iwslt14/$ROW.yaml" "$DATA" "$SAVE" --seed "$SEED" "${OPTIONS[@]}"; then
+        study record failed "$RUN" "$ROW" "$SEED" -- "${OPTIONS[@]}"
+        printf '%s, seed %s: the training broke down, which report.sh will show\n' "$ROW" "$SEED"
+        exec {LOCK}>&-
+        continue
+    fi
+
+    EPOCHS=$(find "$SAVE" -maxdepth 1 -name 'checkpoint[0-9]*.pt' | wc -l)
+    AVERAGE=$SAVE/average$AVERAGED.pt
+    if ! [[ $AVERAGE -nt $SAVE/checkpoint_last.pt ]]; then
+        run "$ROOT/scripts/average.sh" "$SAVE" "$AVERAGE" --last "$((EPOCHS < AVERAGED ? EPOCHS : AVERAGED))"
+    fi
+
+    TRIED=()
+    for PENALTY in "${PENALTIES[@]}"; do
+        translate "$AVERAGE" valid "valid" "${BEAMS[0]}" "$PENALTY"
+        TRIED+=("$RESULT")
+    done
+    CHOSEN=$(study_quietly record best "${TRIED[@]}")
+    read -r _ PENALTY <<<"$CHOSEN"
+    for BEAM in "${BEAMS[@]:1}"; do
+        translate "$AVERAGE" valid "valid" "$BEAM" "$PENALTY"
+        TRIED+=("$RESULT")
+    done
+    CHOSEN=$(study_quietly record best "${TRIED[@]}")
+    read -r BEAM PENALTY <<<"$CHOSEN"
+    printf '%s, seed %s: beam %s and length penalty %s are best on the validation set\n' "$ROW" "$SEED" "$BEAM" "$PENALTY"
+
+    translate "$SAVE/checkpoint_best.pt" test "test.best" "$BEAM" "$PENALTY"
+    OF_BEST=$RESULT
+    translate "$AVERAGE" test "test.average$AVERAGED" "$BEAM" "$PENALTY"
+    study record finish "$RUN" "$ROW" "$SEED" "$RUN/valid.beam$BEAM.lenpen$PENALTY" "$OF_BEST" "$RESULT" -- "${OPTIONS[@]}"
+    printf '%s, seed %s, is done: %s\n' "$ROW" "$SEED" "$RUN/run.json"
+    exec {LOCK}>&-
+done

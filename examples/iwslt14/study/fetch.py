@@ -1,0 +1,148 @@
+"""Download the official archive of IWSLT14 German to English; a download that was cut short goes on.
+
+The SHA-256 of what was downloaded is written beside it, and must be the same ever after. No published one is known that
+a first download could be held against; --sha256 takes one that you trust. Without it, that the archive is whole is
+known from gzip's own checksum, and that it is the right one from its members and, later, the numbers of its lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import console
+from console import UserError
+
+from study.archive import read_archive
+
+# The place that fairseq's prepare-iwslt14.sh names, encrypted and as it names it; between them, the organisers' own.
+ADDRESSES = (
+    "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+    "https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz",
+    "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+)
+TIMEOUT = 60
+
+
+def fetch(archive: Path, addresses: list[str], digest: str = "") -> None:
+    """Have the archive there, whole and checked; a download that fails the check is removed.
+
+    Args:
+        archive: where it belongs
+        addresses: where to get it, one after the other
+        digest: SHA-256 that it must have; empty: that of the first download, if there was one
+
+    Raises:
+        UserError: no address has it, or it is not what it must be
+    """
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    record = archive.with_name(f"{archive.name}.sha256")
+    known = record.read_text(encoding="utf-8").split()[:1] if record.is_file() else []
+    with lock(archive):
+        if not archive.is_file():
+            download_from_any(addresses, archive)
+        try:
+            read_archive(archive, digest or "".join(known))
+        except UserError as error:
+            archive.unlink()
+            hint = "" if digest or not known else f" (the first download's, in {record})"
+            raise UserError(f"{error}{hint}; it has been removed, and the same command gets it again") from None
+        if not known:
+            with console.whole_file(record) as temporary:
+                temporary.write_text(f"{sha256(archive)}  {archive.name}\n", encoding="utf-8")
+
+
+def download_from_any(addresses: list[str], archive: Path) -> None:
+    """Download from the first address that has it."""
+    failures = []
+    for address in addresses:
+        try:
+            return download(address, archive)
+        except (OSError, http.client.HTTPException) as error:
+            failures.append(f"{address}: {error}")
+    raise UserError(
+        f"{archive.name} cannot be downloaded: {'; '.join(failures)}; run the same command again to go on, "
+        "or give the file: --archive FILE"
+    )
+
+
+def download(address: str, archive: Path) -> None:
+    """Download a file by way of FILE.part, which a later call with the same address goes on with.
+
+    Raises:
+        OSError, HTTPException: it did not come, or not all of it
+    """
+    part, origin = (archive.with_name(f"{archive.name}.part{end}") for end in ("", ".from"))
+    start, request = 0, urllib.request.Request(address)
+    if part.is_file() and origin.is_file():
+        source, version = json.loads(origin.read_text(encoding="utf-8"))
+        if source == address and version and part.stat().st_size:
+            start = part.stat().st_size
+            # The server sends the rest only if the file is still the same one, and else the whole of it.
+            request.add_header("Range", f"bytes={start}-")
+            request.add_header("If-Range", version)
+    try:
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code != 416 or not start:
+            raise
+        part.unlink()
+        return download(address, archive)
+    with answer:
+        start = start if answer.status == 206 else 0
+        origin.write_text(json.dumps([address, _version(answer.headers)]), encoding="utf-8")
+        length = answer.headers.get("Content-Length")
+        total = start + int(length) if length else None
+        with part.open("ab" if start else "wb") as file, console.progress(total or 0, archive.name, "B") as bar:
+            bar.update(start)
+            while chunk := answer.read(1 << 16):
+                file.write(chunk)
+                bar.update(len(chunk))
+    if total is not None and part.stat().st_size != total:
+        raise OSError(f"ended after {part.stat().st_size} of {total} bytes")
+    os.replace(part, archive)
+    origin.unlink()
+
+
+def _version(headers: Any) -> str:
+    """What tells this version of the file from a later one under the same address; empty: the server does not say."""
+    tag = headers.get("ETag") or ""
+    return str(tag if tag and not tag.startswith("W/") else headers.get("Last-Modified") or "")
+
+
+@contextmanager
+def lock(archive: Path) -> Iterator[None]:
+    """Let one process at a time work on the archive."""
+    path = archive.with_name(f"{archive.name}.lock")
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def sha256(path: Path) -> str:
+    """The checksum, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("archive", type=Path, metavar="FILE", help="where the archive belongs")
+    parser.add_argument("--url", action="append", help="where to get it, in place of the known addresses")
+    parser.add_argument("--sha256", default="", metavar="HEX", help="checksum that it must have")
+    arguments = parser.parse_args()
+    fetch(arguments.archive, arguments.url or list(ADDRESSES), arguments.sha256)
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,78 @@
+"""Note what a finished stage of progressive training reached: its line in stages.tsv, and its stage.json.
+
+stage.json says that the stage is done, and is written last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import console
+from console import UserError
+from safe_load import load_checkpoint
+
+MODEL = ("encoder_layers", "decoder_layers", "encoder_groups", "decoder_groups")
+
+
+def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
+    """What a stage reached.
+
+    Args:
+        folder: stage-N-DEPTH, with checkpoint_last.pt and valid/scores.json
+        checkpoint: name of the one that was scored
+
+    Returns:
+        the fields of stage.json; `epochs` are those that are complete, with a plus where another has begun, `seconds`
+        those of training since the first stage began
+    """
+    state = load_checkpoint(folder / "checkpoint_last.pt")
+    try:
+        scores = json.loads((folder / "valid" / "scores.json").read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename}: no scores; run score.sh") from None
+    extra = state["extra_state"]
+    position = extra["train_iterator"]
+    return {
+        "stage": int(folder.name.split("-")[1]),
+        **{name: state["cfg"]["model"][name] for name in MODEL},
+        "updates": int(state["optimizer_history"][-1]["num_updates"]),
+        "epochs": f"{position['epoch'] - 1}{'+' if position['iterations_in_epoch'] else ''}",
+        "seconds": round(float(extra["previous_training_time"])),
+        "valid_loss": extra.get("best"),
+        **{name: score["score"] for name, score in scores.items()},
+        "checkpoint": checkpoint,
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Lines of fields between tabs, their names first."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [names, *([_text(row.get(name)) for name in names] for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def main() -> None:
+    """Note the stage named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the stage")
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="name of the checkpoint that was scored")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder.resolve()
+    row = summary(folder, arguments.checkpoint)
+    noted = (json.loads(path.read_text(encoding="utf-8")) for path in folder.parent.glob("stage-*/stage.json"))
+    rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
+    with console.whole_file(folder.parent / "stages.tsv") as temporary:
+        temporary.write_text(table(rows), encoding="utf-8")
+    with console.whole_file(folder / "stage.json") as temporary:
+        temporary.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    console.run(main)

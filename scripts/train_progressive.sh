@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Progressive training: a shallow model first, which is grown and trained on, stage by stage.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+    cat <<'HELP'
+usage: train_progressive.sh RECIPE DATA SAVE [fairseq-train options]
+
+Runs all the stages of a recipe: trains the first, and for each other one grows the last checkpoint of the stage before
+into a deeper model, puts the learning rate back to its peak, and trains on. All stages are checked before the first one
+starts. It can be stopped at any moment, in a stage or between two; the same command goes on, to the same result.
+
+  RECIPE     YAML file with a list of stages, such as those under configs/progressive/
+  DATA       folder made by preprocess.sh
+  SAVE       folder for all that is made:
+               stage-N-DEPTH/   checkpoints, train.log, translations of the validation set (valid/), stage.json
+               stages.tsv       a line a stage: depth, updates, validation loss, BLEU
+               tensorboard/     one curve over all stages
+  options    of fairseq-train, which win over the recipe's in every stage, such as --seed 2
+
+environment:
+  CUDA_VISIBLE_DEVICES   the GPUs to use, as in '0,1'; empty: none
+  OMP_NUM_THREADS        threads on the CPU (default: one per core)
+
+example:
+  scripts/train_progressive.sh configs/progressive/multi30k.yaml data/multi30k checkpoints/multi30k/progressive
+HELP
+}
+
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+    usage
+    exit 0
+fi
+[[ $# -ge 3 ]] || die "RECIPE, DATA and SAVE must be given (see --help)"
+RECIPE=$1 DATA=$2 SAVE=${3%/}
+shift 3
+[[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
+[[ -d $DATA ]] || die "DATA must be a folder made by preprocess.sh, but there is no '$DATA'"
+need python3 fairseq-train fairseq-generate flock
+
+ON_INTERRUPT="go on from the last checkpoint in $SAVE"
+export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
+TMP=$(mktemp)
+python3 -m deepnmt.progressive "$RECIPE" "$SAVE" "$@" >"$TMP"
+mapfile -d '' -t PLAN <"$TMP"
+
+# All commands inherit the lock: one that outlives a killed script still writes to SAVE.
+exec {LOCK}>"$SAVE/lock"
+flock --wait 10 "$LOCK" || die "SAVE must not be in use, but a command of an earlier start still works in '$SAVE'"
+
+STAGES=$((${#PLAN[@]} / 3))
+for ((N = 1; N <= STAGES; N++)); do
+    FOLDER=$SAVE/${PLAN[3 * N - 3]} AVERAGE=${PLAN[3 * N - 2]}
+    read -r -a TRANSLATE <<<"${PLAN[3 * N - 1]}"
+    if [[ -f $FOLDER/stage.json ]]; then
+        echo "stage $N of $STAGES is done: $FOLDER"
+        continue
+    fi
+    # What a killed command left half-written.
+    rm -rf -- "$SAVE"/*.tmp* "$FOLDER"/*.tmp* "$FOLDER"/valid.*
+    if [[ $N -gt 1 && ! -f $FOLDER/checkpoint_last.pt ]]; then
+        LOG=$FOLDER/train.log
+        run python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --grow-to "$N" "$@"
+        LOG=
+    fi
+    run "$ROOT/scripts/train.sh" "$FOLDER/recipe.yaml" "$DATA" "$FOLDER" --tensorboard-logdir "$SAVE/tensorboard" "$@"
+
+    SCORED=checkpoint_best.pt
+    if [[ -n $AVERAGE ]]; then
+        # A short stage may have fewer; at least the last one is there.
+        FOUND=$(find "$FOLDER" -name 'checkpoint[0-9]*.pt' -o -name 'checkpoint_[0-9]*.pt' | wc -l)
+        SCORED=average.pt
+        run "$ROOT/scripts/average.sh" "$FOLDER" "$FOLDER/$SCORED" --last \
+            "$((FOUND == 0 ? 1 : FOUND < AVERAGE ? FOUND : AVERAGE))"
+    elif [[ ! -f $FOLDER/$SCORED ]]; then
+        SCORED=checkpoint_last.pt
+    fi
+    run "$ROOT/scripts/generate.sh" "$FOLDER/$SCORED" "$DATA" "$FOLDER/valid" --subset valid "${TRANSLATE[@]}"
+    run "$ROOT/scripts/score.sh" "$FOLDER/valid" "$DATA"
+    run python3 "$ROOT/scripts/note_stage.py" "$FOLDER" "$SCORED"
+done
+column -t -s "$(printf '\t')" -- "$SAVE/stages.tsv"
+echo "$SAVE is ready"

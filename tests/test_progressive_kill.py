@@ -1,0 +1,147 @@
+"""A three-stage run that is killed again and again ends with the parameters of the run that never was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from curves import curve
+from progressive_runs import SCRIPT, assert_same_state, environment, make_data, make_recipe
+
+KILLS = 20
+# Plain updates and epochs, patience, and batches of another size; half of each stage's updates are saved.
+STAGES = (
+    "encoder-layers: 2, max-update: 14",
+    "encoder-layers: 4, max-update: 26, max-tokens: 400, average: 2",
+    "encoder-layers: 6, patience: 3, max-update: 44, keep-schedule: true",
+)
+FOLDERS = ("stage-1-2", "stage-2-4", "stage-3-6")
+# What the line holds that is printed when a phase of the run begins; the first begins with the run.
+PHASES = {
+    "planning": b"",
+    "training": b"Start iterating over samples",
+    "growing": b"--grow-to",
+    "BLEU": b"scripts/generate.sh",
+    "noting": b"note_stage.py",
+}
+# What each start is to be killed in; where the phase does not come any more, the run ends.
+TARGETS = ("training", "training", "growing", "training", "BLEU", "training", "noting", "training", "planning")
+
+
+class Run:
+    """One start of the command, in a session of its own."""
+
+    def __init__(self, recipe: Path, data: Path, save: Path, log: Path) -> None:
+        self.log = log
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(
+                [SCRIPT, recipe, data, save],
+                stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env=environment(),
+            )  # fmt: skip
+
+    def phase(self) -> str:
+        """What the run is doing."""
+        text = self.log.read_bytes()
+        return max(PHASES, key=lambda phase: text.rfind(PHASES[phase]) if PHASES[phase] else -0.5)
+
+    def wait_for(self, phase: str) -> bool:
+        """Whether the phase has begun; False where the run has ended without it."""
+        deadline = time.monotonic() + 1800
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline
+            if PHASES[phase] in self.log.read_bytes():
+                return True
+            time.sleep(0.05)
+        return False
+
+    def seconds(self) -> dict[str, float]:
+        """How long each phase takes on average, of a run that is left alone."""
+        total, times, before = Counter[str](), Counter[str](), ""
+        while self.process.poll() is None:
+            time.sleep(0.1)
+            phase = self.phase()
+            total[phase] += 0.1
+            times[phase] += phase != before
+            before = phase
+        assert self.process.returncode == 0, self.log.read_text("utf-8")[-3000:]
+        return {phase: total[phase] / times[phase] for phase in PHASES}
+
+    def kill(self) -> bool:
+        """End every process of the session at once, as a machine does that fails; False where the run had ended."""
+        if self.process.poll() is not None:
+            return False
+        while members := self.members():
+            for member in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member, signal.SIGKILL)
+        self.process.wait()
+        return self.process.returncode == -signal.SIGKILL
+
+    def members(self) -> list[int]:
+        """The session's processes that still run: the script puts each command into a group of its own."""
+        found = []
+        for path in Path("/proc").iterdir():
+            if path.name.isdigit():
+                try:
+                    # After the name, which is in brackets: state, parent, group, session.
+                    fields = (path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+                except OSError:
+                    continue
+                if int(fields[3]) == self.process.pid and fields[0] not in "ZX":
+                    found.append(int(path.name))
+        return found
+
+
+def result(save: Path, name: str) -> dict[str, Any]:
+    """What a stage notes of itself, but for its time."""
+    noted: dict[str, Any] = json.loads((save / name / "stage.json").read_text("utf-8"))
+    return {key: value for key, value in noted.items() if key != "seconds"}
+
+
+def assert_same_run(save: Path, other: Path) -> None:
+    for name in FOLDERS:
+        assert_same_state(save / name / "checkpoint_last.pt", other / name / "checkpoint_last.pt")
+        assert result(save, name) == result(other, name)
+        hypotheses = [(folder / name / "valid" / "hyp.en").read_bytes() for folder in (save, other)]
+        assert hypotheses[0] == hypotheses[1]
+    losses, others = (curve(folder / "tensorboard" / "train_inner", "loss") for folder in (save, other))
+    assert losses == others
+    assert list(losses) == list(range(1, len(losses) + 1))
+    assert not list(save.rglob("*.tmp*"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_killed_at_random_moments_it_ends_with_the_same_parameters(tmp_path: Path) -> None:
+    data, recipe, draw = make_data(tmp_path), make_recipe(tmp_path / "recipe.yaml", *STAGES), random.Random(1)
+    whole = tmp_path / "whole"
+    seconds = Run(recipe, data, whole, tmp_path / "whole.log").seconds()
+    kills, killed_in, starts, finished = 0, Counter[str](), 0, 0
+    while kills < KILLS or not finished:
+        save = tmp_path / f"killed-{finished}"
+        run = Run(recipe, data, save, tmp_path / f"start-{starts}.log")
+        target = TARGETS[starts % len(TARGETS)]
+        if kills < KILLS and run.wait_for(target):
+            time.sleep(draw.uniform(0, seconds[target]))
+        else:
+            run.process.wait()
+        starts += 1
+        phase = run.phase()
+        if run.kill():
+            kills += 1
+            killed_in[phase] += 1
+            continue
+        assert run.process.returncode == 0, run.log.read_text("utf-8")[-3000:]
+        assert_same_run(save, whole)
+        finished += 1
+    print(f"{kills} kills in {dict(killed_in)}, {finished} runs ended, seconds a phase {seconds}")
+    assert {"training", "growing", "BLEU"} <= killed_in.keys()
