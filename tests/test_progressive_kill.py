@@ -18,7 +18,7 @@ from curves import curve
 from progressive_runs import SCRIPT, assert_same_state, environment, make_data, make_recipe
 
 KILLS = 20
-# Plain updates and epochs, patience, and batches of another size; half of each stage's updates are saved.
+# Batches of another size, an average, patience and a rate that goes on; every second update is saved.
 STAGES = (
     "encoder-layers: 2, max-update: 14",
     "encoder-layers: 4, max-update: 26, max-tokens: 400, average: 2",
@@ -47,6 +47,12 @@ class Run:
                 [SCRIPT, recipe, data, save],
                 stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env=environment(),
             )  # fmt: skip
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
 
     def phase(self) -> str:
         """What the run is doing."""
@@ -79,6 +85,8 @@ class Run:
         """End every process of the session at once, as a machine does that fails; False where the run had ended."""
         if self.process.poll() is not None:
             return False
+        # The script first, which would else see that a command failed, and end by itself.
+        os.kill(self.process.pid, signal.SIGKILL)
         while members := self.members():
             for member in members:
                 with contextlib.suppress(ProcessLookupError):
@@ -124,24 +132,25 @@ def assert_same_run(save: Path, other: Path) -> None:
 def test_killed_at_random_moments_it_ends_with_the_same_parameters(tmp_path: Path) -> None:
     data, recipe, draw = make_data(tmp_path), make_recipe(tmp_path / "recipe.yaml", *STAGES), random.Random(1)
     whole = tmp_path / "whole"
-    seconds = Run(recipe, data, whole, tmp_path / "whole.log").seconds()
-    kills, killed_in, starts, finished = 0, Counter[str](), 0, 0
-    while kills < KILLS or not finished:
+    with Run(recipe, data, whole, tmp_path / "whole.log") as run:
+        seconds = run.seconds()
+    killed_in, starts, finished, ended = Counter[str](), 0, 0, False
+    while killed_in.total() < KILLS or not ended:
         save = tmp_path / f"killed-{finished}"
-        run = Run(recipe, data, save, tmp_path / f"start-{starts}.log")
-        target = TARGETS[starts % len(TARGETS)]
-        if kills < KILLS and run.wait_for(target):
-            time.sleep(draw.uniform(0, seconds[target]))
-        else:
-            run.process.wait()
+        with Run(recipe, data, save, tmp_path / f"start-{starts}.log") as run:
+            target = TARGETS[starts % len(TARGETS)]
+            if killed_in.total() < KILLS and run.wait_for(target):
+                time.sleep(draw.uniform(0, seconds[target]))
+            else:
+                run.process.wait()
+            phase = run.phase()
+            ended = not run.kill()
         starts += 1
-        phase = run.phase()
-        if run.kill():
-            kills += 1
+        if not ended:
             killed_in[phase] += 1
             continue
         assert run.process.returncode == 0, run.log.read_text("utf-8")[-3000:]
         assert_same_run(save, whole)
         finished += 1
-    print(f"{kills} kills in {dict(killed_in)}, {finished} runs ended, seconds a phase {seconds}")
+    print(f"killed in {dict(killed_in)}; {finished} runs ended; seconds a phase {seconds}")
     assert {"training", "growing", "BLEU"} <= killed_in.keys()
