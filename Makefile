@@ -22,7 +22,7 @@ check: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	.venv/bin/shellcheck --external-sources $$(git ls-files '*.sh') .ci/run
+	.venv/bin/shellcheck --external-sources $$(git ls-files '*.sh' '*.sbatch') .ci/run
 
 format: setup
 	.venv/bin/ruff check --fix .

@@ -27,10 +27,11 @@ import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
+DATA = Path(os.environ.get("DATA", ROOT / "output" / "multi30k" / "data"))
 
 Step = Callable[[], object]
 # Each large tensor gets pages of its own, which go back to the kernel with it: resident memory is then what is alive.
-MEMORY_ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0", "MALLOC_TOP_PAD_": "0"}
+MEMORY_ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "131072"}
 TABLE_HEAD = "| what | ratio | target | medians (spread: quartiles) |\n| --- | --- | --- | --- |"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, Row, Step, compare, interleaved, main, megabytes, note, peak_memory
+from common import DATA, ROOT, Row, Step, compare, interleaved, main, megabytes, note, peak_memory
 
 STACK = {"layers": "4", "embed-dim": "128", "ffn-embed-dim": "256", "attention-heads": "4"}
 OPTIONS = [
@@ -59,7 +59,9 @@ def updates(data: str, case: str, batches: int) -> Step:
 def measure(options: Namespace) -> Iterator[Row]:
     """The rows."""
     if not Path(options.data, "dict.en.txt").is_file():
-        raise SystemExit(f"--data must be a folder made by examples/multi30k/run.sh, but is {options.data}")
+        raise SystemExit(
+            f"--data must be a folder of binarised Multi30k (see benchmarks/run.sh), but is {options.data}"
+        )
     steps = {case: updates(options.data, case, options.batches) for case in CASES}
     note(f"tiny_step: timing {options.repetitions} repetitions of {len(steps)} cases, {options.batches} updates each")
     timings = interleaved(steps, options.repetitions)
@@ -74,8 +76,7 @@ def measure(options: Namespace) -> Iterator[Row]:
 
 def add_options(parser: ArgumentParser) -> None:
     """Of this benchmark."""
-    data = ROOT / "output" / "multi30k" / "data"
-    parser.add_argument("--data", default=str(data), help="binarised Multi30k (default: output/multi30k/data)")
+    parser.add_argument("--data", default=str(DATA), help="binarised Multi30k (default: $DATA or that of the example)")
     parser.add_argument("--batches", type=int, default=4, help="updates in a repetition (default: 4)")
 
 

@@ -2,7 +2,7 @@
 
 fairseq keeps the best validation and the number of those without a better one since in attributes of a function, which
 end with the process: a training that is stopped and started again then goes on for longer than one that is not. The
-count is that of one model: one that has got another depth since starts with its own.
+count is that of one model: deepnmt-grow and deepnmt-shrink leave it out.
 """
 
 from __future__ import annotations
@@ -35,11 +35,6 @@ def counter() -> Any:
     return next((module.should_stop_early for module in modules if hasattr(module, "should_stop_early")), None)
 
 
-def depth(trainer: Any) -> list[Any]:
-    """Layers of the trainer's model, as far as its options tell."""
-    return [getattr(trainer.cfg.model, name, None) for name in ("encoder_layers", "decoder_layers")]
-
-
 def save_the_count() -> None:
     """Put the count into each checkpoint."""
     stock = fairseq.trainer.Trainer.save_checkpoint
@@ -47,8 +42,7 @@ def save_the_count() -> None:
     def save_checkpoint(self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
         count = counter()
         if hasattr(count, "best"):
-            kept = {"best": count.best, "runs": count.num_runs, "layers": depth(self)}
-            extra_state = {**extra_state, PATIENCE: kept}
+            extra_state = {**extra_state, PATIENCE: {"best": count.best, "runs": count.num_runs}}
         return stock(self, filename, extra_state)
 
     fairseq.trainer.Trainer.save_checkpoint = save_checkpoint
@@ -63,7 +57,7 @@ def take_up_the_count() -> None:
         kept, count = (extra_state or {}).get(PATIENCE), counter()
         # fairseq has taken up the best score unless something is reset.
         goes_on = hasattr(checkpoint_utils.save_checkpoint, "best")
-        if kept and count and goes_on and kept["layers"] == depth(trainer):
+        if kept and count and goes_on:
             count.best, count.num_runs = kept["best"], kept["runs"]
             if 0 < cfg.patience <= count.num_runs:
                 logger.info(f"nothing to train: {count.num_runs} validations brought nothing better (--patience)")

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from deepnmt.combination import BlockedSums
 from deepnmt.history import HistoryOptions, LayerHistory
 
 WIDTH = 8
@@ -331,13 +330,18 @@ def test_outputs_are_read_in_blocks() -> None:
 
 
 def test_memory_for_gradients_is_taken_when_layers_have_freed_theirs() -> None:
-    sums, rooms = BlockedSums(torch.ones(48, 48, 1), torch.zeros(2, 2, 4), 2, 0), []
-    for column in range(48):
-        sums.slot().fill_(column)
-        sums.arrived(column)
-        rooms.append(len(sums.values))
-        assert sums.row(column).eq(column * (column + 1) / 2).all()
-    assert rooms == [2] * 2 + [12] * 10 + [48] * 36
+    history, x, rooms = LayerHistory(4, range(48), True, HistoryOptions()), torch.randn(2, 2, 4), []
+    past = history.start()
+
+    def look(gradient: Tensor) -> None:
+        tape = past.sums.tape
+        rooms.append(0 if tape.gradients is None else len(tape.gradients.values))
+
+    for layer in range(47):
+        x = past.input(layer, x) + 0.0
+        x.register_hook(look)
+    past.finish(x).sum().backward()
+    assert rooms == [2] * 2 + [12] * 10 + [48] * 35
 
 
 def test_no_second_derivative() -> None:

@@ -24,6 +24,16 @@ def test_rate_and_expectation(p: float) -> None:
     assert (1 - round(65536 * p) / 65536) * kept.item() == pytest.approx(1, rel=1e-15)
 
 
+@pytest.mark.parametrize("p", [0.1, 0.3, 1 / 3])
+def test_every_number_counts_once(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_numbers(words: torch.Tensor, *ends: int | None) -> torch.Tensor:
+        assert ends == (-(2**63), None)
+        return words.copy_(torch.arange(2**16).to(torch.int16).view(torch.int64))
+
+    monkeypatch.setattr(torch.Tensor, "random_", all_numbers)
+    assert dropout_noise(torch.empty(2**16), p).eq(0).sum() == round(p * 2**16)
+
+
 def test_every_word_of_bits_is_used_and_neighbours_are_independent() -> None:
     torch.manual_seed(2)
     kept = dropout_noise(torch.empty(COUNT), 0.3).ne(0).double()

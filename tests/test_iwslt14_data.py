@@ -178,7 +178,7 @@ def test_faulty_command_lines(tmp_path: Path) -> None:
 def test_prepare(tmp_path: Path) -> None:
     # Out of ratio, empty, too long, and in capitals; the last is the 46th that is kept.
     bad = [("Ja.", "Yes it is so, my dear friend."), ("", "Nothing."), ("eins " * 180, "one " * 180)]
-    train = [*bad, *PAIRS[:135]]
+    train = [*bad, ("Er sagte: „Ja!“", "He said: “yes!”"), *PAIRS[:134]]
     tests = [PAIRS[135 + 5 * i : 140 + 5 * i] for i in range(5)]
     archive, out = tmp_path / "de-en.tgz", tmp_path / "out"
     write_archive(archive, train, tests)
@@ -207,13 +207,14 @@ def test_prepare(tmp_path: Path) -> None:
     assert len(lengths) == kept
     every = (text / "train.tok.de").read_text("utf-8") + (text / "valid.tok.de").read_text("utf-8")
     assert every == every.lower()
+    assert "„ ja ! “" in every
     # The 23rd pair that is kept is the first for validation: the one before it is the 22nd for training.
     prepare = Preparer(Settings(LANGUAGES, False, True, 175, 1.5, True))
     lines = [(out / "text" / f"train.{lang}").read_text("utf-8").split("\n")[:-1] for lang in LANGUAGES]
     whole = [made.tokenised[0] for pair in zip(*lines) if not (made := prepare(pair)).skipped]
     assert (text / "valid.tok.de").read_text("utf-8").splitlines() == whole[22::23]
     assert (text / "train.tok.de").read_text("utf-8").splitlines()[21:23] == [whole[21], whole[23]]
-    assert (out / "data" / "valid.de-en.de.idx").is_file()
+    assert all((out / "data" / f"{split}.de-en.en.idx").is_file() for split in ("train", "valid", "test"))
     before = (out / "data" / "preprocess.json").stat().st_mtime_ns
     again = run(EXAMPLE / "prepare.sh", *options, OUT=str(out))
     assert "is up to date" in again.stdout

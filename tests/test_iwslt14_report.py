@@ -231,13 +231,15 @@ def test_record_of_a_finished_training(tmp_path: Path, monkeypatch: pytest.Monke
 def test_record_of_a_training_that_broke_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "checkpoints" / "train.log"
     log.parent.mkdir()
-    monkeypatch.setattr(sys, "argv", ["record.py", "failed", str(tmp_path), "3.5/1", "1"])
-    broke = "+ fairseq-train x\ndeepnmt: error: training stopped at update 7: NaN in the model; lower --lr\n"
-    log.write_text(broke + "+ fairseq-train x\ndeepnmt: error: cannot write a checkpoint: disk full\n")
+    broke = "deepnmt: error: training stopped at update 7: NaN in the model; lower --lr\n"
+    # It broke down, was started again with another rate, and then met a full disk.
+    log.write_text(broke + "deepnmt: error: cannot write a checkpoint: disk full\n")
+    command = ["record.py", "failed", str(tmp_path), "3.5/1", "1"]
+    monkeypatch.setattr(sys, "argv", [*command, str(len(broke))])
     with pytest.raises(UserError, match=r"the training ended with an error: see .*train\.log"):
         record.main()
     assert not (tmp_path / "run.json").exists()
-    log.write_text(broke)
+    monkeypatch.setattr(sys, "argv", [*command, "0", "--", "--lr=1"])
     record.main()
     found = json.loads((tmp_path / "run.json").read_text("utf-8"))
     assert found["failed"] == "training stopped at update 7: NaN in the model; lower --lr"

@@ -6,10 +6,10 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,8 @@ with open(os.environ["CALLS"], "a") as calls:
 stop = Path(os.environ["CALLS"] + ".stop")
 if stop.exists() and subset == "test":
     stop.unlink()
-    time.sleep(4)
+    while not Path(os.environ["CALLS"] + ".go").exists():
+        time.sleep(0.1)
 right = 2 + 3 * (beam == "4") + 4 * (penalty == "1.4")
 right = right if subset == "valid" else 10 - right
 for n in range(10):
@@ -132,8 +133,8 @@ def test_row_from_data_to_record(study: dict[str, str]) -> None:
     best = folder / "seed1" / "checkpoints" / "checkpoint_best.pt"
     shutil.copyfile(last, best)
     os.utime(last)
-    run(study, "3.1/10", *GRID)
-    assert calls(study) == ["train 1 again", *VALID, *TEST]
+    run(study, "3.1/10", "--beams", "4", "--lenpens", "1.4")
+    assert calls(study) == ["train 1 again", VALID[-1], *TEST]
     assert json.loads((folder / "seed1" / "run.json").read_text("utf-8"))["best_epoch"] == 7
     report = subprocess.run([str(EXAMPLE / "report.sh")], capture_output=True, text=True, check=True, env=study)
     line = next(line for line in report.stdout.splitlines() if line.startswith("| 3.1/10 |"))
@@ -141,32 +142,43 @@ def test_row_from_data_to_record(study: dict[str, str]) -> None:
     assert (Path(study["OUT"]) / "report.html").is_file()
 
 
-def test_average_of_the_row_and_a_fault_that_is_no_result(study: dict[str, str]) -> None:
-    run(study, "peers/t_fixup", "--beams", "5", "--lenpens", "1")
-    # Seven epochs are fewer than the ten that this row averages.
-    made = ["valid average10 5 1", "test checkpoint_best 5 1", "test average10 5 1"]
-    assert calls(study) == ["train 1 anew", *made]
+def test_fault_that_is_no_result(study: dict[str, str]) -> None:
     done = run(study, "3.1/1", "--seeds", "8", status=2)
     assert "record.py: error: the training ended with an error: see " in done.stderr
     assert not (Path(study["OUT"]) / "runs" / "3.1" / "1" / "seed8" / "run.json").exists()
 
 
-def test_killed_run_goes_on(study: dict[str, str]) -> None:
-    Path(study["CALLS"] + ".stop").touch()
-    command = [str(EXAMPLE / "run.sh"), "3.1/10", "--beams", "5", "--lenpens", "1"]
-    with subprocess.Popen(command, env=study, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 300
-        while Path(study["CALLS"] + ".stop").exists():
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.1)
-        process.send_signal(signal.SIGKILL)
-    done = run(study, *command[1:])
-    # What was running ends first.
-    assert "run.sh: waiting for another training of 3.1/10, seed 1, to end" in done.stderr
-    valid, best, average = "valid average5 5 1", "test checkpoint_best 5 1", "test average5 5 1"
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.1)
+
+
+def test_killed_run_goes_on(study: dict[str, str], tmp_path: Path) -> None:
+    stop, go, errors = (Path(study["CALLS"] + end) for end in (".stop", ".go", ".errors"))
+    stop.touch()
+    command = [str(EXAMPLE / "run.sh"), "peers/t_fixup", "--beams", "5", "--lenpens", "1"]
+    try:
+        with errors.open("w") as file:
+            first = subprocess.Popen(command, env=study, stdout=file, stderr=file, text=True)
+            wait_until(lambda: not stop.exists(), first)
+            first.kill()
+            first.wait()
+        with errors.open("w") as file:
+            second = subprocess.Popen(command, env=study, stdout=file, stderr=file, text=True)
+            # What is left of the first, here a translation, ends before.
+            waiting = "run.sh: waiting for another training of peers/t_fixup, seed 1, to end"
+            wait_until(lambda: waiting in errors.read_text("utf-8"), second)
+            go.touch()
+            assert second.wait() == 0
+    finally:
+        go.touch()
+    # This row averages ten epochs, or all where there are fewer.
+    valid, best, average = "valid average10 5 1", "test checkpoint_best 5 1", "test average10 5 1"
     assert calls(study) == ["train 1 anew", valid, best, "train 1 again", best, average]
-    assert (Path(study["OUT"]) / "runs" / "3.1" / "10" / "seed1" / "run.json").is_file()
+    assert (tmp_path / "out" / "runs" / "peers" / "t_fixup" / "seed1" / "run.json").is_file()
 
 
 NO_ROW = "rows.py: error: ROW must be one of those that run.sh --list shows, such as 3.1/10, but is"

@@ -10,8 +10,9 @@ gone goes to the nearest kept one below it, in the end the embedding:
     W'[g, k] = sum of W[g, i] for i from k up to, but without, the next kept output
 
 So no row needs an output from above itself, a row keeps its sum and with it the scale of what its group reads, a window
-still reaches all of it, and of weights that a softmax has normalised the sum stays one. The first row alone stays what
-it is, whichever group now comes first: it read the embedding and no more, and post-norm it is followed by no LN.
+still reaches all of it, and of weights that a softmax has normalised the sum stays one. Left out, they would take all
+that it reads from a row that reads its newest output alone. The first row stays what it is, whichever group now comes
+first: it read the embedding and no more, and post-norm it is followed by no LN.
 """
 
 from __future__ import annotations

@@ -112,8 +112,9 @@ for SEED in "${SEEDS[@]}"; do
         flock "$LOCK"
     fi
 
+    LOGGED=$(stat --format=%s -- "$SAVE/train.log" 2>/dev/null || echo 0)
     if ! run "$ROOT/scripts/train.sh" "$ROOT/configs/iwslt14/$ROW.yaml" "$DATA" "$SAVE" --seed "$SEED" "${OPTIONS[@]}"; then
-        study record failed "$RUN" "$ROW" "$SEED" -- "${OPTIONS[@]}"
+        study record failed "$RUN" "$ROW" "$SEED" "$LOGGED" -- "${OPTIONS[@]}"
         printf '%s, seed %s: the training broke down, which report.sh will show\n' "$ROW" "$SEED"
         exec {LOCK}>&-
         continue

@@ -24,7 +24,6 @@ SETTING = re.compile(r"\.beam(\d+)\.lenpen([\d.]+)$")
 SCORES = {"bleu": TOKENISED, "compounds": COMPOUNDS, "sacrebleu": "BLEU"}
 # What deepnmt says in place of fairseq's messages about a NaN, an Inf, or a loss scale that has become too small.
 BROKE_DOWN = re.compile(r"error: (training stopped at update .*)")
-START = "+ fairseq-train"
 
 
 def scores(folder: Path) -> dict[str, float]:
@@ -83,10 +82,10 @@ def versions() -> dict[str, str]:
     return found
 
 
-def failure(log: Path) -> str:
-    """Why the last training in a log broke down; empty: it does not say so."""
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    found = BROKE_DOWN.findall(text[max(text.rfind(START), 0) :])
+def failure(log: Path, after: int) -> str:
+    """Why a training broke down, by what its log says after so many bytes; empty: it does not say so."""
+    text = log.read_bytes()[after:].decode("utf-8", errors="replace") if log.is_file() else ""
+    found = BROKE_DOWN.findall(text)
     return str(found[-1]) if found else ""
 
 
@@ -107,6 +106,8 @@ def main() -> None:
                 "best", type=Path, metavar="BEST", help="result of the best checkpoint on the test set"
             )
             command.add_argument("average", type=Path, metavar="AVERAGE", help="result of the average on the test set")
+        else:
+            command.add_argument("after", type=int, metavar="BYTES", help="length of the log before the training")
         command.add_argument("options", nargs="*", metavar="-- OPTION", help="what fairseq-train got beside the recipe")
     arguments = parser.parse_args()
     if arguments.command == "best":
@@ -115,7 +116,7 @@ def main() -> None:
     run: Path = arguments.run
     record: dict[str, Any] = {"row": arguments.row, "seed": arguments.seed, "options": arguments.options}
     if arguments.command == "failed":
-        record["failed"] = failure(run / "checkpoints" / "train.log")
+        record["failed"] = failure(run / "checkpoints" / "train.log", arguments.after)
         if not record["failed"]:
             raise UserError(f"the training ended with an error: see {run / 'checkpoints' / 'train.log'}")
     else:

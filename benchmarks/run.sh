@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# All benchmarks, in one table.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
+
+usage() {
+    cat <<'HELP'
+usage: run.sh [BENCHMARK ...] [--repetitions N] [--threads N]
+
+Runs the benchmarks of this folder and prints one table: what is compared, the ratio of the medians of interleaved
+repetitions, the target, and the medians with their quartiles. Figures are worth something on a machine that does
+nothing else.
+
+  BENCHMARK        such as history or tiny_step (default: all)
+  --repetitions N  how often each case is timed (default: 7)
+  --threads N      of torch (default: 2)
+
+environment:
+  DATA             folder of binarised Multi30k (default: output/multi30k/data, made if it is not there)
+  MULTI30K_DIR     as for examples/multi30k/run.sh
+
+example:
+  benchmarks/run.sh | tee benchmarks.md
+HELP
+}
+
+NAMES=() REPETITIONS=7 THREADS=2
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        -h | --help) usage && exit 0 ;;
+        --repetitions) REPETITIONS=$(value "$@") && shift 2 ;;
+        --threads) THREADS=$(value "$@") && shift 2 ;;
+        -*) die "unknown option $1 (see --help)" ;;
+        *) NAMES+=("$1") && shift ;;
+    esac
+done
+whole_number --repetitions "$REPETITIONS"
+whole_number --threads "$THREADS"
+need python3 fairseq-train
+
+FOLDER=$ROOT/benchmarks
+if [[ ${#NAMES[@]} -eq 0 ]]; then
+    for FILE in "$FOLDER"/*.py; do
+        NAME=$(basename "$FILE" .py)
+        [[ $NAME == common ]] || NAMES+=("$NAME")
+    done
+fi
+for NAME in "${NAMES[@]}"; do
+    [[ -f $FOLDER/$NAME.py ]] || die "BENCHMARK must be the name of a script in benchmarks/, but is '$NAME'"
+done
+
+export DATA=${DATA:-$ROOT/output/multi30k/data}
+if [[ ! -f $DATA/dict.en.txt ]]; then
+    OUT=$(dirname "$DATA")
+    run python3 "$ROOT/examples/multi30k/fetch.py" "$OUT/text" >&2
+    run "$ROOT/scripts/preprocess.sh" --source-lang en --target-lang de --dest "$DATA" --bpe-merges 10000 \
+        --lowercase --pretokenized --max-len 0 \
+        --train "$OUT/text/train.lc.norm.tok" \
+        --valid "$OUT/text/val.lc.norm.tok" --raw-valid "$OUT/text/val" \
+        --test "$OUT/text/test_2016_flickr.lc.norm.tok" --raw-test "$OUT/text/test_2016_flickr" >&2
+fi
+
+# As in training on the CPU: freed memory is kept.
+export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1000000000000 MALLOC_TOP_PAD_=100000000
+export OMP_NUM_THREADS=$THREADS
+run python3 "$FOLDER/common.py" "$THREADS"
+for NAME in "${NAMES[@]}"; do
+    run python3 "$FOLDER/$NAME.py" --rows --repetitions "$REPETITIONS" --threads "$THREADS"
+done
