@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import DATA, ROOT, Row, Step, compare, interleaved, main, megabytes, note, peak_memory
+from common import DATA, Row, Step, compare, interleaved, main, megabytes, note, peak_memory
 
 STACK = {"layers": "4", "embed-dim": "128", "ffn-embed-dim": "256", "attention-heads": "4"}
 OPTIONS = [
     *(f"--{stack}-{key}={value}" for stack in ("encoder", "decoder") for key, value in STACK.items()),
-    "--user-dir", str(ROOT / "deepnmt"), "--cpu", "--task", "translation", "--share-all-embeddings", "--dropout", "0.3",
+    "--cpu", "--task", "translation", "--share-all-embeddings", "--dropout", "0.3",
     "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "0.005", "--lr-scheduler", "inverse_sqrt",
     "--warmup-updates", "2000", "--label-smoothing", "0.1", "--max-tokens", "4096", "--num-workers", "0", "--seed", "1",
 ]  # fmt: skip
@@ -40,9 +39,11 @@ def updates(data: str, case: str, batches: int) -> Step:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq.trainer import Trainer
 
+    import deepnmt  # noqa: F401  registers its model and criterion
+
     logging.disable(logging.INFO)
-    sys.argv = ["fairseq-train", data, *OPTIONS, *CASES[case]]
-    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser()))
+    arguments = [data, *OPTIONS, *CASES[case]]
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
     task = tasks.setup_task(cfg.task)
     trainer = Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
     task.load_dataset("train")

@@ -10,9 +10,10 @@ distributed_compat.apply()
 patience_compat.apply()
 tensorboard_compat.apply()
 
-from deepnmt import admin, architectures, criterions, lr_schedulers, model, nonfinite  # noqa: E402
+from deepnmt import admin, architectures, criterions, decoding, lr_schedulers, model, nonfinite  # noqa: E402
 
 admin.apply()
+decoding.apply()
 nonfinite.apply()
 
 __version__ = "0.1.0"

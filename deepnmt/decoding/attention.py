@@ -1,0 +1,254 @@
+"""Attention of a beam search's newest position, with keys and values that never move while a sentence is searched.
+
+Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C channels in H heads of D; P positions so
+far, the newest included; S source positions; R relative distances. T x B x C is time, batch, channel as in the model,
+where T is 1 and B is NM.
+
+Keys and values of the target are written where they stay: those of a sentence's K hypotheses side by side, position by
+position. A hypothesis that is continued elsewhere in the beam takes none of them along; a mask says which of the K P
+entries it descends from, and all hypotheses of a sentence meet its entries in one product. Those of the source are
+computed once and shared by the hypotheses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from deepnmt.relative_position import RelativeSelfAttention
+
+# torch's softmax over fewer than these, a vector register of floats, is about ten times slower: it is given as many.
+FEWEST_ENTRIES = 16
+# Positions that there is room for at first; then it doubles, so that a batch pays for the length that it reaches.
+FIRST_CAPACITY = 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a search.
+
+    Attributes:
+        position: of the newest token, from 0
+        sentences: N
+        hypotheses: M
+        mask: N x M x KP, for a model's attention NH x M x KP; 0 where a hypothesis descends from an entry, else -inf.
+            Where KP is small, there are more entries than that
+        padding: NH x 1 x entries, -inf at padding of the source, else 0; None: there is none
+        parents: N x K, the hypothesis that each continues; None in the first two steps, where all descend from one
+    """
+
+    position: int
+    sentences: int
+    hypotheses: int
+    mask: Tensor
+    padding: Optional[Tensor] = None
+    parents: Optional[Tensor] = None
+
+    def for_heads(self, heads: int, padding: Optional[Tensor], like: Tensor) -> Step:
+        """The step with the padding of a model's source, and a mask of its heads and of the type of `like`."""
+        mask = self.mask.type_as(like).repeat_interleave(heads, dim=0)
+        return replace(self, mask=mask, padding=padding)
+
+
+def move(tensor: Tensor, holes: Tensor, movers: Tensor, axis: int = 0) -> None:
+    """Let the entries `movers` of an axis take the places `holes`."""
+    tensor.index_copy_(axis, holes, tensor.index_select(axis, movers))
+
+
+def joined(*projections: Any) -> tuple[Tensor, Optional[Tensor]]:
+    """Weights and biases of several projections of one input, as one."""
+    bias = None if projections[0].bias is None else torch.cat([projection.bias for projection in projections])
+    return torch.cat([projection.weight for projection in projections]), bias
+
+
+def scale_first(width: int, scale: float, weight: Tensor, bias: Optional[Tensor]) -> None:
+    """Multiply the first `width` outputs of a projection."""
+    weight[:width] *= scale
+    if bias is not None:
+        bias[:width] *= scale
+
+
+class AttentionSteps:
+    """What attention to the target and to the source have in common.
+
+    Args:
+        module: fairseq's
+    """
+
+    both: Tensor  # keys and values, 2 x N x H x entries x D
+    filled: int  # entries that are in use
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.heads, self.width = module.num_heads, module.head_dim
+        self.channels = self.heads * self.width
+        self.out_weight, self.out_bias = module.out_proj.weight, module.out_proj.bias
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """Go on with the sentences from which `movers` have been put in the places `holes`."""
+        move(self.both.narrow(3, 0, self.filled), holes, movers, axis=1)
+        self.hold(self.both[:, :sentences])
+
+    def hold(self, both: Tensor) -> None:
+        """Let these be keys and values."""
+        self.both = both
+        self.keys = both[0].flatten(0, 1).transpose(1, 2)  # NH x D x entries
+        self.values = both[1].flatten(0, 1)  # NH x entries x D
+
+    def by_heads(self, x: Tensor, step: Step) -> Tensor:
+        """NM x C -> NH x M x D."""
+        x = x.view(step.sentences, step.hypotheses, self.heads, self.width).transpose(1, 2)
+        return x.reshape(-1, step.hypotheses, self.width)
+
+    def by_rows(self, x: Tensor, step: Step) -> Tensor:
+        """NH x M x D -> NM x C."""
+        x = x.view(step.sentences, self.heads, step.hypotheses, self.width).transpose(1, 2)
+        return x.reshape(-1, self.channels)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Over the last axis; the sum of many exponentials needs float32 at least, as in fairseq's attention."""
+        if scores.dtype in (torch.float32, torch.float64):
+            return torch.softmax(scores, -1)
+        return torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)
+
+
+class SelfAttentionSteps(AttentionSteps):
+    """A layer's self-attention.
+
+    Args:
+        module: fairseq's
+        sentences: N at first
+        beam: K
+    """
+
+    def __init__(self, module: Any, sentences: int, beam: int) -> None:
+        super().__init__(module)
+        self.beam = beam
+        self.weight, self.bias = joined(module.q_proj, module.k_proj, module.v_proj)
+        scale_first(self.channels, module.scaling, self.weight, self.bias)
+        self.filled = 0
+        # Zero: what the mask hides must still be finite.
+        self.hold(self.weight.new_zeros(2, sentences, self.heads, FIRST_CAPACITY * beam, self.width))
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """The sublayer's function for the newest position, NM x C."""
+        projected = F.linear(x, self.weight, self.bias)
+        self._write(projected[:, self.channels :], step)
+        query, entries = self.by_heads(projected[:, : self.channels], step), step.mask.size(-1)
+        weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
+        attended = self._attend(weights, self.values.narrow(1, 0, entries), step)
+        return F.linear(self.by_rows(attended, step), self.out_weight, self.out_bias)
+
+    def _write(self, both: Tensor, step: Step) -> None:
+        """Keep keys and values, NM x 2C; in the first step, one hypothesis stands for all."""
+        start = step.position * self.beam
+        if start == self.both.size(3):
+            self.hold(torch.cat([self.both, torch.zeros_like(self.both)], dim=3))
+        self.filled = start + self.beam
+        both = both.view(step.sentences, step.hypotheses, 2, self.heads, self.width)
+        self.both.narrow(3, start, self.beam).copy_(both.permute(2, 0, 3, 1, 4))
+
+    def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
+        return torch.baddbmm(step.mask, query, keys)
+
+    def _attend(self, weights: Tensor, values: Tensor, step: Step) -> Tensor:
+        return torch.bmm(weights, values)
+
+
+class RelativeSelfAttentionSteps(SelfAttentionSteps):
+    """Self-attention with relative positions, equation (7)."""
+
+    module: RelativeSelfAttention
+
+    def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
+        by_distance = torch.matmul(query, self.module.relative_keys.t())  # NH x M x R
+        bias = by_distance.index_select(-1, self._distances(step, step.mask))
+        return torch.baddbmm(bias.add_(step.mask), query, keys)
+
+    def _attend(self, weights: Tensor, values: Tensor, step: Step) -> Tensor:
+        attended = torch.bmm(weights, values)
+        if self.module.relative_values is None:
+            return attended
+        by_distance = weights.new_zeros(*weights.shape[:2], len(self.module.relative_values))
+        by_distance.index_add_(-1, self._distances(step, weights), weights)
+        return attended + torch.matmul(by_distance, self.module.relative_values)
+
+    def _distances(self, step: Step, like: Tensor) -> Tensor:
+        """The row of aK and aV for each entry of the last axis of `like`; those after the newest are hidden."""
+        longest = self.module.max_length
+        position = torch.arange(like.size(-1), device=like.device) // self.beam
+        return (position - step.position).clamp(-longest, longest) + longest
+
+
+class SourceAttentionSteps(AttentionSteps):
+    """A layer's attention to the source.
+
+    Args:
+        module: fairseq's
+        source: the encoder's output, S x N x C
+        entries: room for keys and values, at least S
+    """
+
+    weights: Tensor  # the last step's probabilities, NH x M x entries
+
+    def __init__(self, module: Any, source: Tensor, entries: int) -> None:
+        super().__init__(module)
+        self.weight, self.bias = self._projection()
+        scale_first(self.channels, module.scaling, self.weight, self.bias)
+        positions, sentences, _ = source.shape
+        both = F.linear(source, *joined(module.k_proj, module.v_proj))
+        kept = both.new_zeros(2, sentences, self.heads, entries, self.width)
+        kept[:, :, :, :positions] = both.view(positions, sentences, 2, self.heads, self.width).permute(2, 1, 3, 0, 4)
+        self.filled = entries
+        self.hold(kept)
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """The sublayer's function for the newest position, NM x C; `weights` are its probabilities."""
+        attended = self._attend(F.linear(x, self.weight, self.bias), step)
+        return F.linear(attended, self.out_weight, self.out_bias)
+
+    def _projection(self) -> tuple[Tensor, Optional[Tensor]]:
+        return joined(self.module.q_proj)
+
+    def _attend(self, query: Tensor, step: Step) -> Tensor:
+        query = self.by_heads(query, step)
+        padding = step.padding
+        scores = torch.bmm(query, self.keys) if padding is None else torch.baddbmm(padding, query, self.keys)
+        self.weights = self.softmax(scores)
+        return self.by_rows(torch.bmm(self.weights, self.values), step)
+
+
+class MergedAttentionSteps(SourceAttentionSteps):
+    """Merged attention, equation (12): of the target, a sum is kept."""
+
+    # Of the values of all positions before, N x M x C.
+    total: Optional[Tensor] = None
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """As `SourceAttentionSteps`."""
+        query, value = F.linear(x, self.weight, self.bias).chunk(2, dim=-1)
+        attended = self._attend(query, step)
+        # In half precision the sum overflows.
+        total = value.to(torch.promote_types(value.dtype, torch.float32)).view(step.sentences, -1, self.channels)
+        if self.total is not None:
+            before = self.total
+            if step.parents is not None:
+                before = before.gather(1, step.parents.unsqueeze(-1).expand(-1, -1, self.channels))
+            total = before + total
+        self.total = total
+        mean = total.view_as(attended) / (step.position + 1)
+        return F.linear((attended + mean).type_as(attended), self.out_weight, self.out_bias)
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """As `AttentionSteps.keep`."""
+        super().keep(sentences, holes, movers)
+        assert self.total is not None
+        move(self.total, holes, movers)
+        self.total = self.total[:sentences]
+
+    def _projection(self) -> tuple[Tensor, Optional[Tensor]]:
+        return joined(self.module.q_proj, self.module.v_proj)
