@@ -43,7 +43,7 @@ COMMON = {
     "clip_norm": 0.0,
     "seed": 1,
 }
-SMOOTHED = {"criterion": "label_smoothed_cross_entropy", "label_smoothing": 0.1}
+SMOOTHED = {"criterion": "label_smoothed_cross_entropy_fused", "label_smoothing": 0.1}
 # What a table says of all its rows, beside its columns.
 DLCL = {"encoder_groups": "1", "decoder_groups": "1", "relative_positions": "keys-values"}
 PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
