@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,17 @@ from deepnmt.errors import UserError, user_message
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Says what is wrong in one line.
+
+    Args:
+        prog: the command
+        description: for --help
+        epilog: for --help, as it stands
+    """
+
+    def __init__(self, prog: str, description: str, epilog: str) -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(prog, description=description, epilog=epilog, formatter_class=layout, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse."""
@@ -24,6 +35,8 @@ class Parser(argparse.ArgumentParser):
 def run(main: Callable[[], None]) -> None:
     """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2."""
     name = Path(sys.argv[0]).name
+    # As on Ctrl-C, temporary files have to go.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         main()
     except KeyboardInterrupt:

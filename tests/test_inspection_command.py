@@ -82,6 +82,9 @@ def test_command_builds_recipes_at_several_depths(
     assert run(monkeypatch, *arguments, "--decoder-layers", "3,1") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[2] for line in lines[-4:]] == ["1", "3", "4", "1"]
+    assert run(monkeypatch, *arguments, "--decoder-layers", "3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[2] for line in lines[-4:]] == ["1", "3", "4", "3"]
 
 
 def test_reader_that_stops_reading(toy: Toy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -119,8 +122,8 @@ BAD: dict[str, tuple[str, str]] = {
     "batches in words": ("RECIPE --batches two", "argument --batches: must be at least 1, but is two"),
     "no depth": ("RECIPE --encoder-layers 6,0", "argument --encoder-layers: must be at least 1, but is 0"),
     "pairs": (
-        "RECIPE --encoder-layers 1,2 --decoder-layers 1",
-        "--decoder-layers must have as many numbers as --encoder-layers",
+        "RECIPE --encoder-layers 1,2 --decoder-layers 1,2,3",
+        "--decoder-layers must have one number or as many as --encoder-layers, but has others",
     ),
     "depth of a checkpoint": (
         "RECIPE PT --encoder-layers 6",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import signal
-import sys
 from pathlib import Path
 
 from deepnmt.config_check import STACKS
@@ -27,8 +24,6 @@ example: deepnmt-grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint
 
 def grow_main() -> None:
     """The command."""
-    # As on Ctrl-C, the temporary file has to go.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     run(grow_command)
 
 
@@ -53,8 +48,6 @@ def grow_parser() -> Parser:
         "deepnmt-grow",
         description="Write a deeper checkpoint made out of a shallower one.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="of dlcl_transformer, by fairseq-train")
     parser.add_argument("out", type=Path, metavar="OUT", help="the new checkpoint, which must not exist")

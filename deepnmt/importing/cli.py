@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
-import signal
-import sys
 from pathlib import Path
 
 from deepnmt.config_check import STACKS
@@ -22,8 +19,6 @@ example: deepnmt-import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm p
 
 def import_main() -> None:
     """The command."""
-    # As on Ctrl-C, the temporary file has to go.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     run(import_command)
 
 
@@ -56,8 +51,6 @@ def import_parser() -> Parser:
         "deepnmt-import",
         description="Write a checkpoint made out of the parameters of the published DLCL or SDT code.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("state_dict", type=Path, metavar="STATE_DICT", help="the parameters, as torch.save writes them")
     parser.add_argument("out", type=Path, metavar="OUT", help="the checkpoint, which must not exist")

@@ -12,13 +12,13 @@ import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import fairseq
 import torch
 
 import deepnmt
-from deepnmt.console import run, whole_file
+from deepnmt.console import Parser, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summary, table, write_json
 from deepnmt.inspection.table import title
@@ -38,14 +38,6 @@ class Source(NamedTuple):
     def is_checkpoint(self) -> bool:
         """By its ending."""
         return self.path.suffix == ".pt"
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Called by argparse."""
-        raise UserError(f"{message} (see --help)")
 
 
 def main() -> None:
@@ -69,7 +61,7 @@ def command() -> None:
 
 def parse(words: list[str]) -> argparse.Namespace:
     """The command line, with `sources`, `depths` and `options` made of its parts."""
-    parser = Parser("deepnmt-inspect", description=__doc__, epilog=EPILOG, allow_abbrev=False)
+    parser = Parser("deepnmt-inspect", description=__doc__ or "", epilog=EPILOG)
     parser.add_argument(
         "source", nargs="+", help="a recipe (.yaml) or a checkpoint (.pt); LABEL=PATH gives it another name"
     )
@@ -80,7 +72,7 @@ def parse(words: list[str]) -> argparse.Namespace:
             f"--{stack}-layers",
             type=numbers,
             metavar="N,N,...",
-            help="build each recipe with each of these depths; encoder and decoder are paired",
+            help="build each recipe with each of these depths; the stacks are paired, and one number goes with all",
         )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change an option of the recipes; repeatable"
@@ -143,14 +135,17 @@ def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
         for stack in ("encoder", "decoder")
         if getattr(arguments, f"{stack}_layers") is not None
     }
-    for name, values in given.items():
+    for name in given:
         for each in arguments.sources:
             if each.is_checkpoint:
                 raise UserError(f"--{name} must come with recipes only, but {each.path} is a checkpoint")
         if name in arguments.options:
             raise UserError(f"--set {name} and --{name} exclude each other")
-        if len(values) != len(next(iter(given.values()))):
-            raise UserError("--decoder-layers must have as many numbers as --encoder-layers, but has not")
+    lengths = {len(values) for values in given.values()} - {1}
+    if len(lengths) > 1:
+        raise UserError("--decoder-layers must have one number or as many as --encoder-layers, but has others")
+    for name, values in given.items():
+        given[name] = values * max(lengths) if lengths and len(values) == 1 else values
     return [dict(zip(given, pair)) for pair in zip(*given.values())] or [{}]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import signal
-import sys
 from pathlib import Path
 
 from deepnmt.config_check import STACKS
@@ -25,8 +22,6 @@ example: deepnmt-shrink checkpoints/12/checkpoint_best.pt 6.pt --encoder-every 2
 
 def shrink_main() -> None:
     """The command."""
-    # As on Ctrl-C, the temporary file has to go.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     run(shrink_command)
 
 
@@ -56,8 +51,6 @@ def shrink_parser() -> Parser:
         "deepnmt-shrink",
         description="Write a shallower checkpoint made out of a deeper one.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="of dlcl_transformer, by fairseq-train")
     parser.add_argument("out", type=Path, metavar="OUT", help="the new checkpoint, which must not exist")
