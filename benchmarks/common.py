@@ -137,11 +137,9 @@ def header(threads: int) -> str:
     """Machine, versions and date."""
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "fairseq-fixed"))
-    kept = "kept" if os.environ.get("MALLOC_MMAP_MAX_") == "0" else "given back to the kernel"
     return (
         f"{date.today()}, commit {commit.stdout.strip() or 'unknown'}, Python {platform.python_version()}, {versions}\n"
-        f"{_processor()}, {os.cpu_count()} cores, {threads} threads, load {os.getloadavg()[0]:.1f}; "
-        f"freed memory is {kept}\n"
+        f"{_processor()}, {os.cpu_count()} cores, {threads} threads, load {os.getloadavg()[0]:.1f}\n"
     )
 
 

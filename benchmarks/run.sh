@@ -61,10 +61,12 @@ if [[ ! -f $DATA/dict.en.txt ]]; then
         --test "$OUT/text/test_2016_flickr.lc.norm.tok" --raw-test "$OUT/text/test_2016_flickr" >&2
 fi
 
-# As in training on the CPU: freed memory is kept.
-export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1000000000000 MALLOC_TOP_PAD_=100000000
 export OMP_NUM_THREADS=$THREADS
+# As train.sh does on the CPU: freed memory is kept. fairseq-generate is run by itself.
+KEEP=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1000000000000 MALLOC_TOP_PAD_=100000000)
 run python3 "$FOLDER/common.py" "$THREADS"
 for NAME in "${NAMES[@]}"; do
-    run python3 "$FOLDER/$NAME.py" --rows --repetitions "$REPETITIONS" --threads "$THREADS"
+    SETTINGS=("${KEEP[@]}")
+    [[ $NAME != decoding ]] || SETTINGS=()
+    run env "${SETTINGS[@]}" python3 "$FOLDER/$NAME.py" --rows --repetitions "$REPETITIONS" --threads "$THREADS"
 done
