@@ -10,12 +10,14 @@ import os
 import shutil
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
+from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
@@ -50,6 +52,7 @@ def apply() -> None:
     keep_last_batch()
     batch_alike_after_a_restart()
     stop_where_done()
+    take_bf16_for_no_tpu()
     name_unreadable_checkpoints()
     name_misfitting_dictionaries()
     sys.excepthook = show_user_errors(sys.excepthook)
@@ -152,6 +155,20 @@ def stop_where_done() -> None:
         return loaded
 
     checkpoint_utils.load_checkpoint = load_checkpoint
+
+
+def take_bf16_for_no_tpu() -> None:
+    """Let --bf16 train on GPUs and the CPU: fairseq's command line takes it for a TPU, and fails without torch_xla."""
+    stock = distributed_utils.call_main
+
+    def call_main(cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
+        if cfg.common.bf16 and distributed_utils.xm is None:
+            for options in (cfg.common, cfg.distributed_training, cfg.optimizer):
+                if options is not None and "tpu" in options:
+                    options.tpu = False
+        stock(cfg, main, **kwargs)
+
+    distributed_utils.call_main = call_main
 
 
 def name_unreadable_checkpoints() -> None:

@@ -78,6 +78,10 @@ mkdir -p -- "$SAVE"
 LOG=$SAVE/train.log
 if [[ $NODES -gt 1 && $NODE -gt 0 ]]; then
     LOG=$SAVE/train.node-$NODE.log
+elif command -v flock >/dev/null; then
+    # The training has the lock as long as it lives, which may be longer than this script.
+    exec {LOCK}>"$SAVE/train.lock"
+    flock --wait 10 "$LOCK" || die "SAVE must not be in use, but a training of an earlier start still works in '$SAVE'"
 fi
 STATUS=0
 run "${LAUNCH[@]}" "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" --skip-invalid-size-inputs-valid-test \

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
 from fairseq.data import data_utils
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.distributed import utils as distributed_utils
 from models import ROOT
+from omegaconf import OmegaConf
+from trainings import DUMMY
 
 import deepnmt  # noqa: F401  mends at import
 
@@ -43,3 +49,31 @@ def test_root_logger_is_not_left_at_debug() -> None:
 
 def test_plugin_path_does_not_hide_fairseq() -> None:
     assert not sys.path or Path(sys.path[0]).resolve() != ROOT
+
+
+def test_bf16_trains_without_a_tpu(tmp_path: Path) -> None:
+    command = [
+        Path(sys.executable).with_name("fairseq-train"),
+        *DUMMY,
+        "--user-dir",
+        ROOT / "deepnmt",
+        "--cpu",
+        "--bf16",
+    ]
+    command += ["--arch=dlcl_transformer_tiny", "--optimizer=adam", "--lr=0.001", "--max-update=2", "--num-workers=0"]
+    done = subprocess.run(
+        [*command, f"--save-dir={tmp_path}"], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Stopping training due to num_updates: 2 >= max_update: 2" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(("xla", "tpu"), [(None, False), ("torch_xla", True)])
+def test_bf16_means_a_tpu_where_there_may_be_one(xla: Any, tpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed_utils, "xm", xla)
+    cfg, seen = OmegaConf.structured(FairseqConfig()), []
+    cfg.common.update(cpu=True, bf16=True, tpu=True)
+    cfg.distributed_training.update(tpu=True, distributed_world_size=1)
+    cfg.optimizer = {"_name": "adam", "tpu": True}
+    distributed_utils.call_main(cfg, seen.append)
+    assert [(cfg.common.tpu, cfg.distributed_training.tpu, cfg.optimizer.tpu) for cfg in seen] == [(tpu, tpu, tpu)]

@@ -172,6 +172,13 @@ def test_report_writes_both_files(
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "<td>3.1/4</td>" in page
     assert page.count("<tr>") == 49
+    assert "generated text" not in markdown + page
+    monkeypatch.setattr(sys, "argv", ["report.py", str(tmp_path), "--smoke"])
+    report.main()
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / name).read_text("utf-8")
+        assert "Trial of the IWSLT14 study, on generated text" in text
+        assert "cannot be held against the published ones" in text
     faults = {"OUT must be the folder of run.sh, but there is no": ["no"], "--samples must be at least 1, but is 0": []}
     for message, folder in faults.items():
         monkeypatch.setattr(sys, "argv", ["report.py", str(tmp_path.joinpath(*folder)), "--samples", "0"])

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import random
-import signal
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,6 +11,7 @@ from typing import Any
 
 import pytest
 from curves import curve
+from kills import Run
 from progressive_runs import SCRIPT, assert_same_state, environment, make_data, make_recipe
 
 KILLS = 20
@@ -37,76 +34,8 @@ PHASES = {
 TARGETS = ("training", "training", "growing", "training", "BLEU", "training", "noting", "training", "planning")
 
 
-class Run:
-    """One start of the command, in a session of its own."""
-
-    def __init__(self, recipe: Path, data: Path, save: Path, log: Path) -> None:
-        self.log = log
-        with log.open("wb") as file:
-            self.process = subprocess.Popen(
-                [SCRIPT, recipe, data, save],
-                stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env=environment(),
-            )  # fmt: skip
-
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.kill()
-
-    def phase(self) -> str:
-        """What the run is doing."""
-        text = self.log.read_bytes()
-        return max(PHASES, key=lambda phase: text.rfind(PHASES[phase]) if PHASES[phase] else -0.5)
-
-    def wait_for(self, phase: str) -> bool:
-        """Whether the phase has begun; False where the run has ended without it."""
-        deadline = time.monotonic() + 1800
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline
-            if PHASES[phase] in self.log.read_bytes():
-                return True
-            time.sleep(0.05)
-        return False
-
-    def seconds(self) -> dict[str, float]:
-        """How long each phase takes on average, of a run that is left alone."""
-        total, times, before = Counter[str](), Counter[str](), ""
-        while self.process.poll() is None:
-            time.sleep(0.1)
-            phase = self.phase()
-            total[phase] += 0.1
-            times[phase] += phase != before
-            before = phase
-        assert self.process.returncode == 0, self.log.read_text("utf-8")[-3000:]
-        return {phase: total[phase] / times[phase] for phase in PHASES}
-
-    def kill(self) -> bool:
-        """End every process of the session at once, as a machine does that fails; False where the run had ended."""
-        if self.process.poll() is not None:
-            return False
-        # The script first, which would else see that a command failed, and end by itself.
-        os.kill(self.process.pid, signal.SIGKILL)
-        while members := self.members():
-            for member in members:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(member, signal.SIGKILL)
-        self.process.wait()
-        return self.process.returncode == -signal.SIGKILL
-
-    def members(self) -> list[int]:
-        """The session's processes that still run: the script puts each command into a group of its own."""
-        found = []
-        for path in Path("/proc").iterdir():
-            if path.name.isdigit():
-                try:
-                    # After the name, which is in brackets: state, parent, group, session.
-                    fields = (path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-                except OSError:
-                    continue
-                if int(fields[3]) == self.process.pid and fields[0] not in "ZX":
-                    found.append(int(path.name))
-        return found
+def start(recipe: Path, data: Path, save: Path, log: Path) -> Run:
+    return Run([SCRIPT, recipe, data, save], log, PHASES, environment())
 
 
 def result(save: Path, name: str) -> dict[str, Any]:
@@ -132,12 +61,12 @@ def assert_same_run(save: Path, other: Path) -> None:
 def test_killed_at_random_moments_it_ends_with_the_same_parameters(tmp_path: Path) -> None:
     data, recipe, draw = make_data(tmp_path), make_recipe(tmp_path / "recipe.yaml", *STAGES), random.Random(1)
     whole = tmp_path / "whole"
-    with Run(recipe, data, whole, tmp_path / "whole.log") as run:
+    with start(recipe, data, whole, tmp_path / "whole.log") as run:
         seconds = run.seconds()
     killed_in, starts, finished, ended = Counter[str](), 0, 0, False
     while killed_in.total() < KILLS or not ended:
         save = tmp_path / f"killed-{finished}"
-        with Run(recipe, data, save, tmp_path / f"start-{starts}.log") as run:
+        with start(recipe, data, save, tmp_path / f"start-{starts}.log") as run:
             target = TARGETS[starts % len(TARGETS)]
             if killed_in.total() < KILLS and run.wait_for(target):
                 time.sleep(draw.uniform(0, seconds[target]))
@@ -149,7 +78,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_parameters(tmp_path: Pat
         if not ended:
             killed_in[phase] += 1
             continue
-        assert run.process.returncode == 0, run.log.read_text("utf-8")[-3000:]
+        assert run.process.returncode == 0, run.said()
         assert_same_run(save, whole)
         finished += 1
     print(f"killed in {dict(killed_in)}; {finished} runs ended; seconds a phase {seconds}")

@@ -34,7 +34,7 @@ while [[ $# -gt 0 ]]; do
             if [[ $1 == --samples ]]; then whole_number "$1" "${OPTIONS[-1]}"; fi
             shift
             ;;
-        --smoke) OUT=$OUT/smoke ;;
+        --smoke) OUT=$OUT/smoke OPTIONS+=("$1") ;;
         -h | --help) usage; exit 0 ;;
         *) die "unknown argument '$1' (see --help)" ;;
     esac

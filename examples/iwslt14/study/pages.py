@@ -11,7 +11,8 @@ STYLE = (
     "th,td{padding:.3rem .7rem;border-bottom:1px solid #8886;text-align:left;vertical-align:top;"
     "font-variant-numeric:tabular-nums}"
     "thead th{position:sticky;top:0;background:Canvas}"
-    "div{overflow-x:auto}"
+    # The heads of the columns stay in sight of whichever scrolls, so it has to be the table that does.
+    "div{overflow:auto;max-height:90vh}"
 )
 
 
@@ -38,7 +39,8 @@ def to_html(title: str, table: Table) -> str:
     body = "\n".join(_cells("td", row) for row in table.rows)
     notes = "\n".join(f"<li>{escape(note)}</li>" for note in table.notes)
     return (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width">\n<title>{escape(title)}</title>\n'
         f"<style>{STYLE}</style>\n<h1>{escape(title)}</h1>\n"
         f"<div><table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table></div>\n<ul>\n{notes}\n</ul>\n</html>\n"
     )
