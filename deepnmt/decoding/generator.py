@@ -119,7 +119,8 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
     def _output(self, model: Any, features: Tensor) -> Tensor:
         """NM x V from features NM x C."""
         projection = model.decoder.output_projection
-        if type(projection) is not nn.Linear or len(self.model.models) > 1 or features.dtype != torch.float32:
+        on_cpu = features.device.type == "cpu" and features.dtype == torch.float32
+        if type(projection) is not nn.Linear or len(self.model.models) > 1 or not on_cpu:
             logits = model.decoder.output_layer(features.unsqueeze(1)).div_(self.temperature)
             result: Tensor = model.get_normalized_probs((logits, None), log_probs=True)[:, -1]
             return result
@@ -132,7 +133,7 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         return torch.log_softmax(logits, -1, out=log_probs)
 
     def _scratch(self, rows: int, projection: nn.Linear) -> list[Tensor]:
-        """Two tensors of rows x V. They are the largest of a step, and new memory for them would cost much of it."""
+        """Two tensors of rows x V: the largest of a step, for which new memory would cost much of it on the CPU."""
         weight = projection.weight
         size = rows * len(weight)
         if not self.scratch or self.scratch[0].numel() < size or self.scratch[0].device != weight.device:
