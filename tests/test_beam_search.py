@@ -146,6 +146,17 @@ def test_every_option_of_the_search(options: dict[str, Any], words: Any) -> None
 
 
 @pytest.mark.usefixtures("own_alone")
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("types", [1, 2, 4])
+def test_fewer_candidates_than_hypotheses(types: int, seed: int) -> None:
+    """Of a few types, so many continuations end that others have to stand in for what is not there."""
+    words, few = dictionary(types), [[4], [4 + types - 1, 4]]
+    net = model(PRE_NORM, words, seed)
+    for beam in (3, 4, 7):
+        assert_same(*both(net, words, few, beam_size=beam, max_len_b=6, min_len=0))
+
+
+@pytest.mark.usefixtures("own_alone")
 def test_other_first_token() -> None:
     found = []
     for kind in (SequenceGenerator, BeamGenerator):

@@ -78,7 +78,7 @@ def test_lost_process_ends_the_training_which_goes_on_when_started_again(
     recipe: Path, data: Path, tmp_path: Path
 ) -> None:
     undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
-    options = ["--max-update", "60", "--save-interval-updates", "1", "--keep-interval-updates", "1"]
+    options = ["--max-update", "30", "--save-interval-updates", "1", "--keep-interval-updates", "1"]
     options += ["--no-epoch-checkpoints"]
     succeed(train(recipe, data, undisturbed, 2, *options))
     process = train(recipe, data, disturbed, 2, *options)
