@@ -30,8 +30,14 @@ sys.path.append(str(ROOT))
 DATA = Path(os.environ.get("DATA", ROOT / "output" / "multi30k" / "data"))
 
 Step = Callable[[], object]
-# Each large tensor gets pages of its own, which go back to the kernel with it: resident memory is then what is alive.
-MEMORY_ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "131072"}
+# Numbers of malloc.h and their values: each large tensor gets pages of its own, which go back to the kernel with
+# it, so that resident memory is what is alive.
+GIVE_BACK = {
+    "M_TRIM_THRESHOLD": (-1, 131072),
+    "M_TOP_PAD": (-2, 0),
+    "M_MMAP_THRESHOLD": (-3, 65536),
+    "M_MMAP_MAX": (-4, 2**20),
+}
 TABLE_HEAD = "| what | ratio | target | medians (spread: quartiles) |\n| --- | --- | --- | --- |"
 
 
@@ -50,6 +56,13 @@ class Timing:
     def __str__(self) -> str:
         low, _, high = statistics.quantiles(self.wall, n=4)
         return f"{self.median:.3f} s ({low:.3f} to {high:.3f}; CPU {statistics.median(self.cpu):.3f})"
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What a step returns that ran in another process: its seconds of the processor."""
+
+    cpu: float
 
 
 @dataclass(frozen=True)
@@ -86,8 +99,10 @@ def interleaved(cases: Mapping[str, Step], repetitions: int = 7, warm_up: int = 
         for name in names:
             gc.collect()
             wall, cpu = time.perf_counter(), time.process_time()
-            cases[name]()
+            elsewhere = cases[name]()
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            if isinstance(elsewhere, Elsewhere):
+                cpu = elsewhere.cpu
             if repetition >= 0:
                 timings[name].wall.append(wall)
                 timings[name].cpu.append(cpu)
@@ -100,6 +115,51 @@ def compare(what: str, target: str, timings: Mapping[str, Timing], one: str, oth
     return Row(what, timings[one].median / timings[other].median, target, detail)
 
 
+@contextmanager
+def in_process(
+    make: Callable[..., Step], *arguments: Any, environment: Mapping[str, str] | None = None
+) -> Iterator[Step]:
+    """A step that runs in a process of its own, which imports what it needs and nothing else.
+
+    Args:
+        make: of a module's top level; gives the step
+        arguments: of `make`
+        environment: further variables of the process
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    with _environment(environment or {}):
+        process = context.Process(target=_serve, args=(theirs, torch.get_num_threads(), make, arguments))
+        process.start()
+    theirs.close()
+
+    def step() -> Elsewhere:
+        try:
+            ours.send(None)
+            return Elsewhere(float(ours.recv()))
+        except (EOFError, OSError):
+            raise SystemExit("the process of a benchmark has failed") from None
+
+    try:
+        yield step
+    finally:
+        ours.close()
+        process.join()
+
+
+def _serve(connection: Any, threads: int, make: Callable[..., Step], arguments: tuple[Any, ...]) -> None:
+    torch.set_num_threads(threads)
+    step = make(*arguments)
+    while True:
+        try:
+            connection.recv()
+        except EOFError:
+            return
+        before = time.process_time()
+        step()
+        connection.send(time.process_time() - before)
+
+
 def peak_memory(make: Callable[..., Step], *arguments: Any) -> int:
     """Bytes that a step needs beyond what is there before it, in a new process.
 
@@ -110,7 +170,7 @@ def peak_memory(make: Callable[..., Step], *arguments: Any) -> int:
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    with _environment(MEMORY_ENVIRONMENT):
+    with _environment({}):
         process = context.Process(target=_measure_peak, args=(theirs, torch.get_num_threads(), make, arguments))
         process.start()
     theirs.close()
@@ -172,9 +232,12 @@ def main(
 def _measure_peak(connection: Any, threads: int, make: Callable[..., Step], arguments: tuple[Any, ...]) -> None:
     torch.set_num_threads(threads)
     step = make(*arguments)
+    library = ctypes.CDLL(None)
+    for name, value in GIVE_BACK.values():
+        library.mallopt(name, value)
     step()
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
+    library.malloc_trim(0)
     before = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", "ascii")  # the peak starts anew
     step()

@@ -10,10 +10,12 @@ distributed_compat.apply()
 patience_compat.apply()
 tensorboard_compat.apply()
 
-from deepnmt import admin, architectures, criterions, decoding, lr_schedulers, model, nonfinite  # noqa: E402
+from deepnmt import adam, admin, architectures, criterions, decoding, lr_schedulers, memory, model, nonfinite  # noqa: E402
 
+adam.apply()
 admin.apply()
 decoding.apply()
+memory.apply()
 nonfinite.apply()
 
 __version__ = "0.1.0"

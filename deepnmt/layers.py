@@ -23,6 +23,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
+from deepnmt.attention import faster
 from deepnmt.merged_attention import MergedAttention
 from deepnmt.relative_position import RelativePositionOptions, RelativeSelfAttention
 from deepnmt.skipping import without
@@ -100,7 +101,7 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
         """Called by fairseq's constructor."""
         options: RelativePositionOptions = cfg.deep.positions("encoder")
         if not options.max_length:
-            return super().build_self_attention(embed_dim, cfg)
+            return faster(super().build_self_attention(embed_dim, cfg))
         return relative_self_attention(self, cfg.encoder.attention_heads, options, cfg)
 
     def forward(
@@ -141,13 +142,13 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         """Called by fairseq's constructor."""
         options: RelativePositionOptions = cfg.deep.positions("decoder")
         if not options.max_length:
-            return super().build_self_attention(embed_dim, cfg, add_bias_kv, add_zero_attn)
+            return faster(super().build_self_attention(embed_dim, cfg, add_bias_kv, add_zero_attn))
         return relative_self_attention(self, cfg.decoder.attention_heads, options, cfg)
 
     def build_encoder_attention(self, embed_dim: int, cfg: Any) -> MultiheadAttention:
         """Called by fairseq's constructor."""
         if not cfg.deep.merged_attention:
-            return super().build_encoder_attention(embed_dim, cfg)
+            return faster(super().build_encoder_attention(embed_dim, cfg))
         return MergedAttention(
             embed_dim,
             cfg.decoder.attention_heads,

@@ -137,6 +137,7 @@ def variance(x: Tensor, real: Tensor) -> float:
 
 def reference(model: Any, norm: str, scale: str) -> tuple[float, list[dict[str, Any]]]:
     """The loss, and of each sublayer what a report should say, over `BATCHES`."""
+    model.train()  # as it is inspected: fairseq's attention is less exact in evaluation
     rows: list[dict[str, Any]] = []
     losses = []
     for batch_number, each in enumerate(BATCHES):

@@ -89,14 +89,15 @@ def test_plain_model_equals_fairseqs(options: dict[str, Any]) -> None:
         attention = [model(**EXAMPLE, **chosen)[1]["attn"][0] for model in (stock, own)]
         assert (attention[0] is None) == (attention[1] is None) == bool(options.get("no_cross_attention"))
         torch.testing.assert_close(attention[1], attention[0])
-    # In training too: the same dropout, layers dropped, and gradients, for the same seed.
+    # In training too: the same dropout, layers dropped, and gradients, for the same seed; sums differ in their order.
     gradients = []
     for model in (stock.train(), own.train()):
         torch.manual_seed(5)
         model(**EXAMPLE)[0].pow(2).sum().backward()
         gradients.append({name: p.grad for name, p in model.named_parameters()})
+    tolerance = 1e-6 * max(gradient.abs().max().item() for gradient in gradients[0].values() if gradient is not None)
     for name, gradient in gradients[0].items():
-        torch.testing.assert_close(gradients[1][name], gradient, msg=name)
+        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=tolerance, msg=name)
 
 
 @pytest.mark.parametrize("positions", POSITIONS.values(), ids=POSITIONS)

@@ -74,7 +74,7 @@ def test_activation(make: Make, name: str, value: float) -> None:
     kind = "NaN" if value != value else "Inf"
     text = error_of(make(model))
     assert f"activations are not finite, first in {name}: {kind}, largest finite magnitude {largest[0]:.3g};" in text
-    assert largest[0] == largest[-1]
+    assert largest[0] == pytest.approx(largest[-1], rel=1e-6)  # sums differ in their order
     assert "--bf16" not in text
 
 

@@ -1,0 +1,89 @@
+"""fairseq's Adam in one pass over the memory.
+
+fairseq's own goes over parameter, gradient and both means a dozen times. torch has a kernel for all of it, of another
+formula: with the means m and v, corrected by c1 = 1 - beta1^t and c2 = 1 - beta2^t,
+
+    fairseq   p -= lr sqrt(c2) / c1 * m / (sqrt(v) + e)
+    torch     p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + e)
+
+The one is the other with e / sqrt(c2) for e. Both take the weight decay off first, p -= lr decay p (Loshchilov 2019,
+ICLR, arXiv 1711.05101). The state is fairseq's, and so are its checkpoints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any, Callable, Optional
+
+import torch
+from fairseq.optim.adam import Adam, FairseqAdam
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+
+class FusedAdam(Adam):  # type: ignore[misc]
+    """fairseq's optimizer; what the kernel does not know (half precision, AMSGrad) takes fairseq's way."""
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Update the parameters that have gradients."""
+        if not all(map(_is_known, self.param_groups)):
+            return super().step(closure)
+        loss = closure() if closure is not None else None
+        for group in self.param_groups:
+            alike: dict[int, list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    state = self.state[parameter]
+                    if not state:
+                        state.update(step=0)
+                        state.update({name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")})
+                    state["step"] += 1
+                    alike[state["step"]].append(parameter)
+            for step, parameters in alike.items():
+                self._update(group, parameters, step)
+        return loss
+
+    @torch.no_grad()
+    def _update(self, group: dict[str, Any], parameters: list[Tensor], step: int) -> None:
+        beta1, beta2 = group["betas"]
+        adamw(
+            parameters,
+            [parameter.grad for parameter in parameters if parameter.grad is not None],
+            [self.state[parameter]["exp_avg"] for parameter in parameters],
+            [self.state[parameter]["exp_avg_sq"] for parameter in parameters],
+            [],
+            [torch.tensor(step - 1.0, device=parameter.device) for parameter in parameters],
+            fused=True,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"] / math.sqrt(1 - beta2**step),
+            maximize=False,
+        )
+
+
+def _is_known(group: dict[str, Any]) -> bool:
+    if group.get("amsgrad"):
+        return False
+    for parameter in group["params"]:
+        gradient = parameter.grad
+        if parameter.dtype not in (torch.float32, torch.float64) or parameter.device.type not in ("cpu", "cuda"):
+            return False
+        if gradient is not None and (gradient.dtype != parameter.dtype or gradient.layout != torch.strided):
+            return False
+    return True
+
+
+def apply() -> None:
+    """Let `--optimizer adam` be it where it would be fairseq's own; `--use-old-adam` stays fairseq's."""
+    original = FairseqAdam.__init__
+
+    def build(self: Any, cfg: Any, params: Any) -> None:
+        original(self, cfg, params)
+        if type(self._optimizer) is Adam and not getattr(cfg, "use_old_adam", False):
+            self._optimizer = FusedAdam(self._optimizer.param_groups, **self.optimizer_config)
+
+    FairseqAdam.__init__ = build
