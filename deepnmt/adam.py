@@ -69,10 +69,9 @@ def _is_known(group: dict[str, Any]) -> bool:
     if group.get("amsgrad"):
         return False
     for parameter in group["params"]:
-        gradient = parameter.grad
         if parameter.dtype not in (torch.float32, torch.float64) or parameter.device.type not in ("cpu", "cuda"):
             return False
-        if gradient is not None and (gradient.dtype != parameter.dtype or gradient.layout != torch.strided):
+        if parameter.grad is not None and parameter.grad.layout != torch.strided:
             return False
     return True
 
