@@ -15,8 +15,9 @@ setup:
 demo: setup
 	@examples/demo/run.sh
 
+# A file's tests share what it has trained; the models are too small for more than one thread.
 test: setup
-	.venv/bin/python -m pytest
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest --numprocesses auto --dist loadfile
 
 check: setup
 	.venv/bin/ruff check .

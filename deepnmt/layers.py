@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Callable, Optional, cast
 
 import torch
+import torch.nn.functional as F
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules import MultiheadAttention
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
@@ -24,6 +25,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, Trans
 from torch import Tensor, nn
 
 from deepnmt.attention import faster
+from deepnmt.feed_forward import can_feed_forward, feed_forward
 from deepnmt.merged_attention import MergedAttention
 from deepnmt.relative_position import RelativePositionOptions, RelativeSelfAttention
 from deepnmt.skipping import without
@@ -85,6 +87,9 @@ class DeepLayer(nn.Module):
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """The feed-forward sublayer's function."""
+        dropped = self.activation_dropout_module.p > 0
+        if self.training and self.activation_fn is F.relu and not dropped and can_feed_forward(x, self.fc1, self.fc2):
+            return feed_forward(x, self.fc1, self.fc2)
         return cast(Tensor, self.fc2(self.activation_dropout_module(self.activation_fn(self.fc1(x)))))
 
 

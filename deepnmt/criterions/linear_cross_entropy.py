@@ -122,16 +122,17 @@ class _Run:
             self.to_weight = torch.zeros_like(self.weight, dtype=self.exact)
         rows = max(1, LOGITS // types)
         logits = self.features.new_empty(min(rows, len(nll)), types)
-        softmax = torch.empty_like(logits, dtype=self.exact)
+        # In one place, where both have one type.
+        softmax = logits if logits.dtype == self.exact else torch.empty_like(logits, dtype=self.exact)
         for begin in range(0, len(nll), rows):
             some = slice(begin, begin + rows)
             features, target = self.features[some], self.target[some, None]
             x = torch.mm(features, self.weight.t(), out=logits[: len(features)])
-            p = torch.softmax(x, dim=1, dtype=self.exact, out=softmax[: len(features)])
             hit[some] = x.gather(1, target).squeeze(1)
-            nll[some] = self._nll(x, p, target)
             if accuracy:
                 self.correct += x.argmax(1).eq(target.squeeze(1)).sum()
+            p = torch.softmax(x, dim=1, dtype=self.exact, out=softmax[: len(features)])
+            nll[some] = self._nll(features, p, target)
             if any(wanted):
                 p.scatter_add_(1, target, p.new_tensor(-self.right).expand_as(target))
                 self._add(some, features, p if scale is None else p.mul_(scale))
@@ -148,12 +149,13 @@ class _Run:
             row = self.features.sum(0, dtype=self.exact)
             self.to_weight = self.to_weight.sub_(spread * row).to(self.weight.dtype)
 
-    def _nll(self, x: Tensor, p: Tensor, target: Tensor) -> Tensor:
+    def _nll(self, features: Tensor, p: Tensor, target: Tensor) -> Tensor:
         chosen = p.gather(1, target).squeeze(1)
         result = -chosen.log()
         lost = chosen < TINY
         if lost.any():
-            result[lost] = -torch.log_softmax(x[lost], dim=1, dtype=self.exact).gather(1, target[lost]).squeeze(1)
+            x = torch.mm(features[lost], self.weight.t())
+            result[lost] = -torch.log_softmax(x, dim=1, dtype=self.exact).gather(1, target[lost]).squeeze(1)
         return result
 
     def _add(self, some: slice, features: Tensor, gradient: Tensor) -> None:
