@@ -33,6 +33,9 @@ class Attention(MultiheadAttention):  # type: ignore[misc]
         if key is None or not self._can(query, key, value, options):
             return super().forward(query, key, value, **options)
         projections = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
+        if any(map(has_hooks, projections)):
+            # The way in which fairseq calls the modules, and draws dropout as it is drawn here.
+            return super().forward(query, key, value, **{**options, "static_kv": True})
         masks = _added(options.get("key_padding_mask"), options.get("attn_mask"), query)
         of_heads, wanted = options.get("need_head_weights", False), options.get("need_weights", True)
         attended, weights = _Attention.apply(  # type: ignore[no-untyped-call]
@@ -163,11 +166,16 @@ class _Attention(torch.autograd.Function):
 
 
 def is_plain(linear: nn.Module) -> bool:
-    """Whether weight and bias, in float32 or float64, are all that the module's output comes from."""
-    hooks = (linear._forward_hooks, linear._forward_pre_hooks, linear._backward_hooks, linear._backward_pre_hooks)
-    if type(linear) is not nn.Linear or linear.bias is None or any(hooks):
-        return False
-    return linear.weight.dtype in (torch.float32, torch.float64)
+    """Whether it is a linear map with a bias in float32 or float64."""
+    return (
+        type(linear) is nn.Linear and linear.bias is not None and linear.weight.dtype in (torch.float32, torch.float64)
+    )
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a call of the module does more than its `forward`."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks)
 
 
 def _added(padding: Optional[Tensor], mask: Optional[Tensor], like: Tensor) -> list[Tensor]:

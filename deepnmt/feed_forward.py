@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from deepnmt.attention import is_plain
+from deepnmt.attention import has_hooks, is_plain
 
 
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
@@ -27,7 +27,9 @@ def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
 
 def can_feed_forward(x: Tensor, inner: nn.Module, outer: nn.Module) -> bool:
     """Whether all is as `feed_forward` wants it: in float32 or float64, on the CPU, and without hooks."""
-    return x.device.type == "cpu" and not torch.is_autocast_enabled("cpu") and is_plain(inner) and is_plain(outer)
+    if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+        return False
+    return is_plain(inner) and is_plain(outer) and not has_hooks(inner) and not has_hooks(outer)
 
 
 class _FeedForward(torch.autograd.Function):

@@ -146,6 +146,20 @@ def test_float32_is_fairseqs(cross: bool) -> None:
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("cross", [False, True], ids=["self", "cross"])
+def test_hooks_see_the_same_and_dropout_is_the_same(cross: bool) -> None:
+    attention, (query, key) = made(cross, dropout=0.4), inputs(cross)
+    results, seen = [], []
+    for _ in range(2):
+        torch.manual_seed(3)
+        results.append(attention(query, key, key, need_weights=False)[0])
+        attention.k_proj.register_forward_hook(lambda module, args, output: seen.append(output))
+    # fairseq takes the softmax in float32.
+    torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-6)
+    assert [is_own(output) for output in results] == [True, False]
+    torch.testing.assert_close(seen, [key @ attention.k_proj.weight.T + attention.k_proj.bias])
+
+
 def test_long_sequences_are_torchs() -> None:
     attention = made(dtype=torch.float32)
     for length in (SHORT, SHORT + 1):

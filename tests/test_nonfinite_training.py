@@ -86,12 +86,13 @@ def test_the_failing_batch_is_found_with_its_own_dropout(make: Make) -> None:
     def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
         seen.append(args[0].detach().clone())
         second = seen[1] if len(seen) > 1 else None
-        return output * NAN if second is not None and args[0].equal(second) else output
+        # Watched, a sublayer's sums have another order.
+        return output * NAN if second is not None and args[0].allclose(second, atol=1e-4) else output
 
     model.encoder.layers[2].fc1.register_forward_hook(hook)
     text = error_of(make(model), [sample() for _ in range(3)])
     assert "batch 2 of 3: activations are not finite, first in encoder.layers.2.fc1: NaN" in text
-    assert not seen[0].equal(seen[1])
+    assert not seen[0].allclose(seen[1], atol=1e-1)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from deepnmt.attention import Attention
 from deepnmt.decoding.attention import (
     MergedAttentionSteps,
     RelativeSelfAttentionSteps,
@@ -31,8 +32,16 @@ from deepnmt.relative_position import RelativeSelfAttention
 
 Function = Callable[[Tensor], Tensor]
 
-SELF_ATTENTION = {MultiheadAttention: SelfAttentionSteps, RelativeSelfAttention: RelativeSelfAttentionSteps}
-SOURCE_ATTENTION = {MultiheadAttention: SourceAttentionSteps, MergedAttention: MergedAttentionSteps}
+SELF_ATTENTION = {
+    MultiheadAttention: SelfAttentionSteps,
+    Attention: SelfAttentionSteps,
+    RelativeSelfAttention: RelativeSelfAttentionSteps,
+}
+SOURCE_ATTENTION = {
+    MultiheadAttention: SourceAttentionSteps,
+    Attention: SourceAttentionSteps,
+    MergedAttention: MergedAttentionSteps,
+}
 
 
 def norm_function(norm: Any) -> Optional[Function]:
