@@ -4,8 +4,8 @@ Shapes: T queries, S keys, B sentences, C channels; H heads of D channels.
 
     softmax(q k' / sqrt(D)) v,  projected                                          (Vaswani 2017, NIPS, equation 1)
 
-torch's fused attention saves the T x S probabilities, which for long sequences is all that counts; for the few dozen
-words of a sentence they are as small as the keys, and its work on blocks costs more than three small products. Here a
+torch's fused attention does without a tensor of T x S probabilities, which for long sequences is what counts; for the
+few dozen words of a sentence they are as small as the keys, and its blocks cost more than plain products. Here a
 sublayer is one node of the graph, with a backward pass of its own: queries, keys and values stay where their
 projections have written them, and the gradient of the input is summed by the products that form it.
 """
