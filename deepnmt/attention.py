@@ -32,7 +32,7 @@ class Attention(MultiheadAttention):  # type: ignore[misc]
         """As fairseq's, for T x B x C."""
         if key is None or not self._can(query, key, value, options):
             return super().forward(query, key, value, **options)
-        projections = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
+        projections = projections_of(self)
         if any(map(has_hooks, projections)):
             # The way in which fairseq calls the modules, and draws dropout as it is drawn here.
             return super().forward(query, key, value, **{**options, "static_kv": True})
@@ -63,13 +63,22 @@ class Attention(MultiheadAttention):  # type: ignore[misc]
             return False
         if self.bias_k is not None or self.add_zero_attn or self.use_xformers or self.skip_embed_dim_check:
             return False
-        return all(map(is_plain, (self.q_proj, self.k_proj, self.v_proj, self.out_proj)))
+        return all(map(is_plain, projections_of(self)))
 
 
 def faster(attention: MultiheadAttention) -> MultiheadAttention:
-    """The same attention, as an `Attention`; fairseq's layers build it, each with options of its own."""
-    attention.__class__ = Attention
+    """The same attention, as an `Attention`; fairseq's layers build it, each with options of its own.
+
+    Those with quantisation noise, a hook of their projections which fairseq's training goes past, stay fairseq's.
+    """
+    if not any(map(has_hooks, projections_of(attention))):
+        attention.__class__ = Attention
     return attention
+
+
+def projections_of(attention: MultiheadAttention) -> tuple[nn.Module, ...]:
+    """The maps of queries, keys, values and of the result."""
+    return attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj
 
 
 class _Settings(NamedTuple):
