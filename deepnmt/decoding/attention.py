@@ -54,9 +54,9 @@ class Step:
         return replace(self, mask=mask, padding=padding)
 
 
-def move(tensor: Tensor, holes: Tensor, movers: Tensor, axis: int = 0) -> None:
-    """Let the entries `movers` of an axis take the places `holes`."""
-    tensor.index_copy_(axis, holes, tensor.index_select(axis, movers))
+def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
+    """Let the entries `movers` of the first axis take the places `holes`; the tensor must be contiguous to be quick."""
+    tensor.index_copy_(0, holes, tensor.index_select(0, movers))
 
 
 def joined(*projections: Any) -> tuple[Tensor, Optional[Tensor]]:
@@ -79,8 +79,9 @@ class AttentionSteps:
         module: fairseq's
     """
 
-    both: Tensor  # keys and values, 2 x N x H x entries x D
-    filled: int  # entries that are in use
+    # Each as the products read it fastest.
+    keys: Tensor  # N x H x D x entries
+    values: Tensor  # N x H x entries x D
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -90,14 +91,9 @@ class AttentionSteps:
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """Go on with the sentences from which `movers` have been put in the places `holes`."""
-        move(self.both.narrow(3, 0, self.filled), holes, movers, axis=1)
-        self.hold(self.both[:, :sentences])
-
-    def hold(self, both: Tensor) -> None:
-        """Let these be keys and values."""
-        self.both = both
-        self.keys = both[0].flatten(0, 1).transpose(1, 2)  # NH x D x entries
-        self.values = both[1].flatten(0, 1)  # NH x entries x D
+        move(self.keys, holes, movers)
+        move(self.values, holes, movers)
+        self.keys, self.values = self.keys[:sentences], self.values[:sentences]
 
     def by_heads(self, x: Tensor, step: Step) -> Tensor:
         """NM x C -> NH x M x D."""
@@ -130,27 +126,30 @@ class SelfAttentionSteps(AttentionSteps):
         self.beam = beam
         self.weight, self.bias = joined(module.q_proj, module.k_proj, module.v_proj)
         scale_first(self.channels, module.scaling, self.weight, self.bias)
-        self.filled = 0
-        # Zero: what the mask hides must still be finite.
-        self.hold(self.weight.new_zeros(2, sentences, self.heads, FIRST_CAPACITY * beam, self.width))
+        self.keys = self.weight.new_empty(sentences, self.heads, self.width, FIRST_CAPACITY * beam)
+        self.values = self.keys.new_empty(sentences, self.heads, FIRST_CAPACITY * beam, self.width)
+        # What the mask hides must still be finite.
+        self.keys[..., :FEWEST_ENTRIES].zero_()
+        self.values[:, :, :FEWEST_ENTRIES].zero_()
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """The sublayer's function for the newest position, NM x C."""
         projected = F.linear(x, self.weight, self.bias)
-        self._write(projected[:, self.channels :], step)
+        self._write(projected, step)
         query, entries = self.by_heads(projected[:, : self.channels], step), step.mask.size(-1)
-        weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
-        attended = self._attend(weights, self.values.narrow(1, 0, entries), step)
+        weights = self.softmax(self._score(query, self.keys.flatten(0, 1).narrow(2, 0, entries), step))  # NH x M x KP
+        attended = self._attend(weights, self.values.flatten(0, 1).narrow(1, 0, entries), step)
         return F.linear(self.by_rows(attended, step), self.out_weight, self.out_bias)
 
-    def _write(self, both: Tensor, step: Step) -> None:
-        """Keep keys and values, NM x 2C; in the first step, one hypothesis stands for all."""
+    def _write(self, projected: Tensor, step: Step) -> None:
+        """Keep keys and values of NM x 3C; in the first step, one hypothesis stands for all."""
         start = step.position * self.beam
-        if start == self.both.size(3):
-            self.hold(torch.cat([self.both, torch.zeros_like(self.both)], dim=3))
-        self.filled = start + self.beam
-        both = both.view(step.sentences, step.hypotheses, 2, self.heads, self.width)
-        self.both.narrow(3, start, self.beam).copy_(both.permute(2, 0, 3, 1, 4))
+        if start == self.keys.size(3):
+            self.keys = torch.cat([self.keys, torch.empty_like(self.keys)], dim=3)
+            self.values = torch.cat([self.values, torch.empty_like(self.values)], dim=2)
+        each = projected.view(step.sentences, step.hypotheses, 3, self.heads, self.width)
+        self.keys.narrow(3, start, self.beam).copy_(each[:, :, 1].permute(0, 2, 3, 1))
+        self.values.narrow(2, start, self.beam).copy_(each[:, :, 2].transpose(1, 2))
 
     def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
         return torch.baddbmm(step.mask, query, keys)
@@ -201,10 +200,11 @@ class SourceAttentionSteps(AttentionSteps):
         scale_first(self.channels, module.scaling, self.weight, self.bias)
         positions, sentences, _ = source.shape
         both = F.linear(source, *joined(module.k_proj, module.v_proj))
-        kept = both.new_zeros(2, sentences, self.heads, entries, self.width)
-        kept[:, :, :, :positions] = both.view(positions, sentences, 2, self.heads, self.width).permute(2, 1, 3, 0, 4)
-        self.filled = entries
-        self.hold(kept)
+        both = both.view(positions, sentences, 2, self.heads, self.width)
+        self.keys = both.new_zeros(sentences, self.heads, self.width, entries)
+        self.values = both.new_zeros(sentences, self.heads, entries, self.width)
+        self.keys[..., :positions] = both[:, :, 0].permute(1, 2, 3, 0)
+        self.values[:, :, :positions] = both[:, :, 1].permute(1, 2, 0, 3)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """The sublayer's function for the newest position, NM x C; `weights` are its probabilities."""
@@ -216,10 +216,10 @@ class SourceAttentionSteps(AttentionSteps):
 
     def _attend(self, query: Tensor, step: Step) -> Tensor:
         query = self.by_heads(query, step)
-        padding = step.padding
-        scores = torch.bmm(query, self.keys) if padding is None else torch.baddbmm(padding, query, self.keys)
+        keys, padding = self.keys.flatten(0, 1), step.padding
+        scores = torch.bmm(query, keys) if padding is None else torch.baddbmm(padding, query, keys)
         self.weights = self.softmax(scores)
-        return self.by_rows(torch.bmm(self.weights, self.values), step)
+        return self.by_rows(torch.bmm(self.weights, self.values.flatten(0, 1)), step)
 
 
 class MergedAttentionSteps(SourceAttentionSteps):

@@ -46,24 +46,26 @@ def _best_of_blocks(log_probs: Tensor, scores: Optional[Tensor], sentences: int,
     blocks = types // BLOCK
     regular = blocks * BLOCK
     hypotheses = log_probs.size(0) // sentences
-    maxima = log_probs[:, :regular].view(-1, blocks, BLOCK).amax(2).view(sentences, hypotheses, blocks)
+    # Rows x blocks x BLOCK; the types that are left over make no block.
+    by_blocks = log_probs[:, :regular].view(-1, blocks, BLOCK)
+    rest = log_probs[:, regular:].view(sentences, hypotheses, -1)
+    maxima = by_blocks.amax(2).view(sentences, hypotheses, blocks)
     if scores is not None:
         maxima = maxima + scores.unsqueeze(-1)
+        rest = rest + scores.unsqueeze(-1)
     chosen = maxima.flatten(1).topk(number, sorted=False).indices  # N x n
-    parent = chosen // blocks
-    first = parent * types + chosen.remainder(blocks) * BLOCK
-    index = first.unsqueeze(-1) + torch.arange(BLOCK, device=log_probs.device)  # N x n x BLOCK
-    sums = log_probs.view(sentences, -1).gather(1, index.flatten(1)).view(index.shape)
-    # The types that are left over make no block.
-    rest = log_probs.view(sentences, hypotheses, types)[..., regular:]
+    parent, block = chosen // blocks, chosen.remainder(blocks)
+    first_row = torch.arange(0, log_probs.size(0), hypotheses, device=log_probs.device).unsqueeze(-1)
+    sums = by_blocks[first_row + parent, block]  # N x n x BLOCK
     if scores is not None:
         sums = sums + scores.gather(1, parent).unsqueeze(-1)
-        rest = rest + scores.unsqueeze(-1)
     best, place = torch.cat([sums.flatten(1), rest.flatten(1)], dim=1).topk(number)
     inside = number * BLOCK
-    index = index.flatten(1).gather(1, place.clamp(max=inside - 1))
+    among = (place // BLOCK).clamp(max=number - 1)
+    types_found = block.gather(1, among) * BLOCK + place.remainder(BLOCK)
+    parents_found = parent.gather(1, among)
     if types > regular:
-        outside = place - inside
-        left = types - regular
-        index = index.where(outside < 0, outside // left * types + regular + outside.remainder(left))
-    return best, index.remainder(types), index // types
+        outside, left = place - inside, types - regular
+        types_found = types_found.where(outside < 0, regular + outside.remainder(left))
+        parents_found = parents_found.where(outside < 0, outside // left)
+    return best, types_found, parents_found

@@ -39,7 +39,7 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             and self.repeat_ngram_blocker is None
             and not self.match_source_len
         )
-        self.scratch: list[Tensor] = []
+        self.scratch = torch.empty(0)
 
     def _generate(
         self,
@@ -124,21 +124,20 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             logits = model.decoder.output_layer(features.unsqueeze(1)).div_(self.temperature)
             result: Tensor = model.get_normalized_probs((logits, None), log_probs=True)[:, -1]
             return result
-        logits, log_probs = self._scratch(len(features), projection)
+        logits = self._scratch(len(features), projection.weight)
         torch.mm(features, projection.weight.t(), out=logits)
         if projection.bias is not None:
             logits += projection.bias
         if self.temperature != 1.0:
             logits /= self.temperature
-        return torch.log_softmax(logits, -1, out=log_probs)
+        return torch.log_softmax(logits, -1, out=logits)
 
-    def _scratch(self, rows: int, projection: nn.Linear) -> list[Tensor]:
-        """Two tensors of rows x V: the largest of a step, for which new memory would cost much of it on the CPU."""
-        weight = projection.weight
+    def _scratch(self, rows: int, weight: Tensor) -> Tensor:
+        """Rows x V: the largest tensor of a step, for which new memory would cost much of it."""
         size = rows * len(weight)
-        if not self.scratch or self.scratch[0].numel() < size or self.scratch[0].device != weight.device:
-            self.scratch = [weight.new_empty(size) for _ in range(2)]
-        return [buffer[:size].view(rows, -1) for buffer in self.scratch]
+        if self.scratch.numel() < size:
+            self.scratch = weight.new_empty(size)
+        return self.scratch[:size].view(rows, -1)
 
     def _constrain(self, log_probs: Tensor, step: int, max_len: int) -> None:
         """fairseq's rules on what may come next, in place."""
