@@ -133,6 +133,27 @@ def test_a_stage_wins_over_the_recipe_and_the_command_line_over_both(tmp_path: P
     assert (first.name, second.name) == ("stage-1-2", "stage-2-5")
 
 
+def test_batches_and_groups_of_a_stage(tmp_path: Path) -> None:
+    own = "batch-size: 7, update-freq: 3, dropout: 0.4, encoder-groups: '0,2,4', decoder-groups: '0,1,3', decoder-layers: 3"
+    first, second = plan_stages(
+        write(
+            tmp_path,
+            "encoder-layers: 2, decoder-layers: 1, max-epoch: 1",
+            f"encoder-layers: 4, {own}, max-epoch: 2",
+            update_freq="2",
+            encoder_groups="2",
+            decoder_groups="1",
+        )
+    )
+    assert [stage.options["update-freq"].value for stage in (first, second)] == ["2", "3"]
+    assert (first.batch, second.batch) == ((100, None), (100, 7))
+    assert (first.config.dropout, second.config.dropout) == (0.1, 0.4)
+    assert [(stage.config.encoder_groups, stage.config.decoder_groups) for stage in (first, second)] == [
+        ("2", "1"),
+        ("0,2,4", "0,1,3"),
+    ]
+
+
 def test_both_stacks_grow_and_each_has_its_groups(tmp_path: Path) -> None:
     planned = plan_stages(
         write(
