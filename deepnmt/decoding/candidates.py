@@ -48,7 +48,7 @@ def _best_of_blocks(log_probs: Tensor, scores: Optional[Tensor], sentences: int,
     hypotheses = log_probs.size(0) // sentences
     # Rows x blocks x BLOCK; the types that are left over make no block.
     by_blocks = log_probs[:, :regular].view(-1, blocks, BLOCK)
-    rest = log_probs[:, regular:].view(sentences, hypotheses, -1)
+    rest = log_probs.view(sentences, hypotheses, types)[..., regular:]
     maxima = by_blocks.amax(2).view(sentences, hypotheses, blocks)
     if scores is not None:
         maxima = maxima + scores.unsqueeze(-1)
