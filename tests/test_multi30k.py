@@ -97,13 +97,19 @@ def test_the_real_checksums_name_every_file() -> None:
     assert names == {f"{split}{kind}.{lang}" for split in splits for kind in ("", ".lc.norm.tok") for lang in languages}
 
 
-def test_unknown_recipe() -> None:
-    done = subprocess.run([str(EXAMPLE / "run.sh"), "huge"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    ("script", "recipes"), [("run.sh", "transformer_tiny, dlcl_12"), ("progressive.sh", "one of configs/progressive")]
+)
+def test_unknown_recipe(script: str, recipes: str) -> None:
+    done = subprocess.run([str(EXAMPLE / script), "huge"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "run.sh: error: RECIPE must be transformer_tiny, dlcl_12 or a file, but is 'huge'\n"
+    assert done.stderr == f"{script}: error: RECIPE must be {recipes} or a file, but is 'huge'\n"
 
 
-@pytest.mark.parametrize("script", ["examples/multi30k/run.sh", "examples/demo/run.sh", "scripts/setup.sh"])
+@pytest.mark.parametrize(
+    "script",
+    ["examples/multi30k/run.sh", "examples/multi30k/progressive.sh", "examples/demo/run.sh", "scripts/setup.sh"],
+)
 def test_help(script: str) -> None:
     done = subprocess.run([str(ROOT / script), "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"usage: {Path(script).name}")

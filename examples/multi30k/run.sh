@@ -3,6 +3,8 @@
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
+# shellcheck source=examples/multi30k/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
     cat <<'HELP'
@@ -37,21 +39,11 @@ shift
 [[ -f $RECIPE ]] || die "RECIPE must be transformer_tiny, dlcl_12 or a file, but is '$(basename "$RECIPE" .yaml)'"
 need python3 fairseq-train
 
-OUT=${OUT:-$ROOT/output/multi30k}
 NAME=$(basename "$RECIPE" .yaml)
-DATA=$OUT/data SAVE=$OUT/checkpoints/$NAME RESULT=$OUT/results/$NAME
+SAVE=$OUT/checkpoints/$NAME RESULT=$OUT/results/$NAME
 ON_INTERRUPT="go on"
-TYPES=9712
 
-run python3 "$ROOT/examples/multi30k/fetch.py" "$OUT/text"
-run "$ROOT/scripts/preprocess.sh" --source-lang en --target-lang de --dest "$DATA" --bpe-merges 10000 \
-    --lowercase --pretokenized --max-len 0 \
-    --train "$OUT/text/train.lc.norm.tok" \
-    --valid "$OUT/text/val.lc.norm.tok" --raw-valid "$OUT/text/val" \
-    --test "$OUT/text/test_2016_flickr.lc.norm.tok" --raw-test "$OUT/text/test_2016_flickr"
-GOT=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["types"]["en"])' "$DATA/preprocess.json")
-[[ $GOT == "$TYPES" ]] || die "the dictionary must have $TYPES types by the reference protocol, but has $GOT"
-
+prepare_data
 run "$ROOT/scripts/train.sh" "$RECIPE" "$DATA" "$SAVE" "$@"
 
 # The protocol's average of the last ten epochs reaches back too far in a short training, so that of three stands beside it.
@@ -71,5 +63,4 @@ for CANDIDATE in average3 average10 checkpoint_best; do
     fi
 done
 printf 'Chosen on validation: %s.pt (tokenised BLEU %s)\n' "$CHOSEN" "$BEST_BLEU"
-run "$ROOT/scripts/generate.sh" "$SAVE/$CHOSEN.pt" "$DATA" "$RESULT/test" --subset test
-run "$ROOT/scripts/score.sh" "$RESULT/test" "$DATA"
+score_test "$SAVE/$CHOSEN.pt" "$RESULT/test"
