@@ -134,7 +134,8 @@ def test_a_stage_wins_over_the_recipe_and_the_command_line_over_both(tmp_path: P
 
 
 def test_batches_and_groups_of_a_stage(tmp_path: Path) -> None:
-    own = "batch-size: 7, update-freq: 3, dropout: 0.4, encoder-groups: '0,2,4', decoder-groups: '0,1,3', decoder-layers: 3"
+    own = "batch-size: 7, update-freq: 3, dropout: 0.4, encoder-groups: '0,2,4', decoder-layers: 3"
+    own += ", decoder-groups: '0,1,3'"
     first, second = plan_stages(
         write(
             tmp_path,
