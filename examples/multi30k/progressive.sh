@@ -11,7 +11,7 @@ usage() {
 usage: progressive.sh [RECIPE] [fairseq-train options]
 
 Takes a recipe with stages from text to scores on Multi30k task 1, English to German: data as run.sh makes it, all stages
-by train_progressive.sh, each with its BLEU on validation, and test 2016 translated by the last one. It can be stopped at
+by train_progressive.sh, each with its BLEU on validation, and test 2016 by the last one with beam 5. It can be stopped at
 any moment; the same command goes on where it was. Two cores take an hour or two.
 
   RECIPE     one of configs/progressive (default: multi30k, 6 -> 12 -> 24 layers), or a YAML file
