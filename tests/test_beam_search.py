@@ -16,7 +16,7 @@ from torch import Tensor
 
 from deepnmt.config import DLCLTransformerConfig
 from deepnmt.decoding import BeamGenerator, generator
-from deepnmt.decoding.candidates import best_candidates
+from deepnmt.decoding.candidates import best_candidates, whole_blocks
 from deepnmt.decoding.supported import supported
 from deepnmt.model import DLCLTransformerModel
 
@@ -154,6 +154,30 @@ def test_fewer_candidates_than_hypotheses(types: int, seed: int) -> None:
     net = model(PRE_NORM, words, seed)
     for beam in (3, 4, 7):
         assert_same(*both(net, words, few, beam_size=beam, max_len_b=6, min_len=0))
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_hardly_any_type_is_left() -> None:
+    """Types that cannot come stand in for what is not there; of the columns after the last type, none may."""
+    words = tuple(MANY[number] for number in range(MANY.nspecial + 4, len(MANY)))
+    assert_same(*both(model(PRE_NORM, MANY), MANY, tokens_to_suppress=words))
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_positions_that_end_with_the_longest_hypothesis() -> None:
+    options = {"decoder_learned_pos": True, "max_target_positions": 9}
+    stock, own = both(model(options), max_len_b=200, min_len=8)
+    assert_same(stock, own)
+    assert {len(hypothesis["tokens"]) for found in own for hypothesis in found} == {9}
+
+
+def test_results_may_be_used_with_gradients() -> None:
+    net = model(PRE_NORM)
+    found = BeamGenerator([net], FEW, beam_size=5, max_len_b=30).generate([net], sample())
+    for hypothesis in (hypothesis for hypotheses in found for hypothesis in hypotheses):
+        assert not any(value.is_inference() for value in hypothesis.values())
+    net.decoder.embed_tokens(found[0][0]["tokens"]).sum().backward()
+    assert net.decoder.embed_tokens.weight.grad.abs().sum() > 0
 
 
 @pytest.mark.usefixtures("own_alone")
@@ -333,7 +357,8 @@ def test_best_candidates(types: int, number: int, first: bool) -> None:
     log_probs[:, 1] = -float("inf")
     log_probs[1, 3:7] = log_probs[1, 8]  # equals
     scores = None if first else torch.randn(sentences, hypotheses)
-    sums, tokens, places = best_candidates(log_probs, scores, sentences, min(number, types - 1))
+    columns = torch.nn.functional.pad(log_probs, (0, whole_blocks(types) - types), value=-float("inf"))
+    sums, tokens, places = best_candidates(columns, scores, sentences, types, min(number, types - 1))
     for sentence in range(sentences):
         every = [
             (float(log_probs[sentence * hypotheses + h, v] + (0 if scores is None else scores[sentence, h])), v, h)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Optional
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -23,9 +24,10 @@ class DecoderSteps:
         decoder: fairseq's or this package's
         encoder_out: what the encoder returns
         beam: K
+        longest: steps there may be
     """
 
-    def __init__(self, decoder: Any, encoder_out: dict[str, list[Tensor]], beam: int) -> None:
+    def __init__(self, decoder: Any, encoder_out: dict[str, list[Tensor]], beam: int, longest: int) -> None:
         self.decoder = decoder
         source = encoder_out["encoder_out"][0]
         padding = encoder_out["encoder_padding_mask"][0].bool()
@@ -46,6 +48,12 @@ class DecoderSteps:
         history = getattr(decoder, "history", None)
         self.history = HistorySteps(history) if history is not None else None
         self.norm = norm_function(decoder.layer_norm)
+        self.embedded_positions: Optional[Tensor] = None  # 1 x longest x C
+        if decoder.embed_positions is not None:
+            # All hypotheses are equally long; of the tokens, fairseq looks at whether they are padding alone.
+            self.embedded_positions = decoder.embed_positions(
+                padding.new_full((1, longest), decoder.padding_idx + 1, dtype=torch.long)
+            )
 
     def __call__(self, tokens: Tensor, step: Step) -> Tensor:
         """The features of one position, NM x C.
@@ -98,10 +106,8 @@ class DecoderSteps:
             x = decoder.quant_noise(x)
         if decoder.project_in_dim is not None:
             x = decoder.project_in_dim(x)
-        if decoder.embed_positions is not None:
-            # All hypotheses are equally long; of the tokens, fairseq then looks at the length alone.
-            like = tokens.new_zeros(1, position + 1)
-            x = x + decoder.embed_positions(like, incremental_state={})[:, -1]
+        if self.embedded_positions is not None:
+            x = x + self.embedded_positions[:, position]
         if decoder.layernorm_embedding is not None:
             x = decoder.layernorm_embedding(x)
         return x

@@ -1,6 +1,6 @@
 """Beam search with the results of fairseq's `SequenceGenerator`, in less time.
 
-Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); V types; n candidates, S source positions.
+Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); V types in W columns; n candidates.
 
     caches      keys and values are written where they stay; the source's are computed once (`attention.py`)
     first step  one hypothesis stands for all K
@@ -17,12 +17,13 @@ import math
 from typing import Any, Optional
 
 import torch
+import torch.nn.functional as F
 from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from deepnmt.decoding.attention import Step
-from deepnmt.decoding.candidates import best_candidates
+from deepnmt.decoding.candidates import best_candidates, whole_blocks
 from deepnmt.decoding.decoder import DecoderSteps
 from deepnmt.decoding.hypotheses import Hypotheses, Hypothesis
 from deepnmt.decoding.supported import supported
@@ -69,9 +70,19 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
         assert self.min_len <= max_len, "min_len cannot be larger than max_len, please adjust these!"
         outputs = self.model.forward_encoder(net_input)
-        decoders = [DecoderSteps(model.decoder, out, beam) for model, out in zip(self.model.models, outputs)]
+        decoders = [
+            DecoderSteps(model.decoder, out, beam, max_len + 1) for model, out in zip(self.model.models, outputs)
+        ]
         first = torch.full((len(source),), bos, device=source.device)
         hypotheses = Hypotheses(first, beam, max_len + 2, self.eos, self.normalize_scores, self.len_penalty)
+        # Short steps take mostly the time of calling torch, which this makes less. The results are tensors as usual.
+        with torch.inference_mode():
+            found = self._steps(decoders, hypotheses, max_len)
+        return hypotheses.best() if found else None
+
+    def _steps(self, decoders: list[DecoderSteps], hypotheses: Hypotheses, max_len: int) -> bool:
+        """Search until all sentences are done; False where a log-probability is not a number."""
+        beam = self.beam_size
         for number in range(max_len + 1):
             step = Step(
                 number, hypotheses.count, beam if number else 1, hypotheses.mask(number), parents=hypotheses.parents
@@ -79,29 +90,33 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             log_probs = self._log_probs(decoders, hypotheses, step)
             self._constrain(log_probs, number, max_len)
             # One less than there are, since pad is never chosen.
-            most = min(2 * beam, step.hypotheses * log_probs.size(1) - 1)
-            sums, tokens, places = best_candidates(log_probs, hypotheses.last_sums(number), hypotheses.count, most)
+            most = min(2 * beam, step.hypotheses * self.vocab_size - 1)
+            sums, tokens, places = best_candidates(
+                log_probs, hypotheses.last_sums(number), hypotheses.count, self.vocab_size, most
+            )
             if bool(sums.isnan().any()):
-                return None
+                return False
             ending = tokens.eq(self.eos) & sums.ne(-math.inf)
-            ending[:, :beam] &= ~hypotheses.ignored
+            if hypotheses.ignored is not None:
+                ending[:, :beam] &= ~hypotheses.ignored
             now = ending[:, :beam]
             if bool(now.any()):
                 done = hypotheses.finish(number, now, places[:, :beam], sums[:, :beam], last=number == max_len)
                 if bool(done.all()):
-                    return hypotheses.best()
+                    return True
                 if bool(done.any()):
                     left, holes, movers = hypotheses.remove(done)
                     for decoder in decoders:
                         decoder.keep(hypotheses.count, holes, movers)
                     sums, tokens, places, ending = (kept[left] for kept in (sums, tokens, places, ending))
             assert number < max_len, f"{number} < {max_len}"
-            ending[:, :beam] |= hypotheses.ignored
+            if hypotheses.ignored is not None:
+                ending[:, :beam] |= hypotheses.ignored
             hypotheses.advance(number, sums, tokens, places, ending)
         raise AssertionError("the last step ends the search")
 
     def _log_probs(self, decoders: list[DecoderSteps], hypotheses: Hypotheses, step: Step) -> Tensor:
-        """NM x V in float32, the mean probability of the models; their attention is recorded."""
+        """NM x W in float32, the mean probability of the models; their attention is recorded."""
         tokens = hypotheses.last_tokens(step.position)
         log_probs: list[Tensor] = []
         attention: list[Tensor] = []
@@ -111,30 +126,34 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             if weights is not None:
                 attention.append(weights)
         if attention:
-            hypotheses.record_attention(step.position, torch.stack(attention).mean(0))
+            mean = attention[0] if len(attention) == 1 else torch.stack(attention).mean(0)
+            hypotheses.record_attention(step.position, mean)
         if len(log_probs) == 1:
             return log_probs[0]
         return torch.logsumexp(torch.stack(log_probs), dim=0) - math.log(len(log_probs))
 
     def _output(self, model: Any, features: Tensor) -> Tensor:
-        """NM x V from features NM x C."""
+        """NM x W from features NM x C, -inf from column V on."""
         projection = model.decoder.output_projection
         on_cpu = features.device.type == "cpu" and features.dtype == torch.float32
         if type(projection) is not nn.Linear or len(self.model.models) > 1 or not on_cpu:
             logits = model.decoder.output_layer(features.unsqueeze(1)).div_(self.temperature)
             result: Tensor = model.get_normalized_probs((logits, None), log_probs=True)[:, -1]
-            return result
-        logits = self._scratch(len(features), projection.weight)
+            types = result.size(1)
+            return F.pad(result, (0, whole_blocks(types) - types), value=-math.inf)
+        log_probs = self._scratch(len(features), projection.weight)
+        logits = log_probs[:, : len(projection.weight)]
+        log_probs[:, len(projection.weight) :] = -math.inf
         torch.mm(features, projection.weight.t(), out=logits)
         if projection.bias is not None:
             logits += projection.bias
         if self.temperature != 1.0:
             logits /= self.temperature
-        return torch.log_softmax(logits, -1, out=logits)
+        return torch.log_softmax(log_probs, -1, out=log_probs)
 
     def _scratch(self, rows: int, weight: Tensor) -> Tensor:
-        """Rows x V: the largest tensor of a step, for which new memory would cost much of it."""
-        size = rows * len(weight)
+        """Rows x W: the largest tensor of a step, for which new memory would cost much of it."""
+        size = rows * whole_blocks(len(weight))
         if self.scratch.numel() < size:
             self.scratch = weight.new_empty(size)
         return self.scratch[:size].view(rows, -1)

@@ -1,6 +1,6 @@
 """The history of a decoder that is run position by position (`deepnmt/history.py`).
 
-Shapes: N sentences of M hypotheses; C channels; R rows; S slices.
+Shapes: N sentences of M hypotheses; C channels; R rows, of which a row reads n outputs; S slices.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ class HistorySteps:
 
     def __init__(self, history: LayerHistory) -> None:
         self.group_of = history.group_of
-        self.oldest = [history.oldest(row) for row in range(len(history.layer_norms) + 2)]
-        self.weight = history.matrix()  # R x R x S
+        self.rows = len(history.layer_norms) + 1
+        self.oldest = [history.oldest(row) for row in range(1, self.rows + 1)]
+        matrix = history.matrix()  # R x R x S
+        self.weights = [matrix[row, oldest : row + 1] for row, oldest in enumerate(self.oldest)]  # n x S each
         self.pre_norm = history.normalize_before
-        self.norms = [norm_function(history.norm(group)) for group in range(len(history.layer_norms) + 1)]
+        self.norms = [norm_function(history.norm(group)) for group in range(self.rows)]
         self.group = 0
 
     def start(self, x: Tensor) -> None:
         """Begin with a position, whose embedding is NM x C."""
         self.group = 0
-        self.weight = self.weight.to(x)
-        self.outputs = x.new_empty(len(self.weight), *x.shape)
+        self.outputs = x.new_empty(self.rows, *x.shape)
 
     def input(self, index: int, x: Tensor) -> Tensor:
         """What layer `index` (from 0) reads, where `x` is the output of the layer before, or the embedding: NM x C."""
@@ -40,14 +41,14 @@ class HistorySteps:
 
     def finish(self, x: Tensor) -> Tensor:
         """The output of the stack, where `x` is the output of the last layer."""
-        return self._next(len(self.weight), x)
+        return self._next(self.rows, x)
 
     def _next(self, row: int, x: Tensor) -> Tensor:
         norm = self.norms[row - 1]  # of the newest output, or of the sum
-        self.outputs[row - 1] = norm(x) if norm is not None and self.pre_norm else x
+        self.outputs.select(0, row - 1).copy_(norm(x) if norm is not None and self.pre_norm else x)
         self.group = row
-        read = slice(self.oldest[row], row)
-        weight, outputs = self.weight[row - 1, read], self.outputs[read]
+        oldest, weight = self.oldest[row - 1], self.weights[row - 1]
+        outputs = self.outputs.narrow(0, oldest, row - oldest)
         if weight.size(-1) == 1:
             total = torch.mm(weight.t(), outputs.flatten(1)).view_as(x)
         else:

@@ -46,10 +46,12 @@ class Hypotheses:
         self.places = torch.arange(beam, device=tokens.device)
         self.ancestors = self.places.unsqueeze(-1).repeat(self.count, 1, longest)  # N x K x P
         # Places that hold nothing any more, since a tiny vocabulary has too few candidates for all.
-        self.ignored = torch.zeros(self.count, beam, dtype=torch.bool, device=tokens.device)
+        self.ignored: Optional[Tensor] = None  # N x K
         self.done = torch.zeros(self.count, dtype=torch.long, device=tokens.device)  # finished hypotheses
         self.parents: Optional[Tensor] = None
-        self.finished: list[list[Hypothesis]] = [[] for _ in range(self.count)]
+        self.hidden = torch.full((beam, beam), -math.inf, device=tokens.device).fill_diagonal_(0.0)
+        # Of each step in which hypotheses end: their sentences, and what a `Hypothesis` has of each.
+        self.finished: list[tuple[list[int], dict[str, Tensor]]] = []
 
     def last_tokens(self, step: int) -> Tensor:
         """The newest token of each hypothesis, NK; in the first step one stands for all: N."""
@@ -63,9 +65,9 @@ class Hypotheses:
     def mask(self, step: int) -> Tensor:
         """See `Step.mask`; in the first step one hypothesis stands for all."""
         hypotheses = self.beam if step else 1
-        hidden = torch.full((self.beam, self.beam), -math.inf, device=self.sums.device).fill_diagonal_(0.0)
-        mask = hidden[self.ancestors[: self.count, :hypotheses, : step + 1]].flatten(2)
-        return F.pad(mask, (0, max(0, FEWEST_ENTRIES - mask.size(-1))), value=-math.inf)
+        mask = self.hidden[self.ancestors[: self.count, :hypotheses, : step + 1]].flatten(2)
+        missing = FEWEST_ENTRIES - mask.size(-1)
+        return F.pad(mask, (0, missing), value=-math.inf) if missing > 0 else mask
 
     def record_attention(self, step: int, attention: Tensor) -> None:
         """Keep N x K x S of a step, or N x 1 x S of the first."""
@@ -104,14 +106,10 @@ class Hypotheses:
         scores[:, 1:] = sums[:, 1:] - sums[:, :-1]
         if self.normalize:
             total = total / (step + 1) ** self.length_penalty
-        nothing = torch.empty(0)
-        attention = [nothing] * len(row)
+        ended = {"tokens": tokens, "score": total, "positional_scores": scores}
         if self.attention is not None:
-            attention = list(self.attention[entry].transpose(1, 2).unbind())
-        for sentence, *values in zip(self.sentence[row].tolist(), tokens, total, attention, scores):
-            self.finished[sentence].append(
-                dict(zip(("tokens", "score", "attention", "positional_scores"), values), alignment=nothing)
-            )
+            ended["attention"] = self.attention[entry].transpose(1, 2)
+        self.finished.append((self.sentence[row].tolist(), ended))
 
     def remove(self, done: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Go on without the sentences that are done, N.
@@ -121,16 +119,16 @@ class Hypotheses:
         """
         count = int((~done).sum())
         holes, movers = done[:count].nonzero()[:, 0], (~done[count:]).nonzero()[:, 0] + count
-        for name in ("sentence", "tokens", "sums", "ancestors", "ignored", "done"):
+        for name in ("sentence", "tokens", "sums", "ancestors", "ignored", "done", "attention"):
             tensor = getattr(self, name)
-            move(tensor, holes, movers)
-        if self.attention is not None:
-            move(self.attention, holes, movers)
+            if tensor is not None:
+                move(tensor, holes, movers)
         left = torch.arange(count, device=done.device)
         left[holes] = movers
         self.count = count
-        for name in ("ignored", "done"):
-            setattr(self, name, getattr(self, name)[:count])
+        self.done = self.done[:count]
+        if self.ignored is not None:
+            self.ignored = self.ignored[:count]
         return left, holes, movers
 
     def advance(self, step: int, sums: Tensor, tokens: Tensor, places: Tensor, ending: Tensor) -> None:
@@ -145,8 +143,9 @@ class Hypotheses:
         """
         number = sums.size(1)
         order = torch.arange(number, device=sums.device)
-        rank, chosen = (order + number * ending).topk(self.beam, dim=1, largest=False)
-        self.ignored = rank >= number
+        rank, chosen = order.add(ending, alpha=number).topk(self.beam, dim=1, largest=False)
+        # Of 2 K candidates, no more than K end their hypotheses.
+        self.ignored = rank >= number if number < 2 * self.beam or self.ignored is not None else None
         self.parents = places.gather(1, chosen)
         self.sums[: self.count, step + 1] = sums.gather(1, chosen)
         self.tokens[: self.count, step + 1] = tokens.gather(1, chosen)
@@ -155,4 +154,11 @@ class Hypotheses:
 
     def best(self) -> list[list[Hypothesis]]:
         """The finished hypotheses of each sentence of the batch, the best first."""
-        return [sorted(found, key=lambda hypothesis: -float(hypothesis["score"])) for found in self.finished]
+        found: list[list[Hypothesis]] = [[] for _ in range(len(self.tokens))]
+        nothing = torch.empty(0)
+        for sentences, ended in self.finished:
+            # Outside of the search's inference mode, copies are tensors that gradients may flow through.
+            each = [values.clone().unbind() for values in ended.values()]
+            for sentence, *values in zip(sentences, *each):
+                found[sentence].append({"attention": nothing, **dict(zip(ended, values)), "alignment": nothing})
+        return [sorted(hypotheses, key=lambda hypothesis: -float(hypothesis["score"])) for hypotheses in found]

@@ -24,6 +24,7 @@ from deepnmt.decoding.attention import (
     SelfAttentionSteps,
     SourceAttentionSteps,
     Step,
+    linear_function,
 )
 from deepnmt.layers import DeepLayer
 from deepnmt.merged_attention import MergedAttention
@@ -51,7 +52,7 @@ def norm_function(norm: Any) -> Optional[Function]:
     if type(norm) not in (nn.LayerNorm, OutputNorm):
         return norm  # type: ignore[no-any-return]
     return functools.partial(
-        F.layer_norm, normalized_shape=norm.normalized_shape, weight=norm.weight, bias=norm.bias, eps=norm.eps
+        torch.layer_norm, normalized_shape=norm.normalized_shape, weight=norm.weight, bias=norm.bias, eps=norm.eps
     )
 
 
@@ -140,12 +141,11 @@ def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], fa
 
 def feed_forward(layer: Any) -> Callable[[Tensor, Step], Tensor]:
     """The feed-forward sublayer's function."""
-    first, second, activation = layer.fc1, layer.fc2, layer.activation_fn
-    weights = first.weight, first.bias, second.weight, second.bias
+    first, second, activation = linear_function(layer.fc1), linear_function(layer.fc2), layer.activation_fn
     if activation in (F.relu, torch.relu):
         activation = torch.relu_
 
     def function(x: Tensor, step: Step) -> Tensor:
-        return F.linear(activation(F.linear(x, *weights[:2])), *weights[2:])
+        return second(activation(first(x)))
 
     return function
