@@ -1,13 +1,14 @@
-"""fairseq's attention, faster in training on the CPU, where sentences are short.
+"""fairseq's attention, faster on the CPU, where sentences are short.
 
-Shapes: T queries, S keys, B sentences, C channels; H heads of D channels.
+Shapes: T queries, S keys in W columns, B sentences, C channels; H heads of D channels.
 
     softmax(q k' / sqrt(D)) v,  projected                                          (Vaswani 2017, NIPS, equation 1)
 
 torch's fused attention does without a tensor of T x S probabilities, which for long sequences is what counts; for the
 few dozen words of a sentence they are as small as the keys, and its blocks cost more than plain products. Here a
 sublayer is one node of the graph, with a backward pass of its own: queries, keys and values stay where their
-projections have written them, and the gradient of the input is summed by the products that form it.
+projections have written them, and the gradient of the input is summed by the products that form it. Where there are
+fewer keys than a vector register holds, zeros take the places of those that are missing, and are hidden.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Optional
 
 import torch
+import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -23,6 +25,8 @@ from deepnmt.dropout import FastDropout, dropout_noise
 
 # Keys beyond which torch's attention is faster.
 SHORT = 128
+# Below this, torch's softmax is up to ten times slower; from half of it on, W is this.
+REGISTER = 16
 
 
 class Attention(MultiheadAttention):  # type: ignore[misc]
@@ -36,13 +40,15 @@ class Attention(MultiheadAttention):  # type: ignore[misc]
         if any(map(has_hooks, projections)):
             # The way in which fairseq calls the modules, and draws dropout as it is drawn here.
             return super().forward(query, key, value, **{**options, "static_kv": True})
-        masks = _added(options.get("key_padding_mask"), options.get("attn_mask"), query)
+        masks = _added(options.get("key_padding_mask"), options.get("attn_mask"), key)
         of_heads, wanted = options.get("need_head_weights", False), options.get("need_weights", True)
         attended, weights = _Attention.apply(  # type: ignore[no-untyped-call]
             query,
             None if key is query else key,
             *(parameter for linear in projections for parameter in (linear.weight, linear.bias)),
-            _Settings(self.num_heads, self.scaling, masks, self.dropout_module.p, of_heads or wanted),
+            _Settings(
+                self.num_heads, self.scaling, masks, self.dropout_module.p if self.training else 0.0, of_heads or wanted
+            ),
         )
         if weights is None:
             return attended, None
@@ -50,7 +56,7 @@ class Attention(MultiheadAttention):  # type: ignore[misc]
 
     def _can(self, query: Tensor, key: Tensor, value: Optional[Tensor], options: dict[str, Any]) -> bool:
         # Not whether gradients are on: activation checkpointing must find the same way, and dropout, both times.
-        if not self.training or query.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+        if query.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
             return False
         if value is not key or len(key) > SHORT:
             return False
@@ -59,7 +65,10 @@ class Attention(MultiheadAttention):  # type: ignore[misc]
         mask = options.get("attn_mask")
         if mask is not None and (mask.dim() != 2 or mask.dtype == torch.bool):
             return False
-        if self.dropout_module.p > 0 and type(self.dropout_module) is not FastDropout:
+        if not self.training:
+            if self.dropout_module.apply_during_inference:
+                return False
+        elif self.dropout_module.p > 0 and type(self.dropout_module) is not FastDropout:
             return False
         if self.bias_k is not None or self.add_zero_attn or self.use_xformers or self.skip_embed_dim_check:
             return False
@@ -87,7 +96,7 @@ class _Settings(NamedTuple):
     Attributes:
         heads: H
         scaling: of the queries
-        masks: added to the scores, each of a shape that broadcasts to B x H x T x S
+        masks: added to the scores, each of a shape that broadcasts to B x H x T x W
         dropout: probability for the attention's probabilities
         weights: return these, B x H x T x S, without dropout
     """
@@ -120,20 +129,24 @@ class _Attention(torch.autograd.Function):
         y = x if key is None else _rows(key)
         wq = wq * settings.scaling
         q = _heads(_linear(x, wq, bq * settings.scaling), batch, settings.heads)
-        k = _heads(_linear(y, wk, bk), batch, settings.heads)
-        v = _heads(_linear(y, wv, bv), batch, settings.heads)
-        scores = torch.bmm(q, k.transpose(1, 2))
+        keys = len(y) // batch
+        k = _heads(_linear(y, wk, bk, _width(keys) * batch), batch, settings.heads)
+        v = _heads(_linear(y, wv, bv, _width(keys) * batch), batch, settings.heads)
+        scores = torch.bmm(q, k.transpose(1, 2))  # BH x T x W
         each = scores.view(batch, settings.heads, *scores.shape[1:])
         for mask in settings.masks:
             each.add_(mask)
         probabilities = torch.softmax(scores, dim=-1, out=scores)
-        noise = dropout_noise(probabilities, settings.dropout) if settings.dropout > 0 else None
+        noise: Optional[Tensor] = None
+        if settings.dropout > 0:
+            noise = dropout_noise(probabilities[..., :keys], settings.dropout)
+            noise = F.pad(noise, (0, _width(keys) - keys))
         attended = _rows(torch.bmm(probabilities if noise is None else probabilities * noise, v), batch)
         ctx.save_for_backward(x, None if key is None else y, wq, wk, wv, wo, q, k, v, probabilities, noise, attended)
         ctx.shapes = query.shape, None if key is None else key.shape
         ctx.settings = settings
         ctx.set_materialize_grads(False)
-        return _linear(attended, wo, bo).view(length, batch, -1), each if settings.weights else None
+        return _linear(attended, wo, bo).view(length, batch, -1), each[..., :keys] if settings.weights else None
 
     @staticmethod
     @once_differentiable
@@ -150,12 +163,12 @@ class _Attention(torch.autograd.Function):
         if noise is not None:
             to_scores.mul_(noise)
         if to_weights is not None:
-            to_scores.add_(to_weights.reshape(to_scores.shape))
+            to_scores[..., : to_weights.size(-1)].add_(to_weights.flatten(0, 1))
         to_scores = torch.ops.aten._softmax_backward_data(to_scores, probabilities, -1, probabilities.dtype)
         dq = _rows(torch.bmm(to_scores, k), batch)
-        dk = _rows(torch.bmm(to_scores.transpose(1, 2), q), batch)
-
         source = x if y is None else y
+        dk = _rows(torch.bmm(to_scores.transpose(1, 2), q), batch)[: len(source)]
+        dv = dv[: len(source)]
         dx = torch.mm(dq, wq)
         dy = dx.addmm_(dk, wk) if y is None else torch.mm(dk, wk)
         dy.addmm_(dv, wv)
@@ -187,18 +200,32 @@ def has_hooks(module: nn.Module) -> bool:
     return any(hooks)
 
 
-def _added(padding: Optional[Tensor], mask: Optional[Tensor], like: Tensor) -> list[Tensor]:
+def _width(keys: int) -> int:
+    """W."""
+    return REGISTER if REGISTER // 2 < keys < REGISTER else keys
+
+
+def _added(padding: Optional[Tensor], mask: Optional[Tensor], key: Tensor) -> list[Tensor]:
     """What is added to the scores, for padded keys (B x S) and for a mask (T x S) such as the causal one."""
-    masks = [] if mask is None else [mask]
-    if padding is not None:
-        zeros = like.new_zeros(padding.shape)
-        masks.append(zeros.masked_fill_(padding.bool(), float("-inf"))[:, None, None, :])
+    missing = _width(len(key)) - len(key)
+    masks = [] if mask is None else [F.pad(mask, (0, missing))]
+    if padding is not None or missing:
+        hidden = key.new_zeros(key.size(1) if padding is not None else 1, len(key))
+        if padding is not None:
+            hidden.masked_fill_(padding.bool(), float("-inf"))
+        masks.append(F.pad(hidden, (0, missing), value=float("-inf"))[:, None, None, :])
     return masks
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def _linear(x: Tensor, weight: Tensor, bias: Tensor, rows: Optional[int] = None) -> Tensor:
+    """x W' + b; zeros from row len(x) on, up to `rows`."""
     # torch's addmm writes the bias to all rows before the product.
-    return torch.mm(x, weight.t()).add_(bias)
+    if rows is None or rows == len(x):
+        return torch.mm(x, weight.t()).add_(bias)
+    result = x.new_empty(rows, len(weight))
+    torch.mm(x, weight.t(), out=result[: len(x)]).add_(bias)
+    result[len(x) :].zero_()
+    return result
 
 
 def _heads(x: Tensor, batch: int, heads: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The feed-forward sublayer of training on the CPU, as one node of the graph.
+"""The feed-forward sublayer on the CPU, as one node of the graph.
 
     ReLU(x W1' + b1) W2' + b2                                                      (Vaswani 2017, NIPS, equation 2)
 

@@ -87,10 +87,11 @@ class DeepLayer(nn.Module):
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """The feed-forward sublayer's function."""
-        dropped = self.activation_dropout_module.p > 0
-        if self.training and self.activation_fn is F.relu and not dropped and can_feed_forward(x, self.fc1, self.fc2):
+        dropout = self.activation_dropout_module
+        dropped = dropout.p > 0 and (self.training or dropout.apply_during_inference)
+        if self.activation_fn is F.relu and not dropped and can_feed_forward(x, self.fc1, self.fc2):
             return feed_forward(x, self.fc1, self.fc2)
-        return cast(Tensor, self.fc2(self.activation_dropout_module(self.activation_fn(self.fc1(x)))))
+        return cast(Tensor, self.fc2(dropout(self.activation_fn(self.fc1(x)))))
 
 
 class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The attention of training on the CPU against the formula, and when it is fairseq's own."""
+"""The attention of the CPU against the formula, and when it is fairseq's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.modules import MultiheadAttention
+from fairseq.modules import FairseqDropout, MultiheadAttention
 from models import EXAMPLE, build
 from torch import Tensor
 
@@ -31,16 +31,18 @@ def made(cross: bool = False, dropout: float = 0.0, dtype: torch.dtype = torch.f
     return attention.to(dtype)
 
 
-def inputs(cross: bool, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+def inputs(
+    cross: bool, dtype: torch.dtype = torch.float64, queries: int = QUERIES, keys: int = 7
+) -> tuple[Tensor, Tensor]:
     torch.manual_seed(2)
-    query = torch.randn(QUERIES, BATCH, WIDTH, dtype=dtype, requires_grad=True)
-    return query, torch.randn(7, BATCH, 8, dtype=dtype, requires_grad=True) if cross else query
+    query = torch.randn(queries, BATCH, WIDTH, dtype=dtype, requires_grad=True)
+    return query, torch.randn(keys, BATCH, 8, dtype=dtype, requires_grad=True) if cross else query
 
 
-def masks(keys: int, padding: bool, causal: bool) -> dict[str, Tensor | None]:
+def masks(keys: int, padding: bool, causal: bool, queries: int = QUERIES) -> dict[str, Tensor | None]:
     padded = torch.zeros(BATCH, keys, dtype=torch.bool)
     padded[1, -2:] = True
-    future = torch.full((QUERIES, keys), float("-inf"), dtype=torch.float64).triu(1)
+    future = torch.full((queries, keys), float("-inf"), dtype=torch.float64).triu(1)
     return {"key_padding_mask": padded if padding else None, "attn_mask": future if causal else None}
 
 
@@ -90,10 +92,15 @@ def compared(output: Tensor, weights: Tensor | None, leaves: list[Tensor]) -> li
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("need", ["nothing", "weights", "head weights"])
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_equals_the_formula(cross: bool, padding: bool, causal: bool, need: str, dropout: float) -> None:
+@pytest.mark.parametrize(
+    "lengths", [(5, 7), (9, 15), (12, 9), (17, 16)], ids=lambda lengths: "x".join(map(str, lengths))
+)
+def test_equals_the_formula(
+    cross: bool, padding: bool, causal: bool, need: str, dropout: float, lengths: tuple[int, int]
+) -> None:
     attention = made(cross, dropout)
-    query, key = inputs(cross)
-    masked = masks(len(key), padding, causal)
+    query, key = inputs(cross, torch.float64, *lengths)
+    masked = masks(len(key), padding, causal, len(query))
     leaves = [query, *([key] if cross else []), *attention.parameters()]
 
     torch.manual_seed(3)
@@ -101,17 +108,30 @@ def test_equals_the_formula(cross: bool, padding: bool, causal: bool, need: str,
     output, weights = attention(query, key, key, **asked, **masked)
     assert is_own(output)
     torch.manual_seed(3)
-    noise = dropout_noise(query.new_empty(BATCH * HEADS, QUERIES, len(key)), dropout) if dropout else None
+    noise = dropout_noise(query.new_empty(BATCH * HEADS, len(query), len(key)), dropout) if dropout else None
     expected, of_heads = formula(attention, query, key, masked, noise)
     all_weights = {"nothing": None, "weights": of_heads.mean(0), "head weights": of_heads}[need]
     torch.testing.assert_close(compared(output, weights, leaves), compared(expected, all_weights, leaves))
 
 
+@pytest.mark.parametrize("module", [FastDropout, FairseqDropout])
+def test_evaluation_drops_nothing(module: Any) -> None:
+    attention = made(True)
+    attention.dropout_module = module(0.9)
+    query, key = inputs(True, torch.float64, 6, 10)
+    masked = masks(10, padding=True, causal=False, queries=6)
+    output, weights = attention.eval()(query, key, key, static_kv=True, **masked)
+    assert is_own(output)
+    expected, of_heads = formula(attention, query, key, masked)
+    torch.testing.assert_close([output, weights], [expected, of_heads.mean(0)])
+
+
 @pytest.mark.parametrize("cross", [False, True], ids=["self", "cross"])
-def test_gradients_by_differences(cross: bool) -> None:
+@pytest.mark.parametrize("keys", [3, 10])
+def test_gradients_by_differences(cross: bool, keys: int) -> None:
     attention = made(cross)
-    query, key = inputs(cross)
-    masked = masks(len(key), padding=True, causal=not cross)
+    query, key = inputs(cross, torch.float64, 3 if cross else keys, keys)
+    masked = masks(len(key), padding=True, causal=not cross, queries=len(query))
 
     def outputs(query: Tensor, key: Tensor) -> Any:
         return attention(query, key if cross else query, key if cross else query, **masked)
@@ -169,7 +189,8 @@ def test_long_sequences_are_torchs() -> None:
 
 def change(attention: Attention, how: str) -> dict[str, Any]:
     """Make it, or its call, one that is left to fairseq."""
-    if how == "evaluation":
+    if how == "dropout in evaluation":
+        attention.dropout_module.apply_during_inference = True
         attention.eval()
     elif how == "torch's dropout":
         attention.dropout_module.p = 0.5
@@ -195,8 +216,8 @@ def change(attention: Attention, how: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "how",
     [
-        "evaluation", "torch's dropout", "hook", "hook before", "other map", "no check", "zero", "half", "state",
-        "scores", "boolean mask", "autocast",
+        "dropout in evaluation", "torch's dropout", "hook", "hook before", "other map", "no check", "zero", "half",
+        "state", "scores", "boolean mask", "autocast",
     ],
 )  # fmt: skip
 def test_what_is_left_to_fairseq(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,11 +246,11 @@ def test_a_recomputed_layer_takes_the_same_way(dropout: float) -> None:
     torch.testing.assert_close(results[1], results[0])
 
 
-def test_all_attentions_of_a_training_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_attentions_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[object] = []
     stock = module._Attention.apply
     monkeypatch.setattr(module._Attention, "apply", lambda *x: (taken.append(x), stock(*x))[1])
     build().train()(**EXAMPLE)
     assert len(taken) == 3 + 2 * 3  # encoder layers; decoder layers, each twice
     build().eval()(**EXAMPLE)
-    assert len(taken) == 9
+    assert len(taken) == 18

@@ -83,12 +83,13 @@ def test_other_devices() -> None:
     ("options", "train", "expected"),
     [
         ({}, True, 6),
-        ({}, False, 0),
+        ({}, False, 6),
         ({"activation_fn": "gelu"}, True, 0),
         ({"activation_dropout": 0.1}, True, 0),
+        ({"activation_dropout": 0.1}, False, 6),
         ({"checkpoint_activations": True}, True, 12),
     ],
-    ids=["training", "evaluation", "gelu", "dropout", "recomputed"],
+    ids=["training", "evaluation", "gelu", "dropout", "dropout in evaluation", "recomputed"],
 )
 def test_sublayers_of_a_model(
     options: dict[str, Any], train: bool, expected: int, monkeypatch: pytest.MonkeyPatch
