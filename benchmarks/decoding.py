@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from common import DATA, ROOT, Row, Step, compare, interleaved, main, note
+from common import DATA, ROOT, Row, Step, compare, in_process, interleaved, main, note
 
 # Name of the model, recipe, and for how long it is trained where there is none: hypotheses must end where sentences do.
 MODELS = {
@@ -39,49 +42,37 @@ def checkpoint(folder: Path, data: str, name: str) -> Path:
     return path
 
 
-class Searches:
-    """Both generators, and what they last found.
+def searches(path: Path, data: str, case: str, output: Path) -> Step:
+    """Translate all with one of the generators, as `fairseq-generate` does, and write the best translations.
 
     Args:
         path: the model's checkpoint
         data: folder of binarised data
-        options: of fairseq's generator
+        case: "deepnmt" or "fairseq"
+        output: for a list of token lists
     """
+    import logging
 
-    def __init__(self, path: Path, data: str, **options: Any) -> None:
-        import logging
+    from fairseq import checkpoint_utils
 
-        from fairseq import checkpoint_utils
+    import deepnmt  # noqa: F401  registers its model, and its beam search
 
-        import deepnmt  # noqa: F401  registers its model, and its beam search
+    logging.disable(logging.INFO)
+    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": data})
+    for model in models:
+        model.prepare_for_inference_(cfg)
+    task.load_dataset("test")
+    iterator = task.get_batch_iterator(task.dataset("test"), max_sentences=128)
+    batches: list[Any] = list(iterator.next_epoch_itr(shuffle=False))
+    generator = task.build_generator(models, Namespace(beam=5, no_beamable_mm=case == "fairseq"))
 
-        logging.disable(logging.INFO)
-        self.models, cfg, self.task = checkpoint_utils.load_model_ensemble_and_task(
-            [str(path)], arg_overrides={"data": data}
-        )
-        for model in self.models:
-            model.prepare_for_inference_(cfg)
-        self.task.load_dataset("test")
-        iterator = self.task.get_batch_iterator(self.task.dataset("test"), max_sentences=128)
-        self.batches = list(iterator.next_epoch_itr(shuffle=False))
-        self.options = options
-        self.found: dict[str, list[Any]] = {}
+    def step() -> None:
+        with torch.no_grad():
+            results = [task.inference_step(generator, models, batch) for batch in batches]
+        best = [found[0]["tokens"].tolist() for result in results for found in result]
+        output.write_text(json.dumps(best), "utf-8")
 
-    def step(self, name: str, **more: Any) -> Step:
-        """Translate all, with options of the generator."""
-        generator = self.task.build_generator(self.models, Namespace(**self.options, **more))
-
-        def step() -> None:
-            with torch.no_grad():
-                results = [self.task.inference_step(generator, self.models, batch) for batch in self.batches]
-            self.found[name] = [found for result in results for found in result]
-
-        return step
-
-    def differing(self) -> int:
-        """Sentences whose best translations are not the same in all searches."""
-        best = [[found[0]["tokens"].tolist() for found in results] for results in self.found.values()]
-        return sum(any(other != first for other in others) for first, *others in zip(*best))
+    return step
 
 
 def measure(options: Namespace) -> Iterator[Row]:
@@ -91,14 +82,20 @@ def measure(options: Namespace) -> Iterator[Row]:
             f"--data must be a folder of binarised Multi30k (see benchmarks/run.sh), but is {options.data}"
         )
     for name in MODELS:
-        searches = Searches(checkpoint(options.models, options.data, name), options.data, beam=5)
-        steps = {"deepnmt": searches.step("deepnmt"), "fairseq": searches.step("fairseq", no_beamable_mm=True)}
-        note(f"decoding: {name}, timing {options.repetitions} repetitions of {len(steps)} cases")
-        timings = interleaved(steps, options.repetitions)
-        count = len(searches.found["deepnmt"])
-        what = f"sentences per second, deepnmt / fairseq, {name}, beam 5, batches of 128, {count} sentences"
-        what += f", {searches.differing()} translations differ"
-        yield compare(what, ">= 2.4", timings, "fairseq", "deepnmt")
+        path = checkpoint(options.models, options.data, name)
+        note(f"decoding: {name}, timing {options.repetitions} repetitions of 2 cases")
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            files = {case: folder / f"{case}.json" for case in ("deepnmt", "fairseq")}
+            steps = {
+                case: stack.enter_context(in_process(searches, path, options.data, case, file))
+                for case, file in files.items()
+            }
+            timings = interleaved(steps, options.repetitions)
+            found = [json.loads(file.read_text("utf-8")) for file in files.values()]
+        different = sum(one != other for one, other in zip(*found, strict=True))
+        what = f"sentences per second, deepnmt / fairseq, {name}, beam 5, batches of 128, {len(found[0])} sentences"
+        yield compare(f"{what}, {different} translations differ", ">= 2.4", timings, "fairseq", "deepnmt")
 
 
 def add_options(parser: ArgumentParser) -> None:
