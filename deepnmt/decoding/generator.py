@@ -27,6 +27,7 @@ from deepnmt.decoding.candidates import best_candidates, whole_blocks
 from deepnmt.decoding.decoder import DecoderSteps
 from deepnmt.decoding.hypotheses import Hypotheses, Hypothesis
 from deepnmt.decoding.supported import supported
+from deepnmt.memory import keep_freed_memory
 
 
 class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
@@ -67,6 +68,8 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         """The finished hypotheses; None where a log-probability is not a number, which fairseq's search can treat."""
         source = net_input["src_tokens"]
         beam = self.beam_size
+        if source.device.type == "cpu":
+            keep_freed_memory()
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
         assert self.min_len <= max_len, "min_len cannot be larger than max_len, please adjust these!"
         outputs = self.model.forward_encoder(net_input)
