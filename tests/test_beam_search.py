@@ -237,7 +237,7 @@ def test_sentences_that_are_done_are_no_longer_computed(monkeypatch: pytest.Monk
     stock = generator.DecoderSteps.__call__
 
     def count(self: Any, tokens: Tensor, step: Any) -> Tensor:
-        rows.append(len(tokens))
+        rows.append(tokens.numel())
         return stock(self, tokens, step)
 
     monkeypatch.setattr(generator.DecoderSteps, "__call__", count)
@@ -248,6 +248,14 @@ def test_sentences_that_are_done_are_no_longer_computed(monkeypatch: pytest.Monk
     ends = [max(len(hypothesis["tokens"]) for hypothesis in hypotheses) for hypotheses in found]
     assert rows[1:] == [5 * sum(end > step for end in ends) for step in range(1, max(ends))]
     assert len(set(rows)) > 3
+
+
+def test_freed_memory_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr(generator, "keep_freed_memory", lambda: calls.append(True))
+    with torch.no_grad():
+        BeamGenerator([model(PRE_NORM)], FEW, beam_size=2).generate([], sample())
+    assert calls
 
 
 def test_log_probability_that_is_no_number_is_left_to_fairseq(monkeypatch: pytest.MonkeyPatch) -> None:

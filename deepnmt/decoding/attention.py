@@ -1,8 +1,8 @@
 """Attention of a beam search's newest position, with keys and values that never move while a sentence is searched.
 
 Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C channels in H heads of D; P positions so
-far, the newest included; S source positions; R relative distances. T x B x C is time, batch, channel as in the model,
-where T is 1 and B is NM.
+far, the newest included; S source positions; R relative distances. Rows are MN: the first hypothesis of all sentences,
+then the second of all, so that heads take their channels of a row as they lie, as in the model's T x B x C.
 
 Keys and values of the target are written where they stay: those of a sentence's K hypotheses side by side, position by
 position. A hypothesis that is continued elsewhere in the beam takes none of them along; a mask says which of the K P
@@ -19,10 +19,9 @@ from typing import Any, Callable, Optional
 import torch
 from torch import Tensor
 
+from deepnmt.attention import REGISTER
 from deepnmt.relative_position import RelativeSelfAttention
 
-# torch's softmax over fewer than these, a vector register of floats, is about ten times slower: it is given as many.
-FEWEST_ENTRIES = 16
 # Positions that there is room for at first; then it doubles, so that a batch pays for the length that it reaches.
 FIRST_CAPACITY = 16
 
@@ -36,7 +35,7 @@ class Step:
         sentences: N
         hypotheses: M
         mask: N x M x KP, for a model's attention NH x M x KP; 0 where a hypothesis descends from an entry, else -inf.
-            Where KP is small, there are more entries than that
+            Where KP is less than `REGISTER`, there are as many entries as that
         padding: NH x 1 x entries, -inf at padding of the source, else 0; None: there is none
         parents: N x K, the hypothesis that each continues; None in the first two steps, where all descend from one
     """
@@ -81,30 +80,30 @@ class AttentionSteps:
     """
 
     # Each as the products read it fastest.
-    keys: Tensor  # N x H x D x entries
-    values: Tensor  # N x H x entries x D
+    keys: Tensor  # NH x D x entries
+    values: Tensor  # NH x entries x D
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.heads, self.width = module.num_heads, module.head_dim
         self.channels = self.heads * self.width
+        self.query = linear_function(module.q_proj, scale=module.scaling)
         self.out = linear_function(module.out_proj)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """Go on with the sentences from which `movers` have been put in the places `holes`."""
-        move(self.keys, holes, movers)
-        move(self.values, holes, movers)
-        self.keys, self.values = self.keys[:sentences], self.values[:sentences]
+        for name in ("keys", "values"):
+            kept = getattr(self, name).unflatten(0, (-1, self.heads))
+            move(kept, holes, movers)
+            setattr(self, name, kept[:sentences].flatten(0, 1))
 
     def by_heads(self, x: Tensor, step: Step) -> Tensor:
-        """NM x C -> NH x M x D."""
-        x = x.view(step.sentences, step.hypotheses, self.heads, self.width).transpose(1, 2)
-        return x.reshape(-1, step.hypotheses, self.width)
+        """MN x C -> NH x M x D, a view."""
+        return x.view(step.hypotheses, -1, self.width).transpose(0, 1)
 
-    def by_rows(self, x: Tensor, step: Step) -> Tensor:
-        """NH x M x D -> NM x C."""
-        x = x.view(step.sentences, self.heads, step.hypotheses, self.width).transpose(1, 2)
-        return x.reshape(-1, self.channels)
+    def by_rows(self, x: Tensor) -> Tensor:
+        """NH x M x D -> MN x C."""
+        return x.transpose(0, 1).reshape(-1, self.channels)
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Over the last axis; the sum of many exponentials needs float32 at least, as in fairseq's attention."""
@@ -125,31 +124,28 @@ class SelfAttentionSteps(AttentionSteps):
     def __init__(self, module: Any, sentences: int, beam: int) -> None:
         super().__init__(module)
         self.beam = beam
-        self.project = linear_function(module.q_proj, module.k_proj, module.v_proj, scale=module.scaling)
-        self.keys = module.k_proj.weight.new_empty(sentences, self.heads, self.width, FIRST_CAPACITY * beam)
-        self.values = self.keys.new_empty(sentences, self.heads, FIRST_CAPACITY * beam, self.width)
+        self.key, self.value = linear_function(module.k_proj), linear_function(module.v_proj)
+        self.keys = module.k_proj.weight.new_empty(sentences * self.heads, self.width, FIRST_CAPACITY * beam)
+        self.values = self.keys.new_empty(sentences * self.heads, FIRST_CAPACITY * beam, self.width)
         # What the mask hides must still be finite.
-        self.keys[..., :FEWEST_ENTRIES].zero_()
-        self.values[:, :, :FEWEST_ENTRIES].zero_()
+        self.keys[..., :REGISTER].zero_()
+        self.values[:, :REGISTER].zero_()
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
-        """The sublayer's function for the newest position, NM x C."""
-        projected = self.project(x).view(step.sentences, step.hypotheses, 3, self.heads, self.width)
-        query, key, value = projected.permute(2, 0, 3, 1, 4).unbind()
-        self._write(key, value, step)
-        query, entries = query.reshape(-1, step.hypotheses, self.width), step.mask.size(-1)
-        weights = self.softmax(self._score(query, self.keys.flatten(0, 1).narrow(2, 0, entries), step))  # NH x M x KP
-        attended = self._attend(weights, self.values.flatten(0, 1).narrow(1, 0, entries), step)
-        return self.out(self.by_rows(attended, step))
+        """The sublayer's function for the newest position, MN x C."""
+        self._write(self.by_heads(self.key(x), step), self.by_heads(self.value(x), step), step)
+        query, entries = self.by_heads(self.query(x), step), step.mask.size(-1)
+        weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
+        return self.out(self.by_rows(self._attend(weights, self.values.narrow(1, 0, entries), step)))
 
     def _write(self, key: Tensor, value: Tensor, step: Step) -> None:
-        """Keep keys and values, N x H x M x D; in the first step, one hypothesis stands for all."""
+        """Keep keys and values, NH x M x D; in the first step, one hypothesis stands for all."""
         start = step.position * self.beam
-        if start == self.keys.size(3):
-            self.keys = torch.cat([self.keys, torch.empty_like(self.keys)], dim=3)
-            self.values = torch.cat([self.values, torch.empty_like(self.values)], dim=2)
-        self.keys.narrow(3, start, self.beam).copy_(key.transpose(2, 3))
-        self.values.narrow(2, start, self.beam).copy_(value)
+        if start == self.keys.size(2):
+            self.keys = torch.cat([self.keys, torch.empty_like(self.keys)], dim=2)
+            self.values = torch.cat([self.values, torch.empty_like(self.values)], dim=1)
+        self.keys.narrow(2, start, self.beam).copy_(key.transpose(1, 2))
+        self.values.narrow(1, start, self.beam).copy_(value)
 
     def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
         return torch.baddbmm(step.mask, query, keys)
@@ -196,46 +192,45 @@ class SourceAttentionSteps(AttentionSteps):
 
     def __init__(self, module: Any, source: Tensor, entries: int) -> None:
         super().__init__(module)
-        self.project = self._projection()
         positions, sentences, channels = source.shape
         both = linear_function(module.k_proj, module.v_proj)(source.reshape(-1, channels))
         both = both.view(positions, sentences, 2, self.heads, self.width)
-        self.keys = both.new_zeros(sentences, self.heads, self.width, entries)
-        self.values = both.new_zeros(sentences, self.heads, entries, self.width)
-        self.keys[..., :positions] = both[:, :, 0].permute(1, 2, 3, 0)
-        self.values[:, :, :positions] = both[:, :, 1].permute(1, 2, 0, 3)
+        keys = both.new_zeros(sentences, self.heads, self.width, entries)
+        values = both.new_zeros(sentences, self.heads, entries, self.width)
+        keys[..., :positions] = both[:, :, 0].permute(1, 2, 3, 0)
+        values[:, :, :positions] = both[:, :, 1].permute(1, 2, 0, 3)
+        self.keys, self.values = keys.flatten(0, 1), values.flatten(0, 1)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
-        """The sublayer's function for the newest position, NM x C; `weights` are its probabilities."""
-        return self.out(self._attend(self.project(x), step))
-
-    def _projection(self) -> Callable[[Tensor], Tensor]:
-        return linear_function(self.module.q_proj, scale=self.module.scaling)
+        """The sublayer's function for the newest position, MN x C; `weights` are its probabilities."""
+        return self.out(self._attend(self.query(x), step))
 
     def _attend(self, query: Tensor, step: Step) -> Tensor:
-        query = self.by_heads(query, step)
-        keys, padding = self.keys.flatten(0, 1), step.padding
-        scores = torch.bmm(query, keys) if padding is None else torch.baddbmm(padding, query, keys)
+        query, padding = self.by_heads(query, step), step.padding
+        scores = torch.bmm(query, self.keys) if padding is None else torch.baddbmm(padding, query, self.keys)
         self.weights = self.softmax(scores)
-        return self.by_rows(torch.bmm(self.weights, self.values.flatten(0, 1)), step)
+        return self.by_rows(torch.bmm(self.weights, self.values))
 
 
 class MergedAttentionSteps(SourceAttentionSteps):
     """Merged attention, equation (12): of the target, a sum is kept."""
 
-    # Of the values of all positions before, N x M x C.
+    # Of the values of all positions before, M x N x C.
     total: Optional[Tensor] = None
+
+    def __init__(self, module: Any, source: Tensor, entries: int) -> None:
+        super().__init__(module, source, entries)
+        self.value = linear_function(module.v_proj)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """As `SourceAttentionSteps`."""
-        query, value = self.project(x).chunk(2, dim=-1)
-        attended = self._attend(query, step)
+        attended, value = self._attend(self.query(x), step), self.value(x)
         # In half precision the sum overflows.
-        total = value.to(torch.promote_types(value.dtype, torch.float32)).view(step.sentences, -1, self.channels)
+        total = value.to(torch.promote_types(value.dtype, torch.float32)).view(step.hypotheses, -1, self.channels)
         if self.total is not None:
             before = self.total
             if step.parents is not None:
-                before = before.gather(1, step.parents.unsqueeze(-1).expand(-1, -1, self.channels))
+                before = before.gather(0, step.parents.t().unsqueeze(-1).expand(-1, -1, self.channels))
             total = before + total
         self.total = total
         mean = total.view_as(attended) / (step.position + 1)
@@ -245,8 +240,5 @@ class MergedAttentionSteps(SourceAttentionSteps):
         """As `AttentionSteps.keep`."""
         super().keep(sentences, holes, movers)
         assert self.total is not None
-        move(self.total, holes, movers)
-        self.total = self.total[:sentences]
-
-    def _projection(self) -> Callable[[Tensor], Tensor]:
-        return linear_function(self.module.q_proj, self.module.v_proj, scale=self.module.scaling)
+        move(self.total.transpose(0, 1), holes, movers)
+        self.total = self.total[:, :sentences]

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deepnmt.decoding.attention import FEWEST_ENTRIES, Step, move
+from deepnmt.attention import REGISTER
+from deepnmt.decoding.attention import Step, move
 from deepnmt.decoding.history import HistorySteps
 from deepnmt.decoding.layer import LayerSteps, norm_function
 
@@ -32,7 +33,7 @@ class DecoderSteps:
         source = encoder_out["encoder_out"][0]
         padding = encoder_out["encoder_padding_mask"][0].bool()
         self.positions = len(source)
-        entries = max(self.positions, FEWEST_ENTRIES)
+        entries = max(self.positions, REGISTER)
         padding = F.pad(padding, (0, entries - self.positions), value=True)
         self.heads = decoder.layers[0].nh
         self.padding: Optional[Tensor] = None  # N x H x 1 x entries
@@ -59,10 +60,10 @@ class DecoderSteps:
         """The features of one position, NM x C.
 
         Args:
-            tokens: the newest of each hypothesis, NM
+            tokens: the newest of each hypothesis, N x M
             step: which it is; the mask is N x M x KP
         """
-        x = self._embed(tokens, step.position)
+        x = self._embed(tokens.t().flatten(), step.position)
         step = step.for_heads(self.heads, None if self.padding is None else self.padding.flatten(0, 1), x)
         history = self.history
         if history is not None:
@@ -73,6 +74,7 @@ class DecoderSteps:
             x = history.finish(x)
         if self.norm is not None:
             x = self.norm(x)
+        x = x.view(step.hypotheses, step.sentences, -1).transpose(0, 1).flatten(0, 1)
         projection: Any = self.decoder.project_out_dim
         return x if projection is None else projection(x)
 
@@ -99,7 +101,7 @@ class DecoderSteps:
             layer.keep(sentences, holes, movers)
 
     def _embed(self, tokens: Tensor, position: int) -> Tensor:
-        """NM -> NM x C."""
+        """MN -> MN x C."""
         decoder = self.decoder
         x: Tensor = decoder.embed_scale * decoder.embed_tokens(tokens)
         if decoder.quant_noise is not None:

@@ -30,12 +30,12 @@ class HistorySteps:
         self.group = 0
 
     def start(self, x: Tensor) -> None:
-        """Begin with a position, whose embedding is NM x C."""
+        """Begin with a position, whose embedding is MN x C."""
         self.group = 0
         self.outputs = x.new_empty(self.rows, *x.shape)
 
     def input(self, index: int, x: Tensor) -> Tensor:
-        """What layer `index` (from 0) reads, where `x` is the output of the layer before, or the embedding: NM x C."""
+        """What layer `index` (from 0) reads, where `x` is the output of the layer before, or the embedding: MN x C."""
         group = self.group_of[index]
         return x if group == self.group else self._next(group, x)
 

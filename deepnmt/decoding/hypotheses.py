@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deepnmt.decoding.attention import FEWEST_ENTRIES, move
+from deepnmt.attention import REGISTER
+from deepnmt.decoding.attention import move
 
 Hypothesis = dict[str, Tensor]
 
@@ -54,9 +55,9 @@ class Hypotheses:
         self.finished: list[tuple[list[int], dict[str, Tensor]]] = []
 
     def last_tokens(self, step: int) -> Tensor:
-        """The newest token of each hypothesis, NK; in the first step one stands for all: N."""
+        """The newest token of each hypothesis, N x K; in the first step one stands for all: N x 1."""
         tokens = self.tokens[: self.count, step]
-        return tokens[:, 0] if step == 0 else tokens.flatten()
+        return tokens if step else tokens[:, :1]
 
     def last_sums(self, step: int) -> Optional[Tensor]:
         """The sum of log-probabilities before a step, N x K; None before the first."""
@@ -66,7 +67,7 @@ class Hypotheses:
         """See `Step.mask`; in the first step one hypothesis stands for all."""
         hypotheses = self.beam if step else 1
         mask = self.hidden[self.ancestors[: self.count, :hypotheses, : step + 1]].flatten(2)
-        missing = FEWEST_ENTRIES - mask.size(-1)
+        missing = REGISTER - mask.size(-1)
         return F.pad(mask, (0, missing), value=-math.inf) if missing > 0 else mask
 
     def record_attention(self, step: int, attention: Tensor) -> None:

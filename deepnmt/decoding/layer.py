@@ -77,7 +77,7 @@ class SublayerSteps:
     input_added: bool = False
 
     def __call__(self, x: Tensor, step: Step, layer_input: Tensor) -> Tensor:
-        """Output NM x C for an input NM x C."""
+        """Output MN x C for an input MN x C."""
         y = self.branch(self.norm(x) if self.norm is not None and self.before else x, step)
         if self.factor != 1.0:
             y *= self.factor
@@ -115,7 +115,7 @@ class LayerSteps:
         self.sublayers = [sublayer(layer, *branch, factor) for branch, factor in zip(branches.items(), factors)]
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
-        """Output NM x C for an input NM x C."""
+        """Output MN x C for an input MN x C."""
         layer_input = x
         for function in self.sublayers:
             x = function(x, step, layer_input)
