@@ -66,7 +66,8 @@ class Hypotheses:
     def mask(self, step: int) -> Tensor:
         """See `Step.mask`; in the first step one hypothesis stands for all."""
         hypotheses = self.beam if step else 1
-        mask = self.hidden[self.ancestors[: self.count, :hypotheses, : step + 1]].flatten(2)
+        ancestors = self.ancestors[: self.count, :hypotheses, : step + 1].flatten()
+        mask = self.hidden.index_select(0, ancestors).view(self.count, hypotheses, -1)
         missing = REGISTER - mask.size(-1)
         return F.pad(mask, (0, missing), value=-math.inf) if missing > 0 else mask
 
