@@ -2,8 +2,8 @@
 
 Shapes: N sentences of M hypotheses; C channels; S source positions.
 
-A step of a few hypotheses takes hardly longer than calling what computes it: what a call would look up in its modules
-is looked up once, and results that nobody else reads are written over.
+Of a step of a few hypotheses, two fifths of the time are calls: what a call would look up in its modules is looked up
+once, and results that nobody else reads are written over.
 """
 
 from __future__ import annotations
