@@ -44,8 +44,8 @@ class Hypotheses:
         self.tokens[:, 0] = tokens.unsqueeze(-1)
         self.sums = torch.empty(self.count, longest, beam, device=tokens.device)
         self.attention: Optional[Tensor] = None
-        self.places = torch.arange(beam, device=tokens.device)
-        self.ancestors = self.places.unsqueeze(-1).repeat(self.count, 1, longest)  # N x K x P
+        places = torch.arange(beam, device=tokens.device)
+        self.ancestors = places.unsqueeze(-1).repeat(self.count, 1, longest)  # N x K x P
         # Places that hold nothing any more, since a tiny vocabulary has too few candidates for all.
         self.ignored: Optional[Tensor] = None  # N x K
         self.done = torch.zeros(self.count, dtype=torch.long, device=tokens.device)  # finished hypotheses
