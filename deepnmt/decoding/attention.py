@@ -37,7 +37,7 @@ class Step:
         mask: N x M x KP, for a model's attention NH x M x KP; 0 where a hypothesis descends from an entry, else -inf.
             Where KP is less than `REGISTER`, there are as many entries as that
         padding: NH x 1 x entries, -inf at padding of the source, else 0; None: there is none
-        parents: N x K, the hypothesis that each continues; None in the first two steps, where all descend from one
+        parents: N x K, the hypothesis that each continues; None in the first step
     """
 
     position: int
@@ -228,10 +228,8 @@ class MergedAttentionSteps(SourceAttentionSteps):
         # In half precision the sum overflows.
         total = value.to(torch.promote_types(value.dtype, torch.float32)).view(step.hypotheses, -1, self.channels)
         if self.total is not None:
-            before = self.total
-            if step.parents is not None:
-                before = before.gather(0, step.parents.t().unsqueeze(-1).expand(-1, -1, self.channels))
-            total = before + total
+            assert step.parents is not None
+            total = self.total.gather(0, step.parents.t().unsqueeze(-1).expand(-1, -1, self.channels)) + total
         self.total = total
         mean = total.view_as(attended) / (step.position + 1)
         return self.out((attended + mean).type_as(attended))
@@ -240,5 +238,5 @@ class MergedAttentionSteps(SourceAttentionSteps):
         """As `AttentionSteps.keep`."""
         super().keep(sentences, holes, movers)
         assert self.total is not None
+        # The next step reads no more than there are sentences.
         move(self.total.transpose(0, 1), holes, movers)
-        self.total = self.total[:, :sentences]
