@@ -33,10 +33,10 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            "deepnmt-grow = deepnmt.growth.cli:grow_main",
-            "deepnmt-import = deepnmt.importing.cli:import_main",
-            "deepnmt-inspect = deepnmt.inspection.cli:main",
-            "deepnmt-shrink = deepnmt.shrinking.cli:shrink_main",
+            "deepnmt-grow = deepnmt.commands.grow:grow_main",
+            "deepnmt-import = deepnmt.commands.import_checkpoint:import_main",
+            "deepnmt-inspect = deepnmt.commands.inspect:main",
+            "deepnmt-shrink = deepnmt.commands.shrink:shrink_main",
         ]
     },
     extras_require={

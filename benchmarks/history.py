@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 from common import Row, Step, compare, interleaved, main, megabytes, note, peak_memory
 
-from deepnmt.config import DLCLTransformerConfig
-from deepnmt.model import DLCLTransformerModel
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.transformer import DLCLTransformerModel
 
 WIDTH, INNER, HEADS = 512, 2048, 8
 SENTENCES, LENGTH = 32, 32

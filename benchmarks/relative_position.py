@@ -10,8 +10,8 @@ from common import Row, Step, compare, interleaved, main, megabytes, note, peak_
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from deepnmt.config import DLCLTransformerConfig
-from deepnmt.model import DLCLTransformerModel
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.transformer import DLCLTransformerModel
 
 WIDTH, INNER, HEADS, LAYERS = 512, 2048, 8, 6
 TYPES = 1000

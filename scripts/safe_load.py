@@ -14,7 +14,7 @@ import torch
 from console import UserError
 
 # Run by its path, since importing the package it belongs to would import fairseq, which takes seconds.
-_TYPES = Path(__file__).resolve().parent.parent / "deepnmt" / "checkpoint_types.py"
+_TYPES = Path(__file__).resolve().parent.parent / "deepnmt" / "checkpoints" / "safe_types.py"
 SAFE_TYPES: list[Any] = runpy.run_path(str(_TYPES))["SAFE_TYPES"]
 # For good: torch's context manager would take them away again from a process that has allowed them already.
 torch.serialization.add_safe_globals(SAFE_TYPES)

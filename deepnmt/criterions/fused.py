@@ -14,7 +14,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import nn
 
-from deepnmt.criterions.linear_cross_entropy import linear_cross_entropy
+from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 
 logger = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from fairseq import options as fairseq_options
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from deepnmt import admin
 from deepnmt.errors import UserError
 from deepnmt.inspection.measure import inspect_model
 from deepnmt.inspection.table import Report, Sublayer, read_json, summary, table, write_json
+from deepnmt.model.initializers import admin
 from deepnmt.recipe import Option, check, read_recipe, to_arguments
 
 # Hooks would see the layers twice; what is computed stays the same.

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 
 from deepnmt.errors import UserError
-from deepnmt.history import LayerHistory
 from deepnmt.inspection.table import STACKS, Report, Sublayer
+from deepnmt.model.dlcl import LayerHistory
 
 
 def inspect_model(

@@ -10,14 +10,14 @@ from typing import Any, Optional
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
-from deepnmt import config_check
-from deepnmt.config import PLAIN, DLCLTransformerConfig
-from deepnmt.config_check import STACKS
+from deepnmt.checkpoints.grow import STRATEGIES, Growth
+from deepnmt.checkpoints.grow.grow_stacks import plan_stacks
+from deepnmt.checkpoints.rewrite import RESETTABLE
 from deepnmt.errors import UserError
-from deepnmt.growth import STRATEGIES, Growth
-from deepnmt.growth.rewrite import RESETTABLE
-from deepnmt.growth.stacks import plan_stacks
-from deepnmt.model import NAME
+from deepnmt.model import validate
+from deepnmt.model.config import PLAIN, DLCLTransformerConfig
+from deepnmt.model.transformer import NAME
+from deepnmt.model.validate import STACKS
 from deepnmt.progressive.stages import ENDS, Stage, default_groups, default_strategy, key_faults, merged
 from deepnmt.recipe import Option, Recipe, check, read_stages
 
@@ -163,7 +163,7 @@ def _end_faults(stage: Stage, before: Optional[Stage]) -> Iterator[str]:
 def _model_faults(stage: Stage, before: Optional[Stage]) -> Iterator[str]:
     try:
         # Whether source and target share a dictionary shows when the data is read.
-        config_check.check(stage.config, joined=True)
+        validate.check(stage.config, joined=True)
     except UserError as error:
         yield from str(error).splitlines()
         return

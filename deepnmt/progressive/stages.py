@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
-from deepnmt.config import DLCLTransformerConfig
-from deepnmt.groups import group_boundaries
-from deepnmt.growth import Growth
+from deepnmt.checkpoints.grow import Growth
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.groups import group_boundaries
 from deepnmt.recipe import Option, Recipe
 
 # What decides when a stage ends.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from deepnmt.checkpoints.file import check_target, read, write
+from deepnmt.checkpoints.grow import grow
 from deepnmt.errors import UserError
-from deepnmt.growth import grow
-from deepnmt.growth.checkpoint import check_target, read, write
 from deepnmt.progressive.folders import LAST
 from deepnmt.progressive.stages import Stage
 

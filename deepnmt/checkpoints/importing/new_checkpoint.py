@@ -1,0 +1,67 @@
+"""A whole checkpoint of fairseq's for a model that no training of fairseq's has made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Optional
+
+from fairseq import options as fairseq_options
+from fairseq.data.data_utils import infer_language_pair
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+from torch import nn
+
+from deepnmt.errors import UserError
+from deepnmt.model.transformer import NAME
+
+Languages = tuple[Optional[str], Optional[str]]
+
+
+def configuration(data: Path, options: Mapping[str, Any], languages: Languages) -> Any:
+    """What fairseq-train would have for a model's options and a data folder.
+
+    Raises:
+        UserError: the folder is missing, or lacks a dictionary
+    """
+    if not data.is_dir():
+        raise UserError(f"{data}: data must be a folder with the model's dictionaries, but there is none")
+    found = [given or told for given, told in zip(languages, infer_language_pair(str(data)))]
+    for side, language in zip(("source", "target"), found):
+        if language is None:
+            raise UserError(f"--{side}-lang must be given, since {data} holds no data such as train.de-en.de.idx")
+        if not (data / f"dict.{language}.txt").is_file():
+            raise UserError(f"{data} must hold the dictionary dict.{language}.txt, but does not")
+    words = [str(data), f"--arch={NAME}", f"--source-lang={found[0]}", f"--target-lang={found[1]}"]
+    words += [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in options.items()]
+    with _no_command_line():
+        parser = fairseq_options.get_training_parser()
+        return convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, words))
+
+
+@contextmanager
+def _no_command_line() -> Iterator[None]:
+    """fairseq's parsers read the process's command line."""
+    kept, sys.argv = sys.argv, ["fairseq-train"]
+    try:
+        yield
+    finally:
+        sys.argv = kept
+
+
+def new_checkpoint(cfg: Any, model: nn.Module) -> dict[str, Any]:
+    """What fairseq saves of a training before its first update, without an optimizer's state."""
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
+    position = {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}
+    return {
+        "args": None,
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": model.state_dict(),
+        "criterion": None,
+        "optimizer_history": [history],
+        "task_state": {},
+        "extra_state": {"train_iterator": position},
+        "last_optimizer_state": None,
+    }

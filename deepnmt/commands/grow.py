@@ -1,0 +1,79 @@
+"""`deepnmt-grow`: a deeper checkpoint out of a shallower one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
+from deepnmt.checkpoints.grow.grow_plan import STRATEGIES
+from deepnmt.checkpoints.grow.grow_stacks import Growth
+from deepnmt.console import Parser, run
+from deepnmt.model.validate import STACKS
+
+EPILOG = """strategies, for 3 layers:
+  stack        the whole stack again on top of itself       1 2 3 1 2 3
+  top          the upper layers again                       1 2 3 2 3
+  repeat-top   the top layer again and again                1 2 3 3 3
+  interleave   after each layer its copies                  1 1 2 2 3 3
+
+Epoch, data position, number of updates and scores go on. To go on training, give fairseq-train the new depth and
+groups, and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.
+
+example: deepnmt-grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint_last.pt --encoder-layers 12"""
+
+
+def grow_main() -> None:
+    """The command."""
+    run(grow_command)
+
+
+def grow_command() -> None:
+    """Grow what the command line says, and print what was done."""
+    arguments = grow_parser().parse_args()
+    growth = Growth(
+        depths={stack: n for stack in STACKS if (n := getattr(arguments, f"{stack}_layers")) is not None},
+        groups={stack: text for stack in STACKS if (text := getattr(arguments, f"{stack}_groups")) is not None},
+        strategy=arguments.strategy,
+        function_preserving=arguments.function_preserving,
+    )
+    lines = grow_checkpoint(
+        arguments.checkpoint, arguments.out, growth, arguments.carry_moments, arguments.keep_schedule
+    )
+    print("\n".join([*lines, f"{arguments.out} is ready"]))
+
+
+def grow_parser() -> Parser:
+    """The options."""
+    parser = Parser(
+        "deepnmt-grow",
+        description="Write a deeper checkpoint made out of a shallower one.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="of dlcl_transformer, by fairseq-train")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the new checkpoint, which must not exist")
+    for stack in STACKS:
+        parser.add_argument(f"--{stack}-layers", type=int, metavar="N", help=f"new depth of the {stack}")
+    for stack in STACKS:
+        parser.add_argument(
+            f"--{stack}-groups",
+            metavar="GROUPS",
+            help="new groups, as in training; the present ones must keep their ends (default: a size stays, and "
+            "boundaries get one more group at the top, or are scaled with interleave)",
+        )
+    parser.add_argument("--strategy", choices=STRATEGIES, default="stack", help="(default: stack)")
+    parser.add_argument(
+        "--function-preserving",
+        action="store_true",
+        help="give the new model the outputs of the old one; training then makes use of the new layers",
+    )
+    parser.add_argument(
+        "--carry-moments",
+        action="store_true",
+        help="keep Adam's moments of the layers that are kept or copied, instead of dropping them all",
+    )
+    parser.add_argument(
+        "--keep-schedule",
+        action="store_true",
+        help="let the learning rate go on, instead of going back to its peak (lr-scheduler inverse_sqrt_reset)",
+    )
+    return parser

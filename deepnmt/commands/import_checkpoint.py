@@ -1,0 +1,73 @@
+"""`deepnmt-import`: a checkpoint out of the parameters of the published DLCL and SDT code."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from deepnmt.checkpoints.importing.importer import import_checkpoint
+from deepnmt.checkpoints.importing.inference import Given
+from deepnmt.console import Parser, run
+from deepnmt.model.validate import STACKS
+
+EPILOG = """STATE_DICT is a file of torch.save with the tensors by their names; it is read with weights only, so that no
+code in it can run. docs/importing.md has the names. What the tensors say, depths, widths, groups, relative positions,
+shared embeddings, is taken from them; what they do not say has to be given, and is asked for.
+
+example: deepnmt-import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm post --decoder-norm post"""
+
+
+def import_main() -> None:
+    """The command."""
+    run(import_command)
+
+
+def import_command() -> None:
+    """Import what the command line says, and print what it is."""
+    arguments = import_parser().parse_args()
+    # fairseq reports every step.
+    logging.getLogger().setLevel(logging.WARNING)
+
+    def by_stack(option: str) -> dict[str, str]:
+        found = {stack: getattr(arguments, f"{stack}_{option}") for stack in STACKS}
+        return {stack: value for stack, value in found.items() if value is not None}
+
+    given = Given(
+        heads={stack: int(heads) for stack, heads in by_stack("attention_heads").items()},
+        norm=by_stack("norm"),
+        groups=by_stack("groups"),
+        positions=arguments.positions,
+        window=arguments.dlcl_window,
+        softmax=arguments.dlcl_softmax,
+    )
+    languages = arguments.source_lang, arguments.target_lang
+    lines = import_checkpoint(arguments.state_dict, arguments.out, arguments.data, given, languages)
+    print("\n".join([*lines, f"{arguments.out} is ready"]))
+
+
+def import_parser() -> Parser:
+    """The options."""
+    parser = Parser(
+        "deepnmt-import",
+        description="Write a checkpoint made out of the parameters of the published DLCL or SDT code.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("state_dict", type=Path, metavar="STATE_DICT", help="the parameters, as torch.save writes them")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the checkpoint, which must not exist")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder by fairseq-preprocess, with the model's dictionaries"
+    )
+    for side in ("source", "target"):
+        parser.add_argument(f"--{side}-lang", metavar="LANG", help="where DATA does not say it")
+    for stack in STACKS:
+        parser.add_argument(f"--{stack}-attention-heads", type=int, metavar="N", help=f"heads of the {stack}")
+        parser.add_argument(f"--{stack}-norm", choices=("post", "pre"), help=f"layer norms of the {stack}")
+        parser.add_argument(
+            f"--{stack}-groups",
+            metavar="GROUPS",
+            help="groups, as in training (default: equal ones, as many as there are)",
+        )
+    parser.add_argument("--positions", choices=("sinusoidal", "none"), help="absolute positions")
+    parser.add_argument("--dlcl-window", type=int, default=0, metavar="N", help="as in training (default: 0, all)")
+    parser.add_argument("--dlcl-softmax", action="store_true", help="as in training")
+    return parser

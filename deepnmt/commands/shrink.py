@@ -1,0 +1,76 @@
+"""`deepnmt-shrink`: a shallower checkpoint out of a deeper one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from deepnmt.checkpoints.shrink.shrink_model import shrink_checkpoint
+from deepnmt.checkpoints.shrink.shrink_plan import parse_layers
+from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
+from deepnmt.console import Parser, run
+from deepnmt.errors import UserError
+from deepnmt.model.validate import STACKS
+
+EPILOG = """The layers keep their order, their groups where some of a group are left, and their weights. In a history,
+the row of a kept layer stays its row; the weight of an output that is gone goes to the nearest kept one below.
+
+Epoch, data position and number of updates go on. To go on training, give fairseq-train the new depth and groups, and
+the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.
+
+example: deepnmt-shrink checkpoints/12/checkpoint_best.pt 6.pt --encoder-every 2"""
+
+
+def shrink_main() -> None:
+    """The command."""
+    run(shrink_command)
+
+
+def shrink_command() -> None:
+    """Shrink what the command line says, and print what was done."""
+    arguments = shrink_parser().parse_args()
+    shrinking = Shrinking(
+        keep={
+            stack: _layers(stack, text) for stack in STACKS if (text := getattr(arguments, f"{stack}_keep")) is not None
+        },
+        every={stack: n for stack in STACKS if (n := getattr(arguments, f"{stack}_every")) is not None},
+    )
+    lines = shrink_checkpoint(arguments.checkpoint, arguments.out, shrinking, arguments.keep_schedule)
+    print("\n".join([*lines, f"{arguments.out} is ready"]))
+
+
+def _layers(stack: str, text: str) -> tuple[int, ...]:
+    try:
+        return parse_layers(text)
+    except ValueError as error:
+        raise UserError(f"--{stack}-keep {error}") from error
+
+
+def shrink_parser() -> Parser:
+    """The options."""
+    parser = Parser(
+        "deepnmt-shrink",
+        description="Write a shallower checkpoint made out of a deeper one.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="of dlcl_transformer, by fairseq-train")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the new checkpoint, which must not exist")
+    for stack in STACKS:
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
+            f"--{stack}-keep", metavar="LAYERS", help=f"{stack} layers to keep, counted from 1, such as 1,3,5"
+        )
+        which.add_argument(
+            f"--{stack}-every", type=int, metavar="N", help=f"keep the first of each N {stack} layers: 1, N + 1, ..."
+        )
+    parser.add_argument(
+        "--keep-schedule",
+        action="store_true",
+        help="let the learning rate go on, instead of going back to its peak (lr-scheduler inverse_sqrt_reset)",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.argv[0] = "deepnmt-shrink"  # what errors begin with
+    shrink_main()

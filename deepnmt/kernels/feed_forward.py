@@ -1,0 +1,57 @@
+"""The feed-forward sublayer on the CPU, as one node of the graph.
+
+    ReLU(x W1' + b1) W2' + b2                                                      (Vaswani 2017, NIPS, equation 2)
+
+The ReLU and its gradient are taken where their input lies, and biases are added after the products: of the tensors of
+positions x inner channels, one is written in each pass and no more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from deepnmt.model.attention import has_hooks, is_plain
+
+
+def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
+    """The sublayer's function of ... x C, for maps of which `can_feed_forward` says yes."""
+    result: Tensor = _FeedForward.apply(  # type: ignore[no-untyped-call]
+        x, inner.weight, inner.bias, outer.weight, outer.bias
+    )
+    return result
+
+
+def can_feed_forward(x: Tensor, inner: nn.Module, outer: nn.Module) -> bool:
+    """Whether all is as `feed_forward` wants it: in float32 or float64, on the CPU, and without hooks."""
+    if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+        return False
+    return is_plain(inner) and is_plain(outer) and not has_hooks(inner) and not has_hooks(outer)
+
+
+class _FeedForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.size(-1))
+        inner = torch.mm(rows, w1.t()).add_(b1).relu_()
+        ctx.save_for_backward(rows, w1, w2, inner)
+        return torch.mm(inner, w2.t()).add_(b2).view(*x.shape[:-1], -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Optional[Tensor], ...]:
+        rows, w1, w2, inner = ctx.saved_tensors
+        shape = gradient.shape
+        gradient = gradient.reshape(-1, shape[-1])
+        to_inner = torch.mm(gradient, w2)
+        torch.ops.aten.threshold_backward.grad_input(to_inner, inner, 0, grad_input=to_inner)
+        return (
+            torch.mm(to_inner, w1).view(*shape[:-1], -1),
+            torch.mm(to_inner.t(), rows),
+            to_inner.sum(0),
+            torch.mm(gradient.t(), inner),
+            gradient.sum(0),
+        )

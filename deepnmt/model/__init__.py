@@ -1,0 +1,1 @@
+"""The network: what a paper describes."""

@@ -1,0 +1,247 @@
+"""The options of `dlcl_transformer`: fairseq's own for the Transformer, flat, and those of this package."""
+
+# No postponed annotations here: fairseq builds its command line from the types of the fields.
+
+import dataclasses
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models.transformer import TransformerConfig
+from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig, QuantNoiseConfig
+from omegaconf import DictConfig, OmegaConf
+
+from deepnmt.errors import UserError
+from deepnmt.model.dlcl import HistoryOptions, LayerHistory
+from deepnmt.model.groups import PLAIN, group_boundaries
+from deepnmt.model.initializers import INITIALIZERS
+from deepnmt.model.relative_position import RelativePositionOptions
+from deepnmt.model.residual import RESIDUALS, Residual, deepnorm_scale
+from deepnmt.model.skipping import SkippingOptions, SublayerSkipping
+
+NORMS = ["auto", "post", "pre", "none", "b2t"]
+
+NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
+
+
+def _flat_fields(config: type, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """fairseq's nested fields under the names that its command line gives them: `encoder.layers` as encoder_layers."""
+    for option in dataclasses.fields(config):
+        if option.name in NESTED:
+            yield from _flat_fields(NESTED[option.name], f"{option.name}_")
+        elif option.name in ("input_dim", "output_dim"):
+            # fairseq refers to its nested configuration here, which a flat one does not have.
+            help_text = "width of the decoder's embedding or output (default: --decoder-embed-dim)"
+            yield f"{prefix}{option.name}", Optional[int], field(default=None, metadata={"help": help_text})
+        elif not option.name.startswith("_"):
+            yield f"{prefix}{option.name}", option.type, field(default=option.default, metadata=dict(option.metadata))
+
+
+# Flat, since fairseq ignores the command line for a registered dataclass that is nested.
+FlatTransformerConfig: Any = dataclasses.make_dataclass(
+    "FlatTransformerConfig", list(_flat_fields(TransformerConfig)), bases=(FairseqDataclass,)
+)
+
+
+@dataclass
+class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
+    """fairseq's `TransformerConfig` under its command line's names, and the axes that this package adds."""
+
+    encoder_groups: str = field(
+        default="1",
+        metadata={
+            "help": "connections of the encoder: 1 for DLCL, n for group-dense with groups of n layers, boundaries "
+            "such as 0,6,12,21 for ragged groups, none for a plain stack"
+        },
+    )
+    decoder_groups: str = field(default="1", metadata={"help": "connections of the decoder, as --encoder-groups"})
+    dlcl_granularity: str = field(
+        default="scalar",
+        metadata={
+            "help": "weights per layer output: scalar, a number n for one per slice of 1/n of the channels, or vector "
+            "for one per channel"
+        },
+    )
+    dlcl_init: ChoiceEnum(["mean", "one"]) = field(  # type: ignore[valid-type]
+        default="mean", metadata={"help": "initial weights: the mean of the outputs, or one for each"}
+    )
+    dlcl_window: int = field(default=0, metadata={"help": "combine only the last so many outputs (0: all)"})
+    dlcl_freeze: bool = field(default=False, metadata={"help": "keep the weights as they were initialised"})
+    dlcl_softmax: bool = field(default=False, metadata={"help": "normalise the weights of a row by a softmax"})
+    dlcl_dropout: float = field(default=0.0, metadata={"help": "dropout probability on the combination"})
+    dlcl_embedding_norm: bool = field(
+        default=False, metadata={"help": "layer norm on the embedding too before it is combined"}
+    )
+    encoder_max_relative_length: int = field(
+        default=0,
+        metadata={"help": "distance from which on relative positions look alike, in the encoder (0: none)"},
+    )
+    decoder_max_relative_length: int = field(
+        default=0,
+        metadata={"help": "the same in the decoder's self-attention (0: none)"},
+    )
+    relative_positions: ChoiceEnum(["keys", "keys-values"]) = field(  # type: ignore[valid-type]
+        default="keys-values", metadata={"help": "what relative positions are added to"}
+    )
+    encoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
+        default="auto",
+        metadata={
+            "help": "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or after it "
+            "with the layer's input added once more before the last (b2t); auto: pre with --encoder-normalize-before, "
+            "else post"
+        },
+    )
+    decoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
+        default="auto", metadata={"help": "layer norms of the decoder, as --encoder-norm"}
+    )
+    residual_scale: ChoiceEnum(list(RESIDUALS)) = field(  # type: ignore[valid-type]
+        default="plain",
+        metadata={
+            "help": "what a sublayer's input is multiplied by before its output is added: 1, DeepNorm's constant, or "
+            "Admin's trained vector"
+        },
+    )
+    initializer: ChoiceEnum(list(INITIALIZERS)) = field(  # type: ignore[valid-type]
+        default="default", metadata={"help": "initial weights: fairseq's, or those of a method for deep models"}
+    )
+    ds_init_alpha: float = field(default=1.0, metadata={"help": "alpha of --initializer ds-init, in (0, 1]"})
+    merged_attention: bool = field(
+        default=False,
+        metadata={"help": "a cumulative mean and the cross-attention in one sublayer, instead of self-attention"},
+    )
+    encoder_skip: float = field(
+        default=0.0, metadata={"help": "probability of skipping a sublayer of the encoder in training"}
+    )
+    decoder_skip: float = field(default=0.0, metadata={"help": "the same in the decoder"})
+    skip_schedule: ChoiceEnum(["linear", "constant"]) = field(  # type: ignore[valid-type]
+        default="linear",
+        metadata={"help": "the probability grows linearly to the last sublayer's, or is that of every sublayer"},
+    )
+    skip_scale: ChoiceEnum(["training", "inference"]) = field(  # type: ignore[valid-type]
+        default="training",
+        metadata={"help": "where outputs are scaled to match the expectation: what is kept in training, or inference"},
+    )
+
+    fast_dropout: bool = field(
+        default=False,
+        metadata={
+            "help": "draw dropout on the CPU from fewer random numbers; the same rate, other draws than fairseq's"
+        },
+    )
+
+    @classmethod
+    def from_options(cls, options: Any) -> "DLCLTransformerConfig":
+        """The configuration in whatever form fairseq hands it over.
+
+        Args:
+            options: this dataclass, a Namespace, or a mapping of omegaconf
+
+        Raises:
+            UserError: a mapping, as fairseq-hydra-train reads it, has a key that is not an option
+        """
+        if isinstance(options, cls):
+            return options
+        if isinstance(options, DictConfig):
+            values = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
+        else:
+            values = dict(vars(options))
+        assert isinstance(values, dict)
+        names = {option.name for option in dataclasses.fields(cls)}
+        unknown = sorted(str(name) for name in values if name not in names)
+        if unknown and isinstance(options, DictConfig):
+            raise UserError(*(f"model.{name} is not an option of dlcl_transformer" for name in unknown))
+        return cls(**{name: value for name, value in values.items() if name in names})
+
+    def depth(self, stack: str) -> int:
+        """Layers of a stack, "encoder" or "decoder"."""
+        return int(getattr(self, f"{stack}_layers"))
+
+    def width(self, stack: str) -> int:
+        """Channels of a stack."""
+        return int(getattr(self, f"{stack}_embed_dim"))
+
+    def norm(self, stack: str) -> str:
+        """Position of a stack's layer norms: post, pre, none or b2t."""
+        position = str(getattr(self, f"{stack}_norm"))
+        if position != "auto":
+            return position
+        return "pre" if getattr(self, f"{stack}_normalize_before") else "post"
+
+    def residual(self, stack: str) -> Residual:
+        """A new residual for one sublayer of a stack."""
+        scale = 1.0
+        if str(self.residual_scale) == "deepnorm":
+            scale = deepnorm_scale(stack, self.encoder_layers, self.decoder_layers)
+        return Residual(self.width(stack), scale, trained=str(self.residual_scale) == "admin")
+
+    def skipping(self, stack: str) -> Optional[SublayerSkipping]:
+        """The skipping of a stack's sublayers; None where none is ever skipped."""
+        options = SkippingOptions(
+            rate=getattr(self, f"{stack}_skip"),
+            linear=str(self.skip_schedule) == "linear",
+            scale_training=str(self.skip_scale) == "training",
+        )
+        sublayers = 2 if stack == "encoder" or self.merged_attention or self.no_cross_attention else 3
+        return SublayerSkipping(stack, self.depth(stack), sublayers, options) if options.rate else None
+
+    def boundaries(self, stack: str) -> Optional[tuple[int, ...]]:
+        """See `group_boundaries`."""
+        return group_boundaries(str(getattr(self, f"{stack}_groups")), self.depth(stack))
+
+    def slices(self, stack: str) -> int:
+        """Weights per layer output.
+
+        Raises:
+            ValueError: says what `dlcl_granularity` must be and is
+        """
+        names = {"scalar": 1, "vector": self.width(stack)}
+        text = str(self.dlcl_granularity)
+        slices = names[text] if text in names else int(text) if text.isdecimal() else 0
+        if slices < 1:
+            raise ValueError(f"must be 'scalar', 'vector' or a number of slices, but is '{text}'")
+        if self.width(stack) % slices:
+            raise ValueError(f"must divide --{stack}-embed-dim {self.width(stack)}, but is {slices}")
+        return slices
+
+    def history(self, stack: str) -> Optional[LayerHistory]:
+        """The connections of a stack; None where it is plain."""
+        boundaries = self.boundaries(stack)
+        if boundaries is None:
+            return None
+        options = HistoryOptions(
+            slices=self.slices(stack),
+            init=str(self.dlcl_init),
+            window=self.dlcl_window,
+            freeze=self.dlcl_freeze,
+            softmax=self.dlcl_softmax,
+            dropout=self.dlcl_dropout,
+            embedding_norm=self.dlcl_embedding_norm,
+        )
+        return LayerHistory(self.width(stack), boundaries, self.norm(stack) in ("pre", "none"), options)
+
+    def positions(self, stack: str) -> RelativePositionOptions:
+        """The relative positions of a stack's self-attention."""
+        return RelativePositionOptions(
+            max_length=getattr(self, f"{stack}_max_relative_length"),
+            values=str(self.relative_positions) == "keys-values",
+        )
+
+
+def to_transformer_config(config: DLCLTransformerConfig) -> TransformerConfig:
+    """fairseq's nested form, with this package's options as its attribute `deep`."""
+    stock = {option.name for option in dataclasses.fields(FlatTransformerConfig)} - {"_name"}
+    values = {name: getattr(config, name) for name in stock}
+    for stack in ("encoder", "decoder"):
+        # fairseq's own switch, which also adds the final layer norm.
+        values[f"{stack}_normalize_before"] = config.norm(stack) == "pre"
+    for name in ("decoder_input_dim", "decoder_output_dim"):
+        if values[name] is None:
+            values[name] = config.width("decoder")
+    nested = TransformerConfig.from_namespace(Namespace(**values))
+    nested.deep = config
+    return nested
+
+
+__all__ = ["PLAIN", "DLCLTransformerConfig", "to_transformer_config"]

@@ -1,0 +1,110 @@
+"""The decoder: fairseq's, with a history between its layers.
+
+Shapes: T x B x C is time, batch, channel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from fairseq.models.transformer import TransformerDecoderBase
+from torch import Tensor, nn
+
+from deepnmt.model.layers import DeepDecoderLayer, kept_layers
+
+
+class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
+    """Parameters are named as in fairseq's decoder; `history` is added to them unless the layers form a plain chain.
+
+    Args:
+        cfg: fairseq's `TransformerConfig`, whose `deep` attribute holds the package's own options
+        dictionary: target dictionary
+        embed_tokens: embedding table, V x C
+        no_encoder_attn: leave the cross-attention out
+    """
+
+    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False) -> None:
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
+        self.history = cfg.deep.history("decoder")
+        self.skipping = cfg.deep.skipping("decoder")
+
+    def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
+        """Called by fairseq's constructor for each layer."""
+        return DeepDecoderLayer(cfg, no_encoder_attn)
+
+    def extract_features_scriptable(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[dict[str, list[Tensor]]],
+        incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]] = None,
+        full_context_alignment: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ) -> tuple[Tensor, dict[str, list[Optional[Tensor]]]]:
+        """As fairseq's: tokens B x T in; features B x T x C, with cross-attention and states, out."""
+        if alignment_layer is None:
+            alignment_layer = self.num_layers - 1
+        source = source_padding = None
+        if encoder_out is not None:
+            source = next(iter(encoder_out["encoder_out"]), None)
+            source_padding = next(iter(encoder_out["encoder_padding_mask"]), None)
+
+        x, padding = self._embed(prev_output_tokens, incremental_state)
+        mask = None
+        if incremental_state is None and not full_context_alignment:
+            mask = self.buffered_future_mask(x)
+
+        attention: Optional[Tensor] = None
+        states: list[Optional[Tensor]] = [x]
+        past = self.history.start() if self.history is not None else None
+        factors = self.skipping.draw() if self.skipping is not None else None
+        for index, layer in kept_layers(self.layers):
+            if past is not None:
+                x = past.input(index, x)
+            chosen = {} if factors is None else {"factors": factors[index]}
+            x, layer_attention, _ = layer(
+                x,
+                source,
+                source_padding,
+                incremental_state,
+                self_attn_mask=mask,
+                self_attn_padding_mask=padding,
+                need_attn=index == alignment_layer,
+                need_head_weights=index == alignment_layer,
+                **chosen,
+            )
+            states.append(x)
+            if layer_attention is not None and index == alignment_layer:
+                # H x B x T x S, averaged over (the first of) the heads
+                attention = layer_attention.float().to(x)[:alignment_heads].mean(dim=0)
+        if past is not None:
+            x = past.finish(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        x = x.transpose(0, 1)  # T x B x C -> B x T x C
+        if self.project_out_dim is not None:
+            x = self.project_out_dim(x)
+        return x, {"attn": [attention], "inner_states": states}
+
+    def _embed(
+        self, tokens: Tensor, incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]]
+    ) -> tuple[Tensor, Optional[Tensor]]:
+        """Embedding T x B x C of the tokens B x T, only of the newest in incremental decoding, and their padding."""
+        positions = None
+        if self.embed_positions is not None:
+            positions = self.embed_positions(tokens, incremental_state=incremental_state)
+        if incremental_state is not None:
+            tokens = tokens[:, -1:]
+            positions = positions[:, -1:] if positions is not None else None
+        x = self.embed_scale * self.embed_tokens(tokens.contiguous())
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        if positions is not None:
+            x = x + positions
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        x = self.dropout_module(x)
+        padding = tokens.eq(self.padding_idx)
+        return x.transpose(0, 1), padding if self.cross_self_attention or bool(padding.any()) else None

@@ -1,0 +1,150 @@
+"""DLCL and group-dense connections: what a layer reads is a weighted sum of the outputs before it.
+
+Shapes: T x B x C is time, batch, channel; G groups of layers, R = G + 1 rows; S slices of the channels.
+
+The stack is cut into groups of layers, chained plainly inside (methods 3: Li 2020, EMNLP, arXiv 2010.03737). With
+`y_0` the embedding and `y_g` the output of group `g`, the input of group `g + 1` is, after Wang 2019 (ACL, arXiv
+1906.01787),
+
+    pre-norm   x_{g+1} = sum_{k=0..g} W[g+1, k] z_k,  z_0 = y_0,  z_k = LN_k(y_k)      (5)
+    post-norm  x_{g+1} = LN_g( sum_{k=0..g} W[g+1, k] y_k ),  no LN for g = 0          (6)
+
+and the output of the stack is one more combination, row R. Groups of one layer are DLCL; without a history the
+stack is the standard Transformer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from deepnmt.kernels.blocked_sums import Combinations
+from deepnmt.kernels.output_norm import OutputNorm
+
+
+@dataclass(frozen=True)
+class HistoryOptions:
+    """The choices of the original DLCL code, for one stack.
+
+    Attributes:
+        slices: weights per output: 1 scalar, n scalars over equal slices of the channels, or C for a vector
+        init: "mean" starts a row at one over its length, "one" at 1
+        window: only the last so many outputs are read; 0: all
+        freeze: the weights keep their initial values
+        softmax: a row is normalised by a softmax over the outputs it reads
+        dropout: probability, on the combination
+        embedding_norm: an LN on the embedding too: `z_0 = LN_0(y_0)` in (5), LN for `g = 0` in (6)
+    """
+
+    slices: int = 1
+    init: str = "mean"
+    window: int = 0
+    freeze: bool = False
+    softmax: bool = False
+    dropout: float = 0.0
+    embedding_norm: bool = False
+
+
+class LayerHistory(nn.Module):
+    """The weights `W` and norms `LN_k` of one stack.
+
+    Args:
+        width: channels, C
+        boundaries: first layer of each group and, last, the depth: (0, 6, 12) are two groups of six layers
+        normalize_before: pre-norm (5) rather than post-norm (6)
+        options: see `HistoryOptions`; `slices` must divide `width`
+    """
+
+    reads: Tensor
+
+    def __init__(self, width: int, boundaries: Sequence[int], normalize_before: bool, options: HistoryOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.width = width
+        self.normalize_before = normalize_before
+        groups = len(boundaries) - 1
+        self.group_of = [g for g in range(1, groups + 1) for _ in range(boundaries[g - 1], boundaries[g])]
+        self.weight = nn.Parameter(self.initial_weight(groups), requires_grad=not options.freeze)
+        outputs = torch.arange(groups + 1)
+        oldest = torch.tensor([self.oldest(row) for row in range(1, groups + 2)])
+        reads = (outputs <= outputs[:, None]) & (outputs >= oldest[:, None])
+        self.register_buffer("reads", reads.unsqueeze(-1), persistent=False)
+        self.layer_norms = nn.ModuleList(OutputNorm(width) for _ in range(groups))
+        self.embedding_norm = OutputNorm(width) if options.embedding_norm else None
+
+    def initial_weight(self, groups: int) -> Tensor:
+        """`W`, R x R x S, lower-triangular; row g stands at index g - 1."""
+        weight = torch.zeros(groups + 1, groups + 1, self.options.slices)
+        for row in range(1, groups + 2):
+            oldest = self.oldest(row)
+            weight[row - 1, oldest:row] = 1.0 / (row - oldest) if self.options.init == "mean" else 1.0
+        return weight
+
+    def oldest(self, row: int) -> int:
+        """The oldest output that a row reads."""
+        return max(0, row - self.options.window) if self.options.window else 0
+
+    def start(self) -> HistoryPass:
+        """Begin a forward pass through the stack."""
+        return HistoryPass(self)
+
+    def norm(self, group: int) -> OutputNorm | None:
+        """`LN_group`; None for the embedding unless it has one."""
+        return self.embedding_norm if group == 0 else cast(OutputNorm, self.layer_norms[group - 1])
+
+    def matrix(self) -> Tensor:
+        """`W` as it is applied, 0 where an output is not read: R x R x 1, or R x R x C where S > 1."""
+        fill = float("-inf") if self.options.softmax else 0.0
+        weight = self.weight.masked_fill(~self.reads, fill)
+        if self.options.softmax:
+            weight = weight.softmax(dim=1)
+        if 1 < self.options.slices < self.width:
+            weight = weight.repeat_interleave(self.width // self.options.slices, dim=2)
+        return weight
+
+    def row(self, row: int) -> Tensor:
+        """The weights of a row, one line an output from `oldest(row)` on: n x 1, or n x C where S > 1."""
+        return self.matrix()[row - 1, self.oldest(row) : row]
+
+    def combine(self, row: int, sums: Combinations) -> Tensor:
+        """The sum of (5) or (6) for a row, with dropout and, post-norm, its LN.
+
+        Args:
+            row: 1 for the first group's input up to R for the output of the stack
+            sums: what the groups so far put out; those of groups whose layers were all dropped are absent, and so
+                from the sum. If all that the row reads are absent, the newest output takes their place.
+        """
+        total = F.dropout(sums.total(row - 1), self.options.dropout, self.training)
+        norm = None if self.normalize_before else self.norm(row - 1)
+        return total if norm is None else norm(total)
+
+
+class HistoryPass:
+    """The outputs kept during one forward pass."""
+
+    def __init__(self, history: LayerHistory) -> None:
+        self.history = history
+        self.group = 0
+        self.sums = Combinations(history.matrix(), history.options.window)
+
+    def input(self, index: int, x: Tensor) -> Tensor:
+        """What layer `index` (from 0) reads, where `x` is the output of the last layer that ran, or the embedding."""
+        group = self.history.group_of[index]
+        return x if group == self.group else self._next(group, x)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """The output of the stack, where `x` is the output of the last layer that ran."""
+        return self._next(len(self.history.layer_norms) + 1, x)
+
+    def _next(self, row: int, x: Tensor) -> Tensor:
+        norm = self.history.norm(self.group) if self.history.normalize_before else None
+        # A norm writes its output to where the sums are taken from.
+        output = x if norm is None else norm(x, lambda: self.sums.slot(x))
+        self.sums.add(self.group, output)
+        self.group = row
+        return self.history.combine(row, self.sums)

@@ -1,0 +1,74 @@
+"""The encoder: fairseq's, with a history between its layers.
+
+Shapes: T x B x C is time, batch, channel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from fairseq.models.transformer import TransformerEncoderBase
+from torch import Tensor, nn
+
+from deepnmt.model.layers import DeepEncoderLayer, kept_layers
+
+
+class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
+    """Parameters are named as in fairseq's encoder; `history` is added to them unless the layers form a plain chain.
+
+    Args:
+        cfg: fairseq's `TransformerConfig`, whose `deep` attribute holds the package's own options
+        dictionary: source dictionary
+        embed_tokens: embedding table, V x C
+    """
+
+    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding) -> None:
+        super().__init__(cfg, dictionary, embed_tokens)
+        self.history = cfg.deep.history("encoder")
+        self.skipping = cfg.deep.skipping("encoder")
+
+    def build_encoder_layer(self, cfg: Any) -> nn.Module:
+        """Called by fairseq's constructor for each layer."""
+        return DeepEncoderLayer(cfg)
+
+    def forward_scriptable(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Optional[Tensor] = None,
+    ) -> dict[str, list[Tensor]]:
+        """As fairseq's: tokens B x T in; `encoder_out` T x B x C, masks and, where asked for, all states out."""
+        padding = src_tokens.eq(self.padding_idx)
+        any_padding = bool(padding.any())
+        x, embedding = self.forward_embedding(src_tokens, token_embeddings)
+        if any_padding:
+            x = x * (1 - padding.unsqueeze(-1).type_as(x))
+        x = x.transpose(0, 1)  # B x T x C -> T x B x C
+
+        states = [x] if return_all_hiddens else []
+        past = self.history.start() if self.history is not None else None
+        factors = self.skipping.draw() if self.skipping is not None else None
+        for index, layer in kept_layers(self.layers):
+            if past is not None:
+                x = past.input(index, x)
+            chosen = {} if factors is None else {"factors": factors[index]}
+            x = layer(x, encoder_padding_mask=padding if any_padding else None, **chosen)
+            if return_all_hiddens:
+                states.append(x)
+        if past is not None:
+            x = past.finish(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+
+        lengths = src_tokens.ne(self.padding_idx).sum(dim=1, dtype=torch.int32).reshape(-1, 1)
+        return {
+            "encoder_out": [x],
+            "encoder_padding_mask": [padding],
+            "encoder_embedding": [embedding],
+            "encoder_states": states,
+            "fc_results": [],
+            "src_tokens": [],
+            "src_lengths": [lengths],
+        }

@@ -1,0 +1,35 @@
+"""DeepNorm's initialisation, the counterpart of its residual in `model/residual.py` (Wang 2022, arXiv 2203.00555).
+
+With L encoder and M decoder layers, value, output and feed-forward matrices are Xavier-normal with gain b,
+
+    encoder    b = 0.87 (L^4 M)^(-1/16)
+    decoder    b = (12 M)^(-1/4)                                                  (4)
+
+and query and key matrices with gain 1. Biases of these matrices start as zeros; embeddings and what else is outside
+the layers stay fairseq's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from deepnmt.model.initializers.weights import QUERY_AND_KEY, deep_layers, matrices, zero_bias
+
+if TYPE_CHECKING:
+    from deepnmt.model.config import DLCLTransformerConfig
+
+
+def deepnorm(model: Any, config: DLCLTransformerConfig) -> None:
+    """Set the matrices of the layers of a `dlcl_transformer` by (4)."""
+    encoder_layers, decoder_layers = config.depth("encoder"), config.depth("decoder")
+    gains = {
+        "encoder": 0.87 * (encoder_layers**4 * decoder_layers) ** (-1 / 16),
+        "decoder": (12 * decoder_layers) ** (-1 / 4),
+    }
+    for stack, gain in gains.items():
+        for layer in deep_layers(getattr(model, stack)):
+            for name, matrix in matrices(layer):
+                nn.init.xavier_normal_(matrix.weight, gain=1.0 if name in QUERY_AND_KEY else gain)
+                zero_bias(matrix)

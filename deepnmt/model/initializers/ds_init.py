@@ -1,0 +1,31 @@
+"""DS-Init, depth-scaled initialisation (Zhang 2019, EMNLP, arXiv 1908.11365).
+
+Every matrix of layer l, counted from 1 in encoder and decoder apart, is drawn from
+
+    U(-g a / sqrt(l), g a / sqrt(l)),  g = sqrt(6 / (fan_in + fan_out))           (11)
+
+so that the standard deviation falls as 1 / sqrt(l); `a` is --ds-init-alpha. This is the paper; its released code scales
+the variance, not the bound, by 1 / sqrt(l). Biases of these matrices start as zeros, and what is outside the layers
+stays fairseq's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from deepnmt.model.initializers.weights import deep_layers, matrices, zero_bias
+
+if TYPE_CHECKING:
+    from deepnmt.model.config import DLCLTransformerConfig
+
+
+def ds_init(model: Any, config: DLCLTransformerConfig) -> None:
+    """Set the matrices of the layers of a `dlcl_transformer` by (11)."""
+    for stack in (model.encoder, model.decoder):
+        for depth, layer in enumerate(deep_layers(stack), start=1):
+            for _, matrix in matrices(layer):
+                nn.init.xavier_uniform_(matrix.weight, gain=config.ds_init_alpha / math.sqrt(depth))
+                zero_bias(matrix)

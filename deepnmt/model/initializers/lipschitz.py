@@ -1,0 +1,40 @@
+"""Lipschitz-constrained initialisation (Xu 2020, ACL, arXiv 1911.03179).
+
+    matrices       U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), their biases 0
+    embeddings     U(-sqrt(2 / (d + V)), sqrt(2 / (d + V))) for a table of V rows of d channels, padding 0       (13)
+    layer norms    gain 1, bias 0
+
+It speaks of all of them, wherever they stand: also of learned positions, and of an output projection that is not
+an embedding table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from deepnmt.model.initializers.weights import loaded_embeddings, zero_bias, zero_padding
+
+if TYPE_CHECKING:
+    from deepnmt.model.config import DLCLTransformerConfig
+
+
+def lipschitz(model: Any, config: DLCLTransformerConfig) -> None:
+    """Set the matrices, embeddings and layer norms of a `dlcl_transformer` by (13)."""
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    tied = {id(table.weight) for table in tables}
+    loaded = loaded_embeddings(model, config)
+    for table in tables:
+        if table not in loaded:
+            bound = math.sqrt(2 / (table.embedding_dim + table.num_embeddings))
+            nn.init.uniform_(table.weight, -bound, bound)
+            zero_padding(table)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.reset_parameters()
+        elif isinstance(module, nn.Linear) and id(module.weight) not in tied:
+            bound = 1 / math.sqrt(module.in_features)
+            nn.init.uniform_(module.weight, -bound, bound)
+            zero_bias(module)

@@ -1,0 +1,55 @@
+"""T-Fixup: weights with which a Transformer needs neither layer norms nor warm-up (Huang 2020, ICML).
+
+With L encoder layers, M decoder layers and embeddings of d channels, matrices are Xavier-uniform with the gain
+
+    decoder's value, output and feed-forward matrices    (9 M)^(-1/4)              (8)
+    encoder's value, output and feed-forward matrices    0.67 L^(-1/4)             (9)
+    all others, queries and keys too                     1
+
+and embeddings are N(0, 1/d), times (9 L)^(-1/4) the source's or (9 M)^(-1/4) the target's; a table that both share is
+scaled once, with L. Biases of the layers' matrices start as zeros. Learned positions stay fairseq's, and so does an
+output projection that is not the target's table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from deepnmt.model.initializers.weights import (
+    QUERY_AND_KEY,
+    deep_layers,
+    loaded_embeddings,
+    matrices,
+    outer_matrices,
+    zero_bias,
+    zero_padding,
+)
+
+if TYPE_CHECKING:
+    from deepnmt.model.config import DLCLTransformerConfig
+
+
+def t_fixup(model: Any, config: DLCLTransformerConfig) -> None:
+    """Set the matrices and the token embeddings of a `dlcl_transformer` by (8) and (9)."""
+    source_depth, target_depth = config.depth("encoder"), config.depth("decoder")
+    for matrix in outer_matrices(model):
+        nn.init.xavier_uniform_(matrix.weight)
+    _set_layers(model.encoder, 0.67 * source_depth ** (-1 / 4))
+    _set_layers(model.decoder, (9 * target_depth) ** (-1 / 4))
+
+    # Where both stacks share their table, the encoder's depth replaces the decoder's.
+    depths = {model.decoder.embed_tokens: target_depth, model.encoder.embed_tokens: source_depth}
+    loaded = loaded_embeddings(model, config)
+    for table, depth in depths.items():
+        if table not in loaded:
+            nn.init.normal_(table.weight, std=table.embedding_dim ** (-1 / 2) * (9 * depth) ** (-1 / 4))
+            zero_padding(table)
+
+
+def _set_layers(stack: Any, scale: float) -> None:
+    for layer in deep_layers(stack):
+        for name, matrix in matrices(layer):
+            nn.init.xavier_uniform_(matrix.weight, gain=1.0 if name in QUERY_AND_KEY else scale)
+            zero_bias(matrix)

@@ -1,0 +1,58 @@
+"""Which weights the formulas speak of, under fairseq's names.
+
+No formula speaks of relative positions, the weights of a history and those of residuals: no initialiser touches them.
+Embeddings loaded from a file (--encoder-embed-path, --decoder-embed-path) stay as loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from deepnmt.model.layers import DeepLayer
+
+if TYPE_CHECKING:
+    from deepnmt.model.config import DLCLTransformerConfig
+
+QUERY_AND_KEY = ("q_proj", "k_proj")
+
+
+def deep_layers(stack: Any) -> list[DeepLayer]:
+    """The layers of a stack in their order, without BASE layers of experts, which fairseq may have put between."""
+    return [layer for layer in stack.layers.children() if isinstance(layer, DeepLayer)]
+
+
+def matrices(layer: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
+    """The matrices of a layer, each with the last part of its name: q_proj, k_proj, v_proj, out_proj, fc1, fc2."""
+    for name, module in layer.named_modules():
+        if isinstance(module, nn.Linear):
+            yield name.rpartition(".")[2], module
+
+
+def outer_matrices(model: Any) -> Iterator[nn.Linear]:
+    """The matrices between embeddings, layers and output projection: quantisation noise's, and a change of width."""
+    for stack in (model.encoder, model.decoder):
+        for name in ("quant_noise", "project_out_dim"):
+            matrix = getattr(stack, name, None)
+            if matrix is not None:
+                yield matrix
+
+
+def loaded_embeddings(model: Any, config: DLCLTransformerConfig) -> list[nn.Embedding]:
+    """The embedding tables whose values come from a file."""
+    paths = {"encoder": config.encoder_embed_path, "decoder": config.decoder_embed_path}
+    return [getattr(model, stack).embed_tokens for stack, path in paths.items() if path]
+
+
+def zero_bias(matrix: nn.Linear) -> None:
+    """Set the bias, where there is one, to zero."""
+    if matrix.bias is not None:
+        nn.init.zeros_(matrix.bias)
+
+
+def zero_padding(table: nn.Embedding) -> None:
+    """Set the padding symbol's row, where there is one, to zero."""
+    if table.padding_idx is not None:
+        nn.init.zeros_(table.weight[table.padding_idx])

@@ -1,0 +1,290 @@
+"""The layers of the stacks: fairseq's sublayers and parameters, with the norms, residuals and skipping asked for.
+
+Shapes: T x B x C is time, batch, channel.
+
+A sublayer with function F, residual R (`residual.py`) and layer norm LN makes of its input x
+
+    post-norm  LN(R(x, F(x)))                                             (1), (4), (14)
+    pre-norm   R(x, F(LN(x)))                                             (2)
+    none       R(x, F(x))                                                 (3)
+    B2T        post-norm, and the last sublayer of a layer LN(R(x, F(x)) + the layer's input)
+               (Takase 2023, Findings of ACL, arXiv 2206.00330)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Optional, cast
+
+import torch
+import torch.nn.functional as F
+from fairseq.distributed import fsdp_wrap
+from fairseq.modules import MultiheadAttention
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
+from torch import Tensor, nn
+
+from deepnmt.kernels.feed_forward import can_feed_forward, feed_forward
+from deepnmt.model.attention import faster
+from deepnmt.model.merged_attention import MergedAttention
+from deepnmt.model.relative_position import RelativePositionOptions, RelativeSelfAttention
+from deepnmt.model.skipping import without
+
+IncrementalState = Optional[dict[str, dict[str, Optional[Tensor]]]]
+
+
+class DeepLayer(nn.Module):
+    """What the layers of both stacks have in common. A mixin for fairseq's layers, whose parameters it arranges."""
+
+    # Set by fairseq's constructors.
+    self_attn: Any
+    encoder_attn: Any
+    fc1: Any
+    fc2: Any
+    activation_fn: Any
+    activation_dropout_module: Any
+    dropout_module: Any
+
+    def arrange(self, cfg: Any, stack: str) -> None:
+        """Called by the constructors, after fairseq's: put the norms and residuals in place."""
+        self.norm_position = cfg.deep.norm(stack)
+        for name in self.sublayer_names():
+            setattr(self, f"{name}_residual", cfg.deep.residual(stack))
+            if self.norm_position == "none":
+                setattr(self, f"{name}_layer_norm", nn.Identity())
+
+    def sublayer_names(self) -> list[str]:
+        """In their order; NAME_layer_norm and NAME_residual are the modules of each."""
+        names = [name for name in ("self_attn", "encoder_attn") if getattr(self, name, None) is not None]
+        return [*names, "final"]
+
+    def sublayer(
+        self, name: str, x: Tensor, branch: Callable[[Tensor], Tensor], factor: float, layer_input: Optional[Tensor]
+    ) -> Tensor:
+        """The output of one sublayer.
+
+        Args:
+            name: of `sublayer_names`
+            x: its input, T x B x C
+            branch: F
+            factor: what F is multiplied by; 0: it is skipped
+            layer_input: the input of the layer, given to its last sublayer
+        """
+        norm: Any = getattr(self, f"{name}_layer_norm")
+        before = self.norm_position == "pre"
+        output: Optional[Tensor] = None
+        if factor == 0.0:
+            skipped: list[Any] = [self.fc1, self.fc2] if name == "final" else [getattr(self, name)]
+            x = without([*skipped, norm] if before else skipped, x)
+        else:
+            output = self.dropout_module(branch(norm(x) if before else x))
+            output = output if factor == 1.0 else output * factor
+        residual: Any = getattr(self, f"{name}_residual")
+        x = residual(x, output)
+        if layer_input is not None and self.norm_position == "b2t":
+            x = x + layer_input
+        return x if before else cast(Tensor, norm(x))
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        """The feed-forward sublayer's function."""
+        dropout = self.activation_dropout_module
+        dropped = dropout.p > 0 and (self.training or dropout.apply_during_inference)
+        if self.activation_fn is F.relu and not dropped and can_feed_forward(x, self.fc1, self.fc2):
+            return feed_forward(x, self.fc1, self.fc2)
+        return cast(Tensor, self.fc2(dropout(self.activation_fn(self.fc1(x)))))
+
+
+class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[misc]
+    """An encoder layer: self-attention and feed-forward sublayer."""
+
+    def __init__(self, cfg: Any) -> None:
+        super().__init__(cfg)
+        # fairseq 0.12.2 has a fused path that takes B x T x C and knows no relative positions.
+        self.can_use_fastpath = False
+        self.arrange(cfg, "encoder")
+
+    def build_self_attention(self, embed_dim: int, cfg: Any) -> MultiheadAttention:
+        """Called by fairseq's constructor."""
+        options: RelativePositionOptions = cfg.deep.positions("encoder")
+        if not options.max_length:
+            return faster(super().build_self_attention(embed_dim, cfg))
+        return relative_self_attention(self, cfg.encoder.attention_heads, options, cfg)
+
+    def forward(
+        self, x: Tensor, encoder_padding_mask: Optional[Tensor], factors: Sequence[float] = (1.0, 1.0)
+    ) -> Tensor:
+        """The output, T x B x C, for an input T x B x C.
+
+        Args:
+            x: the input
+            encoder_padding_mask: B x T, true at padding
+            factors: what the sublayers' outputs are multiplied by; 0: not computed
+        """
+
+        def attend(y: Tensor) -> Tensor:
+            attended = self.self_attn(
+                query=y, key=y, value=y, key_padding_mask=encoder_padding_mask, need_weights=False
+            )[0]
+            return cast(Tensor, attended)
+
+        layer_input = x
+        x = self.sublayer("self_attn", x, attend, factors[0], None)
+        return self.sublayer("final", x, self.feed_forward, factors[1], layer_input)
+
+
+class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[misc]
+    """A decoder layer: self-attention, cross-attention, feed-forward; or merged attention (12) and feed-forward."""
+
+    def __init__(self, cfg: Any, no_encoder_attn: bool = False) -> None:
+        super().__init__(cfg, no_encoder_attn)
+        if cfg.deep.merged_attention:
+            self.self_attn = None
+            self.self_attn_layer_norm = None
+        self.arrange(cfg, "decoder")
+
+    def build_self_attention(
+        self, embed_dim: int, cfg: Any, add_bias_kv: bool = False, add_zero_attn: bool = False
+    ) -> MultiheadAttention:
+        """Called by fairseq's constructor."""
+        options: RelativePositionOptions = cfg.deep.positions("decoder")
+        if not options.max_length:
+            return faster(super().build_self_attention(embed_dim, cfg, add_bias_kv, add_zero_attn))
+        return relative_self_attention(self, cfg.decoder.attention_heads, options, cfg)
+
+    def build_encoder_attention(self, embed_dim: int, cfg: Any) -> MultiheadAttention:
+        """Called by fairseq's constructor."""
+        if not cfg.deep.merged_attention:
+            return faster(super().build_encoder_attention(embed_dim, cfg))
+        return MergedAttention(
+            embed_dim,
+            cfg.decoder.attention_heads,
+            dropout=cfg.attention_dropout,
+            q_noise=self.quant_noise,
+            qn_block_size=self.quant_noise_block_size,
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Optional[Tensor] = None,
+        encoder_padding_mask: Optional[Tensor] = None,
+        incremental_state: IncrementalState = None,
+        self_attn_mask: Optional[Tensor] = None,
+        self_attn_padding_mask: Optional[Tensor] = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+        factors: Sequence[float] = (1.0, 1.0, 1.0),
+    ) -> tuple[Tensor, Optional[Tensor], None]:
+        """As fairseq's, with `factors` as in the encoder's layer; the attention returned is the cross-attention."""
+        layer_input = x
+        attention: Optional[Tensor] = None
+        need_weights = need_attn or need_head_weights or (not self.training and self.need_attn)
+        factor = dict(zip(self.sublayer_names(), factors))
+
+        def attend_itself(y: Tensor) -> Tensor:
+            keys, mask, padding = y, self_attn_mask, self_attn_padding_mask
+            if self.cross_self_attention:
+                keys, mask, padding = self._with_source(
+                    y, encoder_out, mask, padding, encoder_padding_mask, incremental_state
+                )
+            attended = self.self_attn(
+                query=y,
+                key=keys,
+                value=keys,
+                key_padding_mask=padding,
+                incremental_state=incremental_state,
+                need_weights=False,
+                attn_mask=mask,
+            )[0]
+            return cast(Tensor, attended)
+
+        def attend_source(y: Tensor) -> Tensor:
+            nonlocal attention
+            if isinstance(self.encoder_attn, MergedAttention):
+                attended, attention = self.encoder_attn(
+                    y,
+                    encoder_out,
+                    key_padding_mask=encoder_padding_mask,
+                    query_padding_mask=self_attn_padding_mask,
+                    incremental_state=incremental_state,
+                    need_weights=need_weights,
+                    need_head_weights=need_head_weights,
+                )
+            else:
+                attended, attention = self.encoder_attn(
+                    query=y,
+                    key=encoder_out,
+                    value=encoder_out,
+                    key_padding_mask=encoder_padding_mask,
+                    incremental_state=incremental_state,
+                    static_kv=True,
+                    need_weights=need_weights,
+                    need_head_weights=need_head_weights,
+                )
+            return cast(Tensor, attended)
+
+        if self.self_attn is not None:
+            x = self.sublayer("self_attn", x, attend_itself, factor["self_attn"], None)
+        if self.encoder_attn is not None and encoder_out is not None:
+            if factor["encoder_attn"] == 0.0:
+                # Where every layer skips it, nothing else connects the encoder with the loss.
+                x = without([], x, encoder_out)
+            x = self.sublayer("encoder_attn", x, attend_source, factor["encoder_attn"], None)
+        return self.sublayer("final", x, self.feed_forward, factor["final"], layer_input), attention, None
+
+    def _with_source(
+        self,
+        x: Tensor,
+        source: Optional[Tensor],
+        mask: Optional[Tensor],
+        padding: Optional[Tensor],
+        source_padding: Optional[Tensor],
+        incremental_state: IncrementalState,
+    ) -> tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
+        """Keys, mask and padding of --cross-self-attention: the source before the target, in the first step only."""
+        state = self.self_attn._get_input_buffer(incremental_state)
+        if incremental_state is not None and state is not None and "prev_key" in state:
+            return x, mask, padding
+        assert source is not None
+        if mask is not None:
+            mask = torch.cat((x.new_zeros(x.size(0), source.size(0)), mask), dim=1)
+        if padding is not None:
+            if source_padding is None:
+                source_padding = padding.new_zeros(source.size(1), source.size(0))
+            padding = torch.cat((source_padding, padding), dim=1)
+        return torch.cat((source, x), dim=0), mask, padding
+
+
+def relative_self_attention(
+    layer: Any, heads: int, options: RelativePositionOptions, cfg: Any
+) -> RelativeSelfAttention:
+    """The self-attention of a layer whose stack has relative positions."""
+    return RelativeSelfAttention(
+        layer.embed_dim,
+        heads,
+        options,
+        dropout=cfg.attention_dropout,
+        q_noise=layer.quant_noise,
+        qn_block_size=layer.quant_noise_block_size,
+    )
+
+
+def wrap_layers(stack: Any, cfg: Any) -> None:
+    """Activation checkpointing and full sharding, as fairseq applies them to its own layers.
+
+    Called when the model is complete: full sharding flattens parameters, which an initialiser could no longer see.
+    """
+    for index, layer in enumerate(stack.layers.children()):
+        if not isinstance(layer, DeepLayer):
+            continue
+        if cfg.checkpoint_activations:
+            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+        min_num_params = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+        stack.layers[index] = fsdp_wrap(layer, min_num_params=min_num_params)
+
+
+def kept_layers(layers: nn.ModuleList) -> Iterator[tuple[int, nn.Module]]:
+    """The layers to run, with their numbers from 0; in training, fairseq's list leaves out those LayerDrop drops."""
+    number = {id(layer): index for index, layer in enumerate(layers.children())}
+    for layer in layers:
+        yield number[id(layer)], layer

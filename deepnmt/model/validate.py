@@ -1,0 +1,173 @@
+"""Which options are in range and go together; asked once, before a model is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deepnmt.errors import UserError
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.groups import PLAIN
+
+STACKS = ("encoder", "decoder")
+HISTORY_OPTIONS = {
+    "dlcl_granularity": "scalar",
+    "dlcl_init": "mean",
+    "dlcl_window": 0,
+    "dlcl_freeze": False,
+    "dlcl_softmax": False,
+    "dlcl_dropout": 0.0,
+    "dlcl_embedding_norm": False,
+}
+
+
+def check(config: DLCLTransformerConfig, joined: bool) -> None:
+    """Refuse a configuration that makes no sense.
+
+    Args:
+        config: all options of the model
+        joined: source and target have the same dictionary
+
+    Raises:
+        UserError: every fault, a line each
+    """
+    faults = [
+        *_stack_faults(config),
+        *_norm_faults(config),
+        *_skipping_faults(config),
+        *_attention_faults(config),
+        *_history_faults(config),
+        *_position_faults(config),
+        *_embedding_faults(config, joined),
+    ]
+    if faults:
+        raise UserError(*dict.fromkeys(faults))  # both stacks may have the same fault
+
+
+def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        heads = getattr(config, f"{stack}_attention_heads")
+        if config.depth(stack) < 1:
+            yield f"--{stack}-layers must be at least 1, but is {config.depth(stack)}"
+        if heads < 1:
+            yield f"--{stack}-attention-heads must be at least 1, but is {heads}"
+        elif config.width(stack) < 1 or config.width(stack) % heads:
+            yield (
+                f"--{stack}-embed-dim must be divisible by --{stack}-attention-heads {heads}, "
+                f"but is {config.width(stack)}"
+            )
+    probabilities = ("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop")
+    for name in (*probabilities, "dlcl_dropout"):
+        if not 0 <= getattr(config, name) < 1:
+            yield f"--{_dashed(name)} must be at least 0 and below 1, but is {getattr(config, name)}"
+
+
+def _norm_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        norm, own = config.norm(stack), str(getattr(config, f"{stack}_norm"))
+        if getattr(config, f"{stack}_normalize_before") and own not in ("auto", "pre"):
+            yield f"--{stack}-norm must be pre with --{stack}-normalize-before, but is {own}"
+        if str(config.residual_scale) != "plain" and norm not in ("post", "b2t"):
+            yield f"--{stack}-norm must be post or b2t with --residual-scale {config.residual_scale}, but is {norm}"
+    if str(config.initializer) == "admin" and str(config.residual_scale) != "admin":
+        yield f"--residual-scale must be admin with --initializer admin, but is {config.residual_scale}"
+    if not 0 < config.ds_init_alpha <= 1:
+        yield f"--ds-init-alpha must be above 0 and at most 1, but is {config.ds_init_alpha}"
+    elif config.ds_init_alpha != 1 and str(config.initializer) != "ds-init":
+        yield f"--initializer must be ds-init with --ds-init-alpha, but is {config.initializer}"
+
+
+def _skipping_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    skips = [stack for stack in STACKS if getattr(config, f"{stack}_skip")]
+    for stack in STACKS:
+        rate = getattr(config, f"{stack}_skip")
+        if not 0 <= rate < 1:
+            yield f"--{stack}-skip must be at least 0 and below 1, but is {rate}"
+        if rate and getattr(config, f"{stack}_layerdrop"):
+            yield f"--{stack}-skip and --{stack}-layerdrop exclude each other: both leave out layers in training"
+        if rate and getattr(config, f"{stack}_layers_to_keep"):
+            yield f"--{stack}-skip and --{stack}-layers-to-keep exclude each other"
+    if config.base_layers and "decoder" in skips:
+        yield f"--base-layers must be 0 with --decoder-skip {config.decoder_skip}, but is {config.base_layers}"
+    for name, default in (("skip_schedule", "linear"), ("skip_scale", "training")):
+        if not skips and str(getattr(config, name)) != default:
+            yield f"--{_dashed(name)} needs --encoder-skip or --decoder-skip, but both are 0"
+
+
+def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    if not config.merged_attention:
+        return
+    if config.width("encoder") != config.width("decoder"):
+        yield (
+            f"--decoder-embed-dim must be --encoder-embed-dim {config.width('encoder')} with --merged-attention, "
+            f"but is {config.width('decoder')}"
+        )
+    for name in ("no_cross_attention", "cross_self_attention", "decoder_max_relative_length"):
+        if getattr(config, name):
+            yield f"--{_dashed(name)} and --merged-attention exclude each other: there is no self-attention"
+
+
+def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    connected = [stack for stack in STACKS if str(getattr(config, f"{stack}_groups")) != PLAIN]
+    for stack in connected:
+        try:
+            config.boundaries(stack)
+        except ValueError as error:
+            yield f"--{stack}-groups: {error}"
+        try:
+            config.slices(stack)
+        except ValueError as error:
+            yield f"--dlcl-granularity: {error}"
+        if getattr(config, f"{stack}_layers_to_keep"):
+            yield f"--{stack}-layers-to-keep needs --{stack}-groups none: the weights of a history fit all layers only"
+    if config.dlcl_window < 0:
+        yield f"--dlcl-window must be at least 0, but is {config.dlcl_window}"
+    if not connected:
+        for name, default in HISTORY_OPTIONS.items():
+            if getattr(config, name) != default:
+                yield f"--{_dashed(name)} needs --encoder-groups or --decoder-groups, but both are none"
+    if config.base_layers and "decoder" in connected:
+        yield f"--base-layers must be 0 with --decoder-groups {config.decoder_groups}, but is {config.base_layers}"
+
+
+def _position_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    lengths = [getattr(config, f"{stack}_max_relative_length") for stack in STACKS]
+    for stack, length in zip(STACKS, lengths):
+        if length < 0:
+            yield f"--{stack}-max-relative-length must be at least 0, but is {length}"
+        if length > 0 and getattr(config, f"{stack}_xformers_att_config"):
+            yield f"--{stack}-xformers-att-config and --{stack}-max-relative-length {length} exclude each other"
+    if str(config.relative_positions) == "keys" and not any(lengths):
+        yield (
+            "--relative-positions keys needs --encoder-max-relative-length or --decoder-max-relative-length, "
+            "but both are 0"
+        )
+    if config.cross_self_attention and lengths[1] > 0:
+        yield (
+            f"--cross-self-attention and --decoder-max-relative-length {lengths[1]} exclude each other: "
+            "there is no distance between a source and a target position"
+        )
+
+
+def _embedding_faults(config: DLCLTransformerConfig, joined: bool) -> Iterator[str]:
+    widths = [config.width(stack) for stack in STACKS]
+    if config.share_all_embeddings:
+        if not joined:
+            yield "--share-all-embeddings needs one dictionary for both languages (preprocess without separate ones)"
+        if widths[0] != widths[1]:
+            yield (
+                f"--share-all-embeddings needs --encoder-embed-dim and --decoder-embed-dim to be equal, "
+                f"but they are {widths[0]} and {widths[1]}"
+            )
+        if config.decoder_embed_path and config.decoder_embed_path != config.encoder_embed_path:
+            yield "--share-all-embeddings and --decoder-embed-path exclude each other"
+    if config.share_all_embeddings or config.share_decoder_input_output_embed:
+        for name in ("decoder_input_dim", "decoder_output_dim"):
+            if getattr(config, name) not in (None, widths[1]):
+                yield (
+                    f"--{_dashed(name)} must be --decoder-embed-dim {widths[1]} where the decoder's embeddings are "
+                    f"shared, but is {getattr(config, name)}"
+                )
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,242 @@
+"""Attention of a beam search's newest position, with keys and values that never move while a sentence is searched.
+
+Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C channels in H heads of D; P positions so
+far, the newest included; S source positions; R relative distances. Rows are MN: the first hypothesis of all sentences,
+then the second of all, so that heads take their channels of a row as they lie, as in the model's T x B x C.
+
+Keys and values of the target are written where they stay: those of a sentence's K hypotheses side by side, position by
+position. A hypothesis that is continued elsewhere in the beam takes none of them along; a mask says which of the K P
+entries it descends from, and all hypotheses of a sentence meet its entries in one product. Those of the source are
+computed once and shared by the hypotheses.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Optional
+
+import torch
+from torch import Tensor
+
+from deepnmt.model.attention import REGISTER
+from deepnmt.model.relative_position import RelativeSelfAttention
+
+# Positions that there is room for at first; then it doubles, so that a batch pays for the length that it reaches.
+FIRST_CAPACITY = 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a search.
+
+    Attributes:
+        position: of the newest token, from 0
+        sentences: N
+        hypotheses: M
+        mask: N x M x KP, for a model's attention NH x M x KP; 0 where a hypothesis descends from an entry, else -inf.
+            Where KP is less than `REGISTER`, there are as many entries as that
+        padding: NH x 1 x entries, -inf at padding of the source, else 0; None: there is none
+        parents: N x K, the hypothesis that each continues; None in the first step
+    """
+
+    position: int
+    sentences: int
+    hypotheses: int
+    mask: Tensor
+    padding: Optional[Tensor] = None
+    parents: Optional[Tensor] = None
+
+    def for_heads(self, heads: int, padding: Optional[Tensor], like: Tensor) -> Step:
+        """The step with the padding of a model's source, and a mask of its heads and of the type of `like`."""
+        mask = self.mask.type_as(like).unsqueeze(1).expand(-1, heads, -1, -1).flatten(0, 1)
+        return replace(self, mask=mask, padding=padding)
+
+
+def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
+    """Let the entries `movers` of the first axis take the places `holes`; the tensor must be contiguous to be quick."""
+    tensor.index_copy_(0, holes, tensor.index_select(0, movers))
+
+
+def linear_function(*projections: Any, scale: float = 1.0) -> Callable[[Tensor], Tensor]:
+    """The map of rows by several projections of one input, their outputs side by side, those of the first scaled.
+
+    The weights are copied, input channels x outputs: of a few rows, their product takes two thirds of the time.
+    """
+    weight = torch.cat([projection.weight.t() for projection in projections], dim=1)
+    weight[:, : len(projections[0].weight)] *= scale
+    if projections[0].bias is None:
+        return functools.partial(torch.mm, mat2=weight)
+    bias = torch.cat([projection.bias for projection in projections])
+    bias[: len(projections[0].bias)] *= scale
+    return functools.partial(torch.addmm, bias, mat2=weight)
+
+
+class AttentionSteps:
+    """What attention to the target and to the source have in common.
+
+    Args:
+        module: fairseq's
+    """
+
+    # Each as the products read it fastest.
+    keys: Tensor  # NH x D x entries
+    values: Tensor  # NH x entries x D
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.heads, self.width = module.num_heads, module.head_dim
+        self.channels = self.heads * self.width
+        self.query = linear_function(module.q_proj, scale=module.scaling)
+        self.out = linear_function(module.out_proj)
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """Go on with the sentences from which `movers` have been put in the places `holes`."""
+        for name in ("keys", "values"):
+            kept = getattr(self, name).unflatten(0, (-1, self.heads))
+            move(kept, holes, movers)
+            setattr(self, name, kept[:sentences].flatten(0, 1))
+
+    def by_heads(self, x: Tensor, step: Step) -> Tensor:
+        """MN x C -> NH x M x D, a view."""
+        return x.view(step.hypotheses, -1, self.width).transpose(0, 1)
+
+    def by_rows(self, x: Tensor) -> Tensor:
+        """NH x M x D -> MN x C."""
+        return x.transpose(0, 1).reshape(-1, self.channels)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Over the last axis; the sum of many exponentials needs float32 at least, as in fairseq's attention."""
+        if scores.dtype in (torch.float32, torch.float64):
+            return torch.softmax(scores, -1)
+        return torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)
+
+
+class SelfAttentionSteps(AttentionSteps):
+    """A layer's self-attention.
+
+    Args:
+        module: fairseq's
+        sentences: N at first
+        beam: K
+    """
+
+    def __init__(self, module: Any, sentences: int, beam: int) -> None:
+        super().__init__(module)
+        self.beam = beam
+        self.key, self.value = linear_function(module.k_proj), linear_function(module.v_proj)
+        self.keys = module.k_proj.weight.new_empty(sentences * self.heads, self.width, FIRST_CAPACITY * beam)
+        self.values = self.keys.new_empty(sentences * self.heads, FIRST_CAPACITY * beam, self.width)
+        # What the mask hides must still be finite.
+        self.keys[..., :REGISTER].zero_()
+        self.values[:, :REGISTER].zero_()
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """The sublayer's function for the newest position, MN x C."""
+        self._write(self.by_heads(self.key(x), step), self.by_heads(self.value(x), step), step)
+        query, entries = self.by_heads(self.query(x), step), step.mask.size(-1)
+        weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
+        return self.out(self.by_rows(self._attend(weights, self.values.narrow(1, 0, entries), step)))
+
+    def _write(self, key: Tensor, value: Tensor, step: Step) -> None:
+        """Keep keys and values, NH x M x D; in the first step, one hypothesis stands for all."""
+        start = step.position * self.beam
+        if start == self.keys.size(2):
+            self.keys = torch.cat([self.keys, torch.empty_like(self.keys)], dim=2)
+            self.values = torch.cat([self.values, torch.empty_like(self.values)], dim=1)
+        self.keys.narrow(2, start, self.beam).copy_(key.transpose(1, 2))
+        self.values.narrow(1, start, self.beam).copy_(value)
+
+    def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
+        return torch.baddbmm(step.mask, query, keys)
+
+    def _attend(self, weights: Tensor, values: Tensor, step: Step) -> Tensor:
+        return torch.bmm(weights, values)
+
+
+class RelativeSelfAttentionSteps(SelfAttentionSteps):
+    """Self-attention with relative positions, equation (7)."""
+
+    module: RelativeSelfAttention
+
+    def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
+        by_distance = torch.matmul(query, self.module.relative_keys.t())  # NH x M x R
+        bias = by_distance.index_select(-1, self._distances(step, step.mask))
+        return torch.baddbmm(bias.add_(step.mask), query, keys)
+
+    def _attend(self, weights: Tensor, values: Tensor, step: Step) -> Tensor:
+        attended = torch.bmm(weights, values)
+        if self.module.relative_values is None:
+            return attended
+        by_distance = weights.new_zeros(*weights.shape[:2], len(self.module.relative_values))
+        by_distance.index_add_(-1, self._distances(step, weights), weights)
+        return attended + torch.matmul(by_distance, self.module.relative_values)
+
+    def _distances(self, step: Step, like: Tensor) -> Tensor:
+        """The row of aK and aV for each entry of the last axis of `like`; those after the newest are hidden."""
+        longest = self.module.max_length
+        position = torch.arange(like.size(-1), device=like.device) // self.beam
+        return (position - step.position).clamp(-longest, longest) + longest
+
+
+class SourceAttentionSteps(AttentionSteps):
+    """A layer's attention to the source.
+
+    Args:
+        module: fairseq's
+        source: the encoder's output, S x N x C
+        entries: room for keys and values, at least S
+    """
+
+    weights: Tensor  # the last step's probabilities, NH x M x entries
+
+    def __init__(self, module: Any, source: Tensor, entries: int) -> None:
+        super().__init__(module)
+        positions, sentences, channels = source.shape
+        both = linear_function(module.k_proj, module.v_proj)(source.reshape(-1, channels))
+        both = both.view(positions, sentences, 2, self.heads, self.width)
+        keys = both.new_zeros(sentences, self.heads, self.width, entries)
+        values = both.new_zeros(sentences, self.heads, entries, self.width)
+        keys[..., :positions] = both[:, :, 0].permute(1, 2, 3, 0)
+        values[:, :, :positions] = both[:, :, 1].permute(1, 2, 0, 3)
+        self.keys, self.values = keys.flatten(0, 1), values.flatten(0, 1)
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """The sublayer's function for the newest position, MN x C; `weights` are its probabilities."""
+        return self.out(self._attend(self.query(x), step))
+
+    def _attend(self, query: Tensor, step: Step) -> Tensor:
+        query, padding = self.by_heads(query, step), step.padding
+        scores = torch.bmm(query, self.keys) if padding is None else torch.baddbmm(padding, query, self.keys)
+        self.weights = self.softmax(scores)
+        return self.by_rows(torch.bmm(self.weights, self.values))
+
+
+class MergedAttentionSteps(SourceAttentionSteps):
+    """Merged attention, equation (12): of the target, a sum is kept."""
+
+    # Of the values of all positions before, M x N x C.
+    total: Optional[Tensor] = None
+
+    def __init__(self, module: Any, source: Tensor, entries: int) -> None:
+        super().__init__(module, source, entries)
+        self.value = linear_function(module.v_proj)
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """As `SourceAttentionSteps`."""
+        attended, value = self._attend(self.query(x), step), self.value(x)
+        # In half precision the sum overflows.
+        total = value.to(torch.promote_types(value.dtype, torch.float32)).view(step.hypotheses, -1, self.channels)
+        if self.total is not None:
+            assert step.parents is not None
+            total = self.total.gather(0, step.parents.t().unsqueeze(-1).expand(-1, -1, self.channels)) + total
+        self.total = total
+        mean = total.view_as(attended) / (step.position + 1)
+        return self.out((attended + mean).type_as(attended))
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """As `AttentionSteps.keep`."""
+        super().keep(sentences, holes, movers)
+        assert self.total is not None
+        # The next step reads no more than there are sentences.
+        move(self.total.transpose(0, 1), holes, movers)

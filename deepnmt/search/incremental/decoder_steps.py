@@ -1,0 +1,115 @@
+"""A decoder that is run position by position for all hypotheses of a batch.
+
+Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C channels in H heads; S source positions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from deepnmt.model.attention import REGISTER
+from deepnmt.search.incremental.attention_steps import Step, move
+from deepnmt.search.incremental.dlcl_steps import HistorySteps
+from deepnmt.search.incremental.layer_steps import LayerSteps, norm_function
+
+
+class DecoderSteps:
+    """One decoder during the search of one batch.
+
+    Args:
+        decoder: fairseq's or this package's
+        encoder_out: what the encoder returns
+        beam: K
+        longest: steps there may be
+    """
+
+    def __init__(self, decoder: Any, encoder_out: dict[str, list[Tensor]], beam: int, longest: int) -> None:
+        self.decoder = decoder
+        source = encoder_out["encoder_out"][0]
+        padding = encoder_out["encoder_padding_mask"][0].bool()
+        self.positions = len(source)
+        entries = max(self.positions, REGISTER)
+        padding = F.pad(padding, (0, entries - self.positions), value=True)
+        self.heads = decoder.layers[0].nh
+        self.padding: Optional[Tensor] = None  # N x H x 1 x entries
+        if bool(padding.any()):
+            hidden = source.new_zeros(padding.shape).masked_fill(padding, -math.inf)
+            self.padding = hidden[:, None, None].repeat(1, self.heads, 1, 1)
+        ones = (1.0, 1.0, 1.0)
+        skipping = getattr(decoder, "skipping", None)
+        factors = [ones] * len(decoder.layers) if skipping is None else skipping.draw()
+        self.layers = [
+            LayerSteps(layer, source, entries, beam, factors[index]) for index, layer in enumerate(decoder.layers)
+        ]
+        history = getattr(decoder, "history", None)
+        self.history = HistorySteps(history) if history is not None else None
+        self.norm = norm_function(decoder.layer_norm)
+        self.embedded_positions: Optional[Tensor] = None  # 1 x longest x C
+        if decoder.embed_positions is not None:
+            # All hypotheses are equally long; of the tokens, fairseq looks at whether they are padding alone.
+            self.embedded_positions = decoder.embed_positions(
+                padding.new_full((1, longest), decoder.padding_idx + 1, dtype=torch.long)
+            )
+
+    def __call__(self, tokens: Tensor, step: Step) -> Tensor:
+        """The features of one position, NM x C.
+
+        Args:
+            tokens: the newest of each hypothesis, N x M
+            step: which it is; the mask is N x M x KP
+        """
+        x = self._embed(tokens.t().flatten(), step.position)
+        step = step.for_heads(self.heads, None if self.padding is None else self.padding.flatten(0, 1), x)
+        history = self.history
+        if history is not None:
+            history.start(x)
+        for index, layer in enumerate(self.layers):
+            x = layer(x if history is None else history.input(index, x), step)
+        if history is not None:
+            x = history.finish(x)
+        if self.norm is not None:
+            x = self.norm(x)
+        x = x.view(step.hypotheses, step.sentences, -1).transpose(0, 1).flatten(0, 1)
+        projection: Any = self.decoder.project_out_dim
+        return x if projection is None else projection(x)
+
+    def attention(self, step: Step) -> Optional[Tensor]:
+        """The last layer's attention to the source in the last step, the mean of the heads: N x M x S."""
+        last = self.layers[-1].source_attention
+        if last is None:
+            return None
+        weights = last.weights.view(step.sentences, self.heads, step.hypotheses, -1)
+        return weights[..., : self.positions].mean(dim=1)
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """Go on with fewer sentences.
+
+        Args:
+            sentences: how many
+            holes: the places before `sentences` of those that are done
+            movers: the places from `sentences` on of those that are not done, which they take
+        """
+        if self.padding is not None:
+            move(self.padding, holes, movers)
+            self.padding = self.padding[:sentences]
+        for layer in self.layers:
+            layer.keep(sentences, holes, movers)
+
+    def _embed(self, tokens: Tensor, position: int) -> Tensor:
+        """MN -> MN x C."""
+        decoder = self.decoder
+        x: Tensor = decoder.embed_scale * decoder.embed_tokens(tokens)
+        if decoder.quant_noise is not None:
+            x = decoder.quant_noise(x)
+        if decoder.project_in_dim is not None:
+            x = decoder.project_in_dim(x)
+        if self.embedded_positions is not None:
+            x = x + self.embedded_positions[:, position]
+        if decoder.layernorm_embedding is not None:
+            x = decoder.layernorm_embedding(x)
+        return x

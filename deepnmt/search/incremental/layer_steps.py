@@ -1,0 +1,151 @@
+"""The layers of a decoder that is run position by position: those of the model, without what only training needs.
+
+Shapes: N sentences of M hypotheses; C channels; S source positions.
+
+Of a step of a few hypotheses, two fifths of the time are calls: what a call would look up in its modules is looked up
+once, and results that nobody else reads are written over.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.modules import MultiheadAttention
+from torch import Tensor, nn
+
+from deepnmt.kernels.output_norm import OutputNorm
+from deepnmt.model.attention import Attention
+from deepnmt.model.layers import DeepLayer
+from deepnmt.model.merged_attention import MergedAttention
+from deepnmt.model.relative_position import RelativeSelfAttention
+from deepnmt.search.incremental.attention_steps import (
+    MergedAttentionSteps,
+    RelativeSelfAttentionSteps,
+    SelfAttentionSteps,
+    SourceAttentionSteps,
+    Step,
+    linear_function,
+)
+
+Function = Callable[[Tensor], Tensor]
+
+SELF_ATTENTION = {
+    MultiheadAttention: SelfAttentionSteps,
+    Attention: SelfAttentionSteps,
+    RelativeSelfAttention: RelativeSelfAttentionSteps,
+}
+SOURCE_ATTENTION = {
+    MultiheadAttention: SourceAttentionSteps,
+    Attention: SourceAttentionSteps,
+    MergedAttention: MergedAttentionSteps,
+}
+
+
+def norm_function(norm: Any) -> Optional[Function]:
+    """What a norm computes; None: nothing."""
+    if norm is None or type(norm) is nn.Identity:
+        return None
+    if type(norm) not in (nn.LayerNorm, OutputNorm):
+        return norm  # type: ignore[no-any-return]
+    return functools.partial(
+        torch.layer_norm, normalized_shape=norm.normalized_shape, weight=norm.weight, bias=norm.bias, eps=norm.eps
+    )
+
+
+@dataclass(frozen=True)
+class SublayerSteps:
+    """A sublayer: `DeepLayer.sublayer`, or what fairseq's layers do.
+
+    Attributes:
+        branch: F, whose result is written over
+        norm: the layer norm; None: there is none
+        before: it stands before F
+        factor: what F is multiplied by
+        scale: what the input is multiplied by, a number or a vector of C channels
+        input_added: the layer's input is added before the norm
+    """
+
+    branch: Callable[[Tensor, Step], Tensor]
+    norm: Optional[Function]
+    before: bool
+    factor: float = 1.0
+    scale: float | Tensor = 1.0
+    input_added: bool = False
+
+    def __call__(self, x: Tensor, step: Step, layer_input: Tensor) -> Tensor:
+        """Output MN x C for an input MN x C."""
+        y = self.branch(self.norm(x) if self.norm is not None and self.before else x, step)
+        if self.factor != 1.0:
+            y *= self.factor
+        if isinstance(self.scale, Tensor):
+            y.addcmul_(x, self.scale)
+        else:
+            y.add_(x, alpha=self.scale)
+        if self.input_added:
+            y += layer_input
+        return y if self.norm is None or self.before else self.norm(y)
+
+
+class LayerSteps:
+    """A layer, of this package or fairseq's own.
+
+    Args:
+        layer: the module
+        source: the encoder's output, S x N x C
+        entries: see `SourceAttentionSteps`
+        beam: K
+        factors: what the sublayers' outputs are multiplied by
+    """
+
+    def __init__(self, layer: Any, source: Tensor, entries: int, beam: int, factors: tuple[float, ...]) -> None:
+        self.self_attention: Optional[SelfAttentionSteps] = None
+        self.source_attention: Optional[SourceAttentionSteps] = None
+        branches: dict[str, Callable[[Tensor, Step], Tensor]] = {}
+        if layer.self_attn is not None:
+            self.self_attention = SELF_ATTENTION[type(layer.self_attn)](layer.self_attn, source.size(1), beam)
+            branches["self_attn"] = self.self_attention
+        if layer.encoder_attn is not None:
+            self.source_attention = SOURCE_ATTENTION[type(layer.encoder_attn)](layer.encoder_attn, source, entries)
+            branches["encoder_attn"] = self.source_attention
+        branches["final"] = feed_forward(layer)
+        self.sublayers = [sublayer(layer, *branch, factor) for branch, factor in zip(branches.items(), factors)]
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """Output MN x C for an input MN x C."""
+        layer_input = x
+        for function in self.sublayers:
+            x = function(x, step, layer_input)
+        return x
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """As `DecoderSteps.keep`."""
+        for attention in (self.self_attention, self.source_attention):
+            if attention is not None:
+                attention.keep(sentences, holes, movers)
+
+
+def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], factor: float) -> SublayerSteps:
+    """The sublayer of a name as in `DeepLayer.sublayer_names`, with the function F and its factor."""
+    norm = norm_function(getattr(layer, f"{name}_layer_norm"))
+    if not isinstance(layer, DeepLayer):
+        return SublayerSteps(branch, norm, layer.normalize_before)
+    residual: Any = getattr(layer, f"{name}_residual")
+    scale = residual.scale if residual.weight is None else residual.weight
+    last = name == "final" and layer.norm_position == "b2t"
+    return SublayerSteps(branch, norm, layer.norm_position == "pre", factor, scale, last)
+
+
+def feed_forward(layer: Any) -> Callable[[Tensor, Step], Tensor]:
+    """The feed-forward sublayer's function."""
+    first, second, activation = linear_function(layer.fc1), linear_function(layer.fc2), layer.activation_fn
+    if activation in (F.relu, torch.relu):
+        activation = torch.relu_
+
+    def function(x: Tensor, step: Step) -> Tensor:
+        return second(activation(first(x)))
+
+    return function

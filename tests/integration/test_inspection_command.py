@@ -1,0 +1,198 @@
+"""deepnmt-inspect."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.inspected import Reader, Toy, make_toy, write_data
+from support.models import dictionary
+
+import deepnmt.inspection
+from deepnmt.commands import inspect
+from deepnmt.inspection import (
+    inspect_checkpoint,
+    read_json,
+    summary,
+    table,
+)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return make_toy(tmp_path_factory.mktemp("toy"))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> int:
+    """The status of the command."""
+    monkeypatch.setattr(sys, "argv", ["deepnmt-inspect", *map(str, arguments)])
+    try:
+        inspect.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_command(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {name: tmp_path / f"out.{name}" for name in ("json", "html")}
+    status = run(
+        monkeypatch, f"recipe={toy.recipe}", toy.checkpoint, "--data", toy.data, "--batches", 2, "--set",
+        "encoder-norm=post", "--set", "decoder-norm=post", "--json", files["json"], "--html", files["html"],
+        "--pictures", tmp_path / "new" / "pictures",
+    )  # fmt: skip
+    printed = capsys.readouterr()
+    assert status == 0
+    assert len(printed.err.splitlines()) == 2
+    assert printed.err.startswith("1 of 2: recipe: 3 encoder and 2 decoder layers, loss ")
+    reports = read_json(files["json"].read_text(encoding="utf-8"))
+    assert [report.label for report in reports] == ["recipe", "best"]
+    # Post-norm, as --set says: all variances are about 1, and in the checkpoint, pre-norm, they are not.
+    variances = [[sublayer.activation_variance for sublayer in report.sublayers] for report in reports]
+    assert variances[0] == pytest.approx([1.0] * 12, abs=0.05)
+    assert max(variances[1]) > 1.1
+    assert reports[1] == inspect_checkpoint(toy.checkpoint, toy.data, batches=2)
+    assert printed.out == "\n\n".join([table(reports[0]), table(reports[1]), summary(reports)]) + "\n"
+    about = json.loads(files["json"].read_text(encoding="utf-8"))["about"]
+    assert about["command"].startswith("deepnmt-inspect recipe=")
+    assert "torch" in about["versions"]
+    text = files["html"].read_text(encoding="utf-8")
+    assert all(part in text for part in ("recipe: 3 encoder", "best: 3 encoder", "--set decoder-norm=post"))
+    pictures = {path.name: path.read_bytes() for path in (tmp_path / "new" / "pictures").iterdir()}
+    assert len(pictures) == 6
+    embedded = [base64.b64decode(address.partition(",")[2]) for address in Reader(text).addresses]
+    assert sorted(embedded) == sorted(pictures.values())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "out.html", "out.json"]
+
+
+def test_command_builds_recipes_at_several_depths(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [toy.recipe, "--data", toy.data, "--batches", 1, "--encoder-layers", "1,4"]
+    assert run(monkeypatch, *arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines[-4:]] == [
+        ["toy", "encoder", "1"], ["toy", "decoder", "2"], ["toy", "encoder", "4"], ["toy", "decoder", "2"],
+    ]  # fmt: skip
+    assert run(monkeypatch, *arguments, "--decoder-layers", "3,1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[2] for line in lines[-4:]] == ["1", "3", "4", "1"]
+    assert run(monkeypatch, *arguments, "--decoder-layers", "3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[2] for line in lines[-4:]] == ["1", "3", "4", "3"]
+
+
+def test_reader_that_stops_reading(toy: Toy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as file:
+
+        class Pipe(io.StringIO):
+            def flush(self) -> None:
+                raise BrokenPipeError
+
+            def fileno(self) -> int:
+                return file.fileno()
+
+        monkeypatch.setattr(sys, "stdout", Pipe())
+        inspect.show("text")
+
+
+# Words of the command line, to which --data DATA is added where they do not have it; and the message.
+BAD: dict[str, tuple[str, str]] = {
+    "no source": ("none.yaml", r"none\.yaml: SOURCE must be a recipe or a checkpoint, but there is no such file"),
+    "other file": ("DATA/dict.de.txt", r"SOURCE must be a recipe \(\.yaml\) or a checkpoint \(\.pt\), but is neither"),
+    "no architecture": ("base.yaml", r"base\.yaml: a recipe must name an architecture \(arch:\), but does not"),
+    "no batch size": ("RECIPE --set max-tokens=", "a recipe must have max-tokens or batch-size, but has neither"),
+    "not a recipe": ("list.yaml", r"list\.yaml:1: a recipe must be a mapping"),
+    "truncated": ("cut.pt", r"cut\.pt: must be a whole fairseq checkpoint, but cannot be read"),
+    "not a checkpoint": ("text.pt", r"text\.pt: must be a whole fairseq checkpoint"),
+    "no data given": ("RECIPE", "the following arguments are required: --data"),
+    "no data": ("RECIPE --data none", "none: data must be a folder made by fairseq-preprocess, but there is none"),
+    "no dictionaries": ("RECIPE --data bare", r"bare: data must be .*, but it holds no dict\.\*\.txt"),
+    "no languages": ("RECIPE --data mute", "mute: data must name its languages"),
+    "other dictionary": ("PT --data other", "dictionary must have the 24 types of the checkpoint's"),
+    "no subset": ("RECIPE --subset dev", "Dataset not found: dev"),
+    "unknown option": ("RECIPE --frob", "unrecognized arguments: --frob"),
+    "abbreviated": ("RECIPE --batch 2", "unrecognized arguments: --batch 2"),
+    "no batches": ("RECIPE --batches 0", "argument --batches: must be at least 1, but is 0"),
+    "batches in words": ("RECIPE --batches two", "argument --batches: must be at least 1, but is two"),
+    "no depth": ("RECIPE --encoder-layers 6,0", "argument --encoder-layers: must be at least 1, but is 0"),
+    "pairs": (
+        "RECIPE --encoder-layers 1,2 --decoder-layers 1,2,3",
+        "--decoder-layers must have one number or as many as --encoder-layers, but has others",
+    ),
+    "depth of a checkpoint": (
+        "RECIPE PT --encoder-layers 6",
+        r"--encoder-layers must come with recipes only, but .*best\.pt is a checkpoint",
+    ),
+    "depth twice": (
+        "RECIPE --encoder-layers 6 --set encoder-layers=2",
+        "--set encoder-layers and --encoder-layers exclude each other",
+    ),
+    "set without value": ("RECIPE --set dropout", "--set must be KEY=VALUE, but is 'dropout'"),
+    "set unknown": ("RECIPE --set drop=1", "'drop' is not an option of fairseq-train"),
+    "set wrong": ("RECIPE --set dropout=x", "argument --dropout: invalid float value: 'x'"),
+    "set for none": ("PT --set dropout=1", "--set must come with a recipe, but no SOURCE is one"),
+    "same label": ("RECIPE toy=PT", "labels must differ, but 'toy' names 2 sources: write LABEL=PATH"),
+    "output a folder": ("RECIPE --json bare", "bare: must be a file to write, but is a folder"),
+    "output nowhere": ("RECIPE --html no/a.html", "cannot write no/a.html: No such file or directory"),
+    "output in a file": ("RECIPE --pictures text.pt/a", "cannot make folder text.pt/a: Not a directory"),
+    "output twice": ("RECIPE --json x --html ./x", "x: must be a file of its own, but is given twice"),
+    "output over a source": ("RECIPE --json RECIPE", r"toy\.yaml: must be a file of its own, but is given twice"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_nothing_is_written(
+    case: str, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, message = BAD[case]
+    (tmp_path / "base.yaml").write_text("max-tokens: 10\n", encoding="utf-8")
+    (tmp_path / "list.yaml").write_text("- a\n", encoding="utf-8")
+    (tmp_path / "cut.pt").write_bytes(toy.checkpoint.read_bytes()[:3000])
+    (tmp_path / "text.pt").write_text("text", encoding="utf-8")
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "mute").mkdir()
+    dictionary(20).save(str(tmp_path / "mute" / "dict.de.txt"))
+    if case == "other dictionary":
+        write_data(tmp_path / "other", words=30)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    recipe = toy.recipe.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    if case.startswith("output"):
+        for name in ("inspect_recipe", "inspect_checkpoint"):
+            monkeypatch.setattr(inspect, name, lambda *_, **__: pytest.fail("measured before outputs were tried"))
+    if case != "no data given" and "--data" not in line:
+        line += " --data DATA"
+    places = {"RECIPE": str(toy.recipe), "DATA": str(toy.data), "PT": str(toy.checkpoint)}
+    words = [re.sub("RECIPE|DATA|PT", lambda found: places[found[0]], word) for word in line.split()]
+    status = run(monkeypatch, *words)
+    printed = capsys.readouterr()
+    assert status == 2
+    assert printed.out == ""
+    assert re.fullmatch(rf"deepnmt-inspect: error: .*{message}.*\n", printed.err), printed.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert toy.recipe.read_bytes() == recipe
+
+
+def test_missing_matplotlib_is_said_before_anything_is_measured(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("matplotlib.")] + ["matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "deepnmt.inspection.page")
+    monkeypatch.delattr(deepnmt.inspection, "page")
+    monkeypatch.setattr(inspect, "measure", lambda arguments: pytest.fail("measured"))
+    assert run(monkeypatch, toy.recipe, "--data", toy.data, "--html", tmp_path / "a.html") == 2
+    assert capsys.readouterr().err == (
+        "deepnmt-inspect: error: pictures and pages need matplotlib: pip install matplotlib\n"
+    )
+
+
+def test_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "--help") == 0
+    assert "LABEL=PATH" in capsys.readouterr().out

@@ -1,0 +1,145 @@
+"""train_progressive.sh from text to the last stage's BLEU, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from safe_load import load_checkpoint
+from support.curves import curve
+from support.progressive_runs import ROOT, SCRIPT, environment, make_data, make_recipe, run
+
+ONE, TWO = "encoder-layers: 2, max-update: 5", "encoder-layers: 4, max-update: 8, average: 2"
+LAST = "checkpoint_last.pt"
+# The first test waits for two stages, which take two minutes of a core to itself.
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def save(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two stages, interrupted in the first, and then gone on with."""
+    folder = tmp_path_factory.mktemp("progressive")
+    recipe, target = make_recipe(folder / "recipe.yaml", ONE, TWO), folder / "save"
+    log = target / "stage-1-2" / "train.log"
+    with subprocess.Popen(
+        [SCRIPT, recipe, data, target],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment(),
+    ) as process:
+        while not (log.exists() and "Finished saving checkpoint" in log.read_text("utf-8")):
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        errors = process.communicate()[1]
+    assert process.returncode == 130
+    message = (
+        f"train_progressive.sh: interrupted; run the same command again to go on from the last checkpoint in {target}"
+    )
+    assert message in errors
+    assert "Traceback" not in errors
+    done = run(SCRIPT, recipe, data, target)
+    assert f"{target} is ready" in done.stdout
+    return target
+
+
+def error_line(*command: object) -> str:
+    lines = [line for line in run(*command, status=2).stderr.splitlines() if "error:" in line]
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_each_stage_keeps_its_checkpoint_log_and_scores(save: Path) -> None:
+    for name, depth, updates in (("stage-1-2", 2, 5), ("stage-2-4", 4, 8)):
+        state = load_checkpoint(save / name / LAST)
+        assert state["cfg"]["model"]["encoder_layers"] == depth
+        assert state["cfg"]["model"]["encoder_groups"] == "2"
+        assert state["optimizer_history"][-1]["num_updates"] == updates
+        assert f"num_updates {updates}" in (save / name / "train.log").read_text("utf-8")
+        assert len((save / name / "valid" / "hyp.en").read_text("utf-8").splitlines()) == 12
+    log = (save / "stage-2-4" / "train.log").read_text("utf-8")
+    assert "encoder layer 3 <- layer 1" in log
+    assert "learning rate: back to its peak at update 5" in log
+    left = [path.name for path in save.rglob("*") if ".tmp" in path.name or ".old" in path.name]
+    assert not left
+
+
+def test_table_of_the_stages(save: Path) -> None:
+    with (save / "stages.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [(row["stage"], row["encoder_layers"], row["updates"]) for row in rows] == [("1", "2", "5"), ("2", "4", "8")]
+    assert [row["checkpoint"] for row in rows] == ["checkpoint_best.pt", "average.pt"]
+    for row, name in zip(rows, ("stage-1-2", "stage-2-4")):
+        noted = json.loads((save / name / "stage.json").read_text("utf-8"))
+        assert {key: str(value) for key, value in noted.items()} == row
+        scores = json.loads((save / name / "valid" / "scores.json").read_text("utf-8"))
+        assert float(row["BLEU"]) == scores["BLEU"]["score"]
+        assert float(row["tokenised BLEU"]) == scores["tokenised BLEU"]["score"]
+        assert float(row["valid_loss"]) == load_checkpoint(save / name / LAST)["extra_state"]["best"]
+    assert float(rows[0]["seconds"]) <= float(rows[1]["seconds"])
+
+
+def test_one_curve_with_the_rate_back_at_its_peak(save: Path) -> None:
+    rates = curve(save / "tensorboard" / "train_inner", "lr")
+    assert list(rates) == list(range(1, 9))
+    # (16) with w = 2 up to update 5, then (17); what is logged is the rate of the update that follows.
+    expected = {update: 0.005 * min(update / 2, (2 / update) ** 0.5) for update in range(1, 6)}
+    expected.update({5 + s: 0.005 * (2 / (2 + s)) ** 0.5 for s in (1, 2, 3)})
+    assert rates == pytest.approx(expected, rel=1e-3)
+    # At the end of stage 2, which is in the second epoch: the data position went on over the growth.
+    position = load_checkpoint(save / "stage-2-4" / LAST)["extra_state"]["train_iterator"]
+    batches = load_checkpoint(save / "stage-1-2" / LAST)["extra_state"]["train_iterator"]["iterations_in_epoch"]
+    assert (position["epoch"], position["iterations_in_epoch"], batches) == (1, 8, 5)
+
+
+def test_finished_stages_are_left_alone(save: Path, data: Path) -> None:
+    paths = [path for path in save.rglob("*") if path.is_file() and path.name != "stages.tsv"]
+    before = {path: path.read_bytes() for path in paths}
+    done = run(SCRIPT, save.parent / "recipe.yaml", data, save)
+    assert "stage 1 of 2 is done" in done.stdout
+    assert "stage 2 of 2 is done" in done.stdout
+    assert {path: path.read_bytes() for path in paths} == before
+    assert "+ " not in done.stderr
+
+
+def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
+    recipe = save.parent / "recipe.yaml"
+    other = make_recipe(save.parent / "other.yaml", ONE, "encoder-layers: 4, max-update: 9, average: 2")
+    begun = (
+        "must have what the stage was begun with (max-update: '8'), but now has max-update: '9'; choose another SAVE"
+    )
+    path = save / "stage-2-4" / "recipe.yaml"
+    assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {path}: {begun}"
+    assert "but now has # options: --seed 3" in run(SCRIPT, recipe, data, save, "--seed", 3, status=2).stderr
+    with (save / "lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        message = error_line(SCRIPT, recipe, data, save)
+    assert f"SAVE must not be in use, but a command of an earlier start still works in '{save}'" in message
+
+
+def test_faults_leave_nothing_behind(data: Path, tmp_path: Path) -> None:
+    recipe, save = make_recipe(tmp_path / "recipe.yaml", ONE, "encoder-layers: 7, max-update: 9"), tmp_path / "save"
+    assert "stage 2: --encoder-layers must be at most twice the present depth" in error_line(SCRIPT, recipe, data, save)
+    assert "a recipe with stages must be run by" in error_line(ROOT / "scripts" / "train.sh", recipe, data, save)
+    assert "there is no 'none.yaml'" in error_line(SCRIPT, "none.yaml", data, save)
+    assert "DATA must be a folder made by preprocess.sh" in error_line(SCRIPT, recipe, tmp_path / "none", save)
+    assert "must be given (see --help)" in error_line(SCRIPT)
+    assert not save.exists()
+
+
+def test_help() -> None:
+    assert run(SCRIPT, "--help").stdout.startswith("usage: train_progressive.sh RECIPE DATA SAVE")

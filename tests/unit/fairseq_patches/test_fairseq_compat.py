@@ -1,0 +1,79 @@
+"""What the plug-in mends in fairseq."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from fairseq.data import data_utils
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.distributed import utils as distributed_utils
+from omegaconf import OmegaConf
+from support.models import ROOT
+from support.trainings import DUMMY
+
+import deepnmt  # noqa: F401  mends at import
+
+
+@pytest.mark.parametrize("sentences", [3, 8, 20, 24])
+@pytest.mark.parametrize("multiple", [1, 8])
+def test_no_sentence_is_lost_between_batches(sentences: int, multiple: int) -> None:
+    lengths = numpy.arange(1, sentences + 1)
+    batches = data_utils.batch_by_size(
+        numpy.arange(sentences),
+        num_tokens_fn=lambda index: lengths[index],
+        num_tokens_vec=lengths,
+        max_sentences=8,
+        required_batch_size_multiple=multiple,
+    )
+    assert [index for batch in batches for index in batch] == list(range(sentences))
+    assert max(len(batch) for batch in batches) <= 8
+
+
+def test_batches_of_fixed_shapes_are_fairseqs_own() -> None:
+    lengths = numpy.full(5, 4)
+    batches = data_utils.batch_by_size(
+        numpy.arange(5), num_tokens_fn=lambda index: lengths[index], fixed_shapes=numpy.array([[2, 4]])
+    )
+    assert [len(batch) for batch in batches] == [2, 2, 1]
+
+
+def test_root_logger_is_not_left_at_debug() -> None:
+    assert logging.getLogger().level != logging.DEBUG
+
+
+def test_plugin_path_does_not_hide_fairseq() -> None:
+    assert not sys.path or Path(sys.path[0]).resolve() != ROOT
+
+
+def test_bf16_trains_without_a_tpu(tmp_path: Path) -> None:
+    command = [
+        Path(sys.executable).with_name("fairseq-train"),
+        *DUMMY,
+        "--user-dir",
+        ROOT / "deepnmt",
+        "--cpu",
+        "--bf16",
+    ]
+    command += ["--arch=dlcl_transformer_tiny", "--optimizer=adam", "--lr=0.001", "--max-update=2", "--num-workers=0"]
+    done = subprocess.run(
+        [*command, f"--save-dir={tmp_path}"], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Stopping training due to num_updates: 2 >= max_update: 2" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(("xla", "tpu"), [(None, False), ("torch_xla", True)])
+def test_bf16_means_a_tpu_where_there_may_be_one(xla: Any, tpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed_utils, "xm", xla)
+    cfg, seen = OmegaConf.structured(FairseqConfig()), []
+    cfg.common.update(cpu=True, bf16=True, tpu=True)
+    cfg.distributed_training.update(tpu=True, distributed_world_size=1)
+    cfg.optimizer = {"_name": "adam", "tpu": True}
+    distributed_utils.call_main(cfg, seen.append)
+    assert [(cfg.common.tpu, cfg.distributed_training.tpu, cfg.optimizer.tpu) for cfg in seen] == [(tpu, tpu, tpu)]

@@ -1,0 +1,41 @@
+"""Whether freed memory is kept: by the number of pages that the kernel has to give."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deepnmt.kernels import malloc
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES_OF_TENSORS = """
+import resource, sys
+import torch
+from deepnmt.kernels.malloc import keep_freed_memory
+{keep}
+def pages():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    torch.ones(2**26)  # more than is spared in any case
+before = pages()
+for _ in range(10):
+    torch.ones(2**26)  # more than is spared in any case
+print(pages() - before)
+"""
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_memory_of_tensors_is_used_again(keep: bool) -> None:
+    program = PAGES_OF_TENSORS.format(keep="assert keep_freed_memory()" if keep else "")
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    pages = int(result.stdout)
+    assert pages < 100 if keep else pages > 10 * 128  # of 2 MiB at most
+
+
+def test_other_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not malloc.keep_freed_memory()

@@ -1,0 +1,310 @@
+"""Raw text to binarised data: scripts/preprocess.sh and scripts/prepare_text.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import manifest
+import prepare_text
+import pytest
+from console import UserError
+
+SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
+
+GERMAN = ["Der Hund schläft.", "Die Katze, „Mia“, frißt 3 % mehr.", "Das ist z. B. ein Haus!"]
+ENGLISH = ["The dog sleeps.", 'The cat, "Mia", eats 3 % more.', "This is, e.g., a house!"]
+Result = subprocess.CompletedProcess[str]
+
+
+def write(folder: Path, name: str, german: list[str], english: list[str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for language, lines in (("de", german), ("en", english)):
+        (folder / f"{name}.{language}").write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return folder / name
+
+
+def corpus(folder: Path) -> dict[str, Path]:
+    return {
+        "train": write(folder, "train", GERMAN * 7, ENGLISH * 7),
+        "valid": write(folder, "valid", GERMAN, ENGLISH),
+        "test": write(folder, "test", GERMAN[:2], ENGLISH[:2]),
+    }
+
+
+def command(corpus: dict[str, Path], dest: Path, *options: str) -> list[str]:
+    splits = [argument for split, prefix in corpus.items() for argument in (f"--{split}", str(prefix))]
+    languages = ["--source-lang", "de", "--target-lang", "en", "--bpe-merges", "20", "--workers", "2"]
+    return [str(SCRIPTS / "preprocess.sh"), *languages, *splits, "--dest", str(dest), *options]
+
+
+def preprocess(corpus: dict[str, Path], dest: Path, *options: str) -> Result:
+    return subprocess.run(command(corpus, dest, *options), capture_output=True, text=True, timeout=300, check=False)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def errors(result: Result) -> list[str]:
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    return [line for line in result.stderr.splitlines() if ": error: " in line]
+
+
+def refused(tmp_path: Path, corpus: dict[str, Path], *options: str) -> str:
+    """The one line of error that preprocessing ends with, leaving nothing behind."""
+    before = set(tmp_path.iterdir())
+    lines = errors(preprocess(corpus, tmp_path / "data", *options))
+    assert len(lines) == 1
+    assert set(tmp_path.iterdir()) == before
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], Path]:
+    """A corpus with pairs to be skipped, and the data made from it."""
+    folder = tmp_path_factory.mktemp("flow")
+    files = corpus(folder / "raw")
+    train = [("", "No German."), ("Kein Englisch.", " \t"), ("eins " * 9, "one two"), ("ja " * 30, "yes " * 30)]
+    write(folder / "raw", "train", GERMAN * 7 + [de for de, _ in train], ENGLISH * 7 + [en for _, en in train])
+    write(folder / "raw", "test", [GERMAN[0], "", "ja " * 30], [ENGLISH[0], "Nothing.", "yes " * 30])
+    result = preprocess(files, folder / "data", "--max-len", "20", "--max-ratio", "4", "--lowercase")
+    assert result.returncode == 0, result.stderr
+    return files, folder / "data"
+
+
+def test_data_is_complete(made: tuple[dict[str, Path], Path]) -> None:
+    data = made[1]
+    names = set(contents(data))
+    splits, languages = ("train", "valid", "test"), ("de", "en")
+    assert names == (
+        {"codes", "preprocess.json", "preprocess.log", "dict.de.txt", "dict.en.txt"}
+        | {f"{split}.de-en.{language}.{end}" for split in splits for language in languages for end in ("bin", "idx")}
+        | {f"text/{s}.{kind}.{lang}" for s in splits for kind in ("raw", "tok", "bpe") for lang in languages}
+    )
+    assert (data / "dict.de.txt").read_bytes() == (data / "dict.en.txt").read_bytes()
+    assert list(data.parent.glob("data.*")) == []
+
+
+def test_text_is_normalised_tokenised_and_segmented(made: tuple[dict[str, Path], Path]) -> None:
+    text = made[1] / "text"
+    lines = (text / "valid.tok.de").read_text().split("\n")
+    assert lines == [
+        "der hund schläft .",
+        "die katze , &quot; mia &quot; , frißt 3 % mehr .",
+        "das ist z. b. ein haus !",
+        "",
+    ]
+    assert (text / "valid.raw.de").read_text().split("\n")[:-1] == GERMAN
+    segmented = (text / "valid.bpe.de").read_text()
+    assert "@@ " in segmented
+    assert segmented.replace("@@ ", "") == "\n".join(lines)
+    assert len((made[1] / "codes").read_text().splitlines()) == 1 + 20
+
+
+def test_record_counts_what_was_skipped(made: tuple[dict[str, Path], Path]) -> None:
+    files, data = made
+    record = json.loads((data / "preprocess.json").read_text())
+    assert record["counts"]["train"] == {"read": 25, "kept": 21, "empty": 2, "too_long": 1, "ratio": 1}
+    assert record["counts"]["test"] == {"read": 3, "kept": 2, "empty": 1, "too_long": 0, "ratio": 0}
+    assert (record["source_lang"], record["target_lang"], record["lowercase"]) == ("de", "en", True)
+    output = subprocess.run(["sha256sum", f"{files['test']}.en"], capture_output=True, text=True, check=True).stdout
+    assert record["inputs"]["test.en"] == output.split()[0]
+    types = len((data / "dict.en.txt").read_text().splitlines()) + 4
+    assert record["types"] == {"de": types, "en": types}
+
+
+def test_same_command_does_nothing(made: tuple[dict[str, Path], Path]) -> None:
+    files, data = made
+    before = contents(data)
+    result = preprocess(files, data, "--max-len", "20", "--max-ratio", "4", "--lowercase")
+    assert (result.returncode, result.stdout) == (0, f"{data} is up to date\n")
+    assert contents(data) == before
+
+
+def test_other_settings_or_input_never_overwrite(made: tuple[dict[str, Path], Path]) -> None:
+    files, data = made
+    before = contents(data)
+    same = ("--max-len", "20", "--max-ratio", "4", "--lowercase")
+    (line,) = errors(preprocess(files, data, *same, "--bpe-merges", "30"))
+    assert f"{data} was made with bpe_merges 20, not 30; remove it or choose another --dest" in line
+    (line,) = errors(preprocess({**files, "valid": files["test"]}, data, *same))
+    assert f"{data} was made with another input: valid.de" in line
+    assert contents(data) == before
+
+
+def test_folder_of_other_things_is_refused(tmp_path: Path) -> None:
+    files = corpus(tmp_path / "raw")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "thesis.tex").write_text("mine")
+    assert "data exists, and was not made by preprocess.sh" in refused(tmp_path, files)
+    assert contents(tmp_path / "data") == {"thesis.tex": b"mine"}
+
+
+def test_different_line_counts(tmp_path: Path) -> None:
+    files = corpus(tmp_path / "raw")
+    write(tmp_path / "raw", "train", GERMAN, ENGLISH[:2])
+    assert f"{files['train']}.de has 3 lines, but {files['train']}.en has 2" in refused(tmp_path, files)
+
+
+def test_last_line_without_line_feed_counts(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"one\ntwo")
+    assert prepare_text.count_lines(path) == 2
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    files = corpus(tmp_path / "raw")
+    write(tmp_path / "raw", "valid", [], [])
+    assert f"{files['valid']}.de is empty" in refused(tmp_path, files)
+
+
+def test_nothing_left_of_a_split(tmp_path: Path) -> None:
+    files = corpus(tmp_path / "raw")
+    line = refused(tmp_path, files, "--max-len", "2")
+    assert "no pair of" in line
+    assert "0 of 21 pairs kept; skipped 0 with an empty side, 21 too long" in line
+
+
+def test_invalid_utf8(tmp_path: Path) -> None:
+    files = corpus(tmp_path / "raw")
+    Path(f"{files['train']}.en").write_bytes(b"good\n" * 19 + b"caf\xe9\n" + b"good\n")
+    assert f"{files['train']}.en:20: invalid UTF-8 (byte 0xe9 at position 4" in refused(tmp_path, files)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    files = corpus(tmp_path / "raw")
+    Path(f"{files['test']}.en").unlink()
+    assert f"{files['test']}.en: No such file or directory" in refused(tmp_path, files)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bpe-merges", "many"], "--bpe-merges must be a whole number, but is 'many'"),
+        (["--max-len", "-1"], "--max-len must be a whole number, but is '-1'"),
+        (["--max-ratio", "x"], "--max-ratio must be a number, but is 'x'"),
+        (["--workers", "0"], "--workers must be at least 1, but is 0"),
+        (["--target-lang", "de"], "--source-lang and --target-lang must differ, but both are 'de'"),
+        (["--raw-test", "x"], "--raw-valid and --raw-test are for --pretokenized text alone"),
+        (["--pretokenized", "--raw-test", "x", "--raw-test", "y"], "must be given once for each --test (1), but is"),
+        (["--train", ""], "--train must be given"),
+        (["--lowercased"], "unknown argument '--lowercased'"),
+        (["--dest"], "option --dest needs a value"),
+    ],
+)
+def test_bad_options(tmp_path: Path, options: list[str], message: str) -> None:
+    assert message in refused(tmp_path, corpus(tmp_path / "raw"), *options)
+
+
+def test_missing_tools_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    environment = {"PATH": "/usr/bin:/bin", "DEEPNMT_PYTHON_BIN": str(tmp_path / "bin")}
+    arguments = command(corpus(tmp_path / "raw"), tmp_path / "data")
+    result = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    (line,) = errors(result)
+    assert "is not installed; run 'make setup' in " in line
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interruption_leaves_nothing(tmp_path: Path, sent: signal.Signals, status: int) -> None:
+    files = corpus(tmp_path / "raw")
+    # Long enough to learn from that the signal arrives in the middle of it.
+    words = [" ".join(f"{word * line:x}" for word in range(1, 30)) for line in range(1, 3000)]
+    write(tmp_path / "raw", "train", words, words)
+    arguments = command(files, tmp_path / "data", "--bpe-merges", "20000")
+    with (tmp_path / "log").open("wb+") as log:
+        process = subprocess.Popen(arguments, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + 120
+        while b"subword-nmt learn-bpe" not in (tmp_path / "log").read_bytes():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.killpg(process.pid, sent)
+        assert process.wait(timeout=30) == status
+    output = (tmp_path / "log").read_text()
+    said = output.count("interrupted; run the same command again to start over")
+    assert said == (1 if sent == signal.SIGINT else 0)
+    assert "Traceback" not in output
+    assert {path.name for path in tmp_path.iterdir()} == {"raw", "log"}
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in listing.splitlines() if "learn-bpe" in line and str(tmp_path) in line]
+
+
+def prepare(
+    folder: Path, settings: prepare_text.Settings, inputs: list[Path], workers: int = 1
+) -> dict[str, list[str]]:
+    (folder / "out").mkdir()
+    prepare_text.prepare_split(inputs, str(folder / "out" / "x"), settings, workers)
+    return {path.name[2:]: path.read_bytes().decode().split("\n")[:-1] for path in (folder / "out").iterdir()}
+
+
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
+    odd = ["\ufeffa\u2028b\r", "c\x00d\x0be\x0cf\x85g\u00a0h", "i\rj\x1ek\u3000l"]
+    prefix = write(tmp_path, "odd", odd, ["one", "two", "three"])
+    settings = prepare_text.Settings(("de", "en"), False, False, 0, 0)
+    texts = prepare(tmp_path, settings, [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
+    assert texts["tok.de"] == texts["raw.de"] == ["a b", "c d e f g h", "i j k l"]
+    assert texts["tok.en"] == ["one", "two", "three"]
+
+
+def test_pretokenised_text_is_kept_and_stays_beside_its_raw_text(tmp_path: Path) -> None:
+    tokenised = write(
+        tmp_path, "tok", ["Ein &quot; Wort &quot;", "", "zwei .", "c"], ["a &quot; word &quot;", "b", "two .", "c"]
+    )
+    raw = write(tmp_path, "raw", ['Ein "Wort"', "x", "zwei.", ""], ['a "word"', "y", "two.", "c"])
+    settings = prepare_text.Settings(("de", "en"), True, True, 0, 0)
+    texts = prepare(tmp_path, settings, [Path(f"{p}.{lang}") for p in (tokenised, raw) for lang in ("de", "en")])
+    assert texts == {
+        "tok.de": ["ein &quot; wort &quot;", "zwei ."],
+        "tok.en": ["a &quot; word &quot;", "two ."],
+        "raw.de": ['Ein "Wort"', "zwei."],
+        "raw.en": ['a "word"', "two."],
+    }
+
+
+def test_several_processes_keep_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare_text, "BATCH", 70)
+    monkeypatch.setattr(prepare_text, "CHUNK", 7)
+    numbers = [f"{number}" for number in range(300)]
+    prefix = write(tmp_path, "numbers", numbers, numbers)
+    settings = prepare_text.Settings(("de", "en"), False, False, 0, 0)
+    texts = prepare(tmp_path, settings, [Path(f"{prefix}.de"), Path(f"{prefix}.en")], workers=3)
+    assert texts["tok.de"] == texts["tok.en"] == numbers
+
+
+@pytest.mark.parametrize(
+    ("german", "english", "skipped"),
+    [
+        ("a b c d", "a b c d", ""),
+        ("a b c d e", "a", "too_long"),
+        ("a", "a b c", "ratio"),
+        ("a", "a b", ""),
+        ("", "a", "empty"),
+    ],
+)
+def test_length_filter(german: str, english: str, skipped: str) -> None:
+    preparer = prepare_text.Preparer(prepare_text.Settings(("de", "en"), True, False, max_len=4, max_ratio=2))
+    assert preparer((german, english)).skipped == skipped
+
+
+def test_unreadable_record(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"preprocess\.json: no such file; is .* a folder made by preprocess\.sh\?"):
+        manifest.read(tmp_path / "preprocess.json")
+    (tmp_path / "preprocess.json").write_text("{")
+    with pytest.raises(UserError, match=r"preprocess\.json cannot be read: "):
+        manifest.read(tmp_path / "preprocess.json")
+
+
+@pytest.mark.parametrize("script", ["preprocess.sh", "train.sh", "average.sh", "generate.sh", "score.sh"])
+def test_help(script: str) -> None:
+    result = subprocess.run([SCRIPTS / script, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"usage: {script} ")
+    assert "\nexample:\n  scripts/" + script in result.stdout

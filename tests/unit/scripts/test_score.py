@@ -1,0 +1,291 @@
+"""Translations to scores: scripts/score.py, and the steps of scripts/generate.sh around fairseq."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import score
+import torch
+import translations
+from console import UserError
+from sacrebleu.metrics.bleu import BLEU
+
+SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
+
+
+def folder_of_translations(folder: Path, texts: dict[str, list[str]], lowercase: bool = False) -> Path:
+    """A folder as generate.sh makes it; `texts` by their names without the language."""
+    folder.mkdir()
+    for name, lines in texts.items():
+        (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "generate.json").write_text(json.dumps({"target_lang": "en", "lowercase": lowercase}))
+    return folder
+
+
+def run_script(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(SCRIPTS / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def error_of(result: subprocess.CompletedProcess[str]) -> str:
+    """The only line of standard error but for the printed commands."""
+    assert result.returncode == 2
+    (line,) = [line for line in result.stderr.splitlines() if not line.startswith("+ ")]
+    return line
+
+
+def test_tokenised_bleu_by_hand() -> None:
+    # Precisions 6/7, 4/6, 2/5 and 1/4 of 1- to 4-grams; the hypothesis has 7 tokens, the reference 8.
+    hypothesis, reference = "the cat sat on the mat yes", "the cat sat on a mat , yes"
+    matches = [6, 3, 2, 1]
+    totals = [7, 6, 5, 4]
+    expected = 100 * math.exp(1 - 8 / 7) * math.prod(m / t for m, t in zip(matches, totals)) ** 0.25
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    assert score.score(metric, [hypothesis], [reference])["score"] == round(expected, 2)
+
+
+def test_scores_of_known_text(tmp_path: Path) -> None:
+    folder = folder_of_translations(
+        tmp_path / "out",
+        {
+            "hyp.tok": ["A dog , which sleeps , is happy .", "no match"],
+            "ref.tok": ["A dog , which sleeps , is happy .", "nothing here"],
+            "hyp": ["A dog, which sleeps, is happy."],
+            "ref": ["a dog, which sleeps, is sad."],
+        },
+    )
+    result = run_script("score.sh", folder)
+    assert result.returncode == 0, result.stderr
+    scores = json.loads((folder / "scores.json").read_text())
+    # 9 of 11, 8 of 9, 7 of 7 and 6 of 6 n-grams; the lengths are equal.
+    assert scores["tokenised BLEU"]["score"] == round(100 * (9 / 11 * 8 / 9) ** 0.25, 2)
+    # 13a gives 9 tokens; 'A' and 'happy' differ: 7/9, 5/8, 4/7 and 3/6.
+    assert scores["BLEU"]["score"] == round(100 * (7 / 9 * 5 / 8 * 4 / 7 * 3 / 6) ** 0.25, 2)
+    # By default TER ignores case and splits no punctuation: 1 word in 6 is wrong.
+    assert scores["TER"]["score"] == round(100 / 6, 2)
+    assert "|case:mixed|eff:no|tok:13a|smooth:exp|version:" in scores["BLEU"]["signature"]
+    assert "|tok:none|smooth:none|" in scores["tokenised BLEU"]["signature"]
+    for name, entry in scores.items():
+        assert f"{name:<15} {entry['score']:6.2f}" in result.stdout
+        assert entry["signature"] in result.stdout
+
+
+def test_lower_cased_data_is_scored_without_case(tmp_path: Path) -> None:
+    tokenised, texts = ["a dog sleeps here ."], {"hyp": ["a dog sleeps here."], "ref": ["A Dog sleeps here."]}
+    folder = folder_of_translations(tmp_path / "out", {"hyp.tok": tokenised, "ref.tok": tokenised, **texts})
+    scores = score.score_folder(folder, "en", True)
+    assert [scores[name]["score"] for name in ("BLEU", "chrF", "TER")] == [100, 100, 0]
+    assert all("|case:lc|" in scores[name]["signature"] for name in ("BLEU", "chrF", "TER"))
+    mixed = score.score_folder(folder, "en", False)
+    assert mixed["BLEU"]["score"] < 100
+    assert mixed["chrF"]["score"] < 100
+
+
+def test_without_raw_reference_only_tokenised(tmp_path: Path) -> None:
+    folder = folder_of_translations(
+        tmp_path / "out", {"hyp.tok": ["a b c d"], "ref.tok": ["a b c d"], "hyp": ["a b c d"]}
+    )
+    result = run_script("score.sh", folder)
+    assert "no detokenised scores" in result.stdout
+    assert list(json.loads((folder / "scores.json").read_text())) == ["tokenised BLEU"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"hyp.tok": ["a", "b"], "ref.tok": ["a"]}, "hyp.tok.en has 2 lines, but {}/ref.tok.en has 1"),
+        (
+            {"hyp.tok": ["a"], "ref.tok": ["a"], "hyp": ["a"], "ref": ["a", "b"]},
+            "hyp.en has 1 lines, but {}/ref.en has 2",
+        ),
+        ({"hyp.tok": ["a"], "ref.tok": []}, "ref.tok.en is empty"),
+        ({"ref.tok": ["a"]}, "hyp.tok.en: No such file or directory"),
+    ],
+)
+def test_bad_translations(tmp_path: Path, texts: dict[str, list[str]], message: str) -> None:
+    folder = folder_of_translations(tmp_path / "out", texts)
+    (folder / "scores.json").write_text("earlier")
+    assert message.format(folder) in error_of(run_script("score.sh", folder))
+    assert (folder / "scores.json").read_text() == "earlier"
+
+
+def test_folder_not_made_by_generate(tmp_path: Path) -> None:
+    assert "nowhere: no such folder" in error_of(run_script("score.sh", tmp_path / "nowhere"))
+    (tmp_path / "out").mkdir()
+    assert "generate.json: no such file" in error_of(run_script("score.sh", tmp_path / "out"))
+
+
+DATA_LANGUAGES = ("de", "en")
+
+
+def data_folder(folder: Path, types: int = 10) -> Path:
+    """The parts of a data folder that matter before and after fairseq runs."""
+    (folder / "text").mkdir(parents=True)
+    record = {"source_lang": "de", "target_lang": "en", "lowercase": True}
+    (folder / "preprocess.json").write_text(json.dumps(record))
+    for language in DATA_LANGUAGES:
+        (folder / f"dict.{language}.txt").write_text("".join(f"w{number} 1\n" for number in range(types - 4)))
+        (folder / f"test.de-en.{language}.idx").write_bytes(b"")
+        (folder / "text" / f"test.tok.{language}").write_text(f"{language} 1 .\n{language} 2 .\n{language} 3 .\n")
+        (folder / "text" / f"test.raw.{language}").write_text(f"{language} 1.\n{language} 2.\n{language} 3.\n")
+    return folder
+
+
+def checkpoint(path: Path, encoder: int = 10, decoder: int = 10, languages: tuple[str, str] = ("de", "en")) -> Path:
+    task = {"source_lang": languages[0], "target_lang": languages[1]}
+    model = {
+        "encoder.embed_tokens.weight": torch.ones(encoder, 2),
+        "decoder.embed_tokens.weight": torch.ones(decoder, 2),
+    }
+    torch.save({"model": model, "cfg": {"task": task}}, path)
+    return path
+
+
+def test_dictionary_that_does_not_fit(tmp_path: Path) -> None:
+    data, wrong = data_folder(tmp_path / "data", types=10), checkpoint(tmp_path / "wrong.pt", decoder=12)
+    earlier = folder_of_translations(tmp_path / "out", {"hyp": ["earlier"]})
+    good = checkpoint(tmp_path / "good.pt")
+    message = error_of(run_script("generate.sh", f"{good}:{wrong}", data, earlier))
+    assert f"dict.en.txt has 10 types, but the decoder of checkpoint {wrong} has 12" in message
+    assert (earlier / "hyp.en").read_text() == "earlier\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "good.pt", "wrong.pt", "out"}
+
+
+def test_other_bad_checkpoints(tmp_path: Path) -> None:
+    data, good = data_folder(tmp_path / "data"), checkpoint(tmp_path / "good.pt")
+    translations.check_checkpoint(str(good), data)
+    whole = good.read_bytes()
+    (tmp_path / "cut.pt").write_bytes(whole[: len(whole) // 2])
+    message = error_of(run_script("generate.sh", tmp_path / "cut.pt", data, tmp_path / "out"))
+    assert f"{tmp_path}/cut.pt is truncated" in message
+    with pytest.raises(UserError, match=r"dict\.de\.txt has 10 types, but the encoder of checkpoint .* has 9"):
+        translations.check_checkpoint(str(checkpoint(tmp_path / "wrong.pt", encoder=9)), data)
+    with pytest.raises(UserError, match=r"back\.pt translates en to de, but .*data is de to en"):
+        translations.check_checkpoint(str(checkpoint(tmp_path / "back.pt", languages=("en", "de"))), data)
+
+
+def test_languages_of_a_model_without_a_dataclass() -> None:
+    assert translations.trained_languages({"args": Namespace(source_lang="de", target_lang="en")}) == ("de", "en")
+    assert translations.trained_languages({"cfg": None, "args": None}) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{0}/good.pt", "{0}/data"], "CHECKPOINT, DATA and OUT_DIR must be given"),
+        (
+            ["{0}/good.pt", "{0}/data", "{0}/out", "--subset", "valid"],
+            "the subset must be one of test ({0}/data), but is valid",
+        ),
+        (["{0}/no.pt", "{0}/data", "{0}/out"], "{0}/no.pt: no such checkpoint"),
+        (["{0}/good.pt", "{0}/no", "{0}/out"], "{0}/no/preprocess.json: no such file"),
+        (["{0}/good.pt", "{0}/data", "{0}/data"], "{0}/data exists, and was not made by generate.sh"),
+        (["{0}/good.pt", "{0}/data", "{0}/good.pt"], "{0}/good.pt exists, and is not a folder"),
+        (["{0}/good.pt", "{0}/data", "{0}/out", "--quiet"], "--quiet cannot be used here"),
+    ],
+)
+def test_bad_arguments_of_generate(tmp_path: Path, arguments: list[str], message: str) -> None:
+    data_folder(tmp_path / "data")
+    checkpoint(tmp_path / "good.pt")
+    before = {path.name for path in tmp_path.iterdir()}
+    result = run_script("generate.sh", *(argument.format(tmp_path) for argument in arguments))
+    assert message.format(tmp_path) in error_of(result)
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+LOG = """2026-11-21 | INFO | fairseq
+S-2\tde 3 .
+H-2\t-0.5\ten three .
+D-2\t-0.5\ten three .
+H-2\t-0.9\tsecond best
+H-0\t-0.1\t&quot; en &quot; one .
+Generate test with beam=5: BLEU4 = 0.00
+"""
+
+
+def test_translations_are_in_the_order_of_the_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = data_folder(tmp_path / "data")
+    (tmp_path / "log").write_text(LOG)
+    output = tmp_path / "out"
+    output.mkdir()
+    translations.extract(tmp_path / "log", data, "test", output)
+    texts = {path.name: path.read_text() for path in output.iterdir()}
+    record: dict[str, Any] = json.loads(texts.pop("generate.json"))
+    assert texts == {
+        "hyp.tok.en": "&quot; en &quot; one .\n\nen three .\n",
+        "hyp.en": '"en" one.\n\nen three.\n',
+        "ref.tok.en": "en 1 .\nen 2 .\nen 3 .\n",
+        "ref.en": "en 1.\nen 2.\nen 3.\n",
+        "src.de": "de 1.\nde 2.\nde 3.\n",
+    }
+    assert record == {"target_lang": "en", "subset": "test", "lowercase": True, "untranslated": 1}
+    assert "warning: 1 of 3 sentences were not translated" in capsys.readouterr().err
+
+
+def test_watched_command_keeps_its_output_and_status(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = f"import sys; print({LOG!r}, end=''); sys.exit(3)"
+    assert translations.watch(tmp_path / "log", 3, [sys.executable, "-c", program]) == 3
+    assert (tmp_path / "log").read_text() == LOG
+    assert "2.00/3.00" in capfd.readouterr().err
+
+
+def run_generate(folder: Path, fairseq: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """generate.sh with this shell script in the place of fairseq-generate, which takes long to start."""
+    (folder / "bin").mkdir()
+    for name, script in (("python3", f'exec "{sys.executable}" "$@"'), ("fairseq-generate", fairseq)):
+        (folder / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "bin" / name).chmod(0o755)
+    (folder / "log").write_text(LOG)
+    command = [
+        str(SCRIPTS / "generate.sh"),
+        str(folder / "good.pt"),
+        str(folder / "data"),
+        str(folder / "out"),
+        *options,
+    ]
+    environment = {**os.environ, "DEEPNMT_PYTHON_BIN": str(folder / "bin")}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+
+def earlier_translations(folder: Path) -> Path:
+    data_folder(folder / "data")
+    checkpoint(folder / "good.pt")
+    return folder_of_translations(folder / "out", {"hyp": ["earlier"], "old": ["earlier"]})
+
+
+def test_new_translations_replace_earlier_ones(tmp_path: Path) -> None:
+    earlier = earlier_translations(tmp_path)
+    result = run_generate(tmp_path, f'echo "$@"; cat "{tmp_path}/log"', "--subset", "test", "--beam", "2")
+    assert result.returncode == 0, result.stderr
+    assert {path.name for path in earlier.iterdir()} == {
+        *("generate.json", "generate.log", "src.de"),
+        *("hyp.en", "hyp.tok.en", "ref.en", "ref.tok.en"),
+    }
+    arguments, log = (earlier / "generate.log").read_text().split("\n", 1)
+    assert log == LOG
+    assert (
+        f"{tmp_path}/data --user-dir {SCRIPTS.parent}/deepnmt --path {tmp_path}/good.pt --gen-subset test" in arguments
+    )
+    device = "--fp16" if torch.cuda.is_available() else "--cpu"
+    assert "--source-lang de --target-lang en --beam 5 --batch-size 128" in arguments
+    assert arguments.endswith(f" {device} --beam 2")
+    assert {path.name for path in tmp_path.iterdir()} == {"bin", "data", "good.pt", "log", "out"}
+
+
+def test_failure_of_fairseq_keeps_earlier_translations_and_the_log(tmp_path: Path) -> None:
+    earlier = earlier_translations(tmp_path)
+    result = run_generate(tmp_path, "echo first; echo 'error: no such option' >&2; exit 3")
+    assert result.returncode == 2
+    log = f"{tmp_path}/out.failed.log"
+    assert f"fairseq-generate failed: error: no such option (all of its output is in {log})\n" in result.stderr
+    assert Path(log).read_text() == "first\nerror: no such option\n"
+    assert (earlier / "hyp.en").read_text() == "earlier\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"bin", "data", "good.pt", "log", "out", "out.failed.log"}

@@ -1,0 +1,381 @@
+"""The package's beam search gives what fairseq's generator gives, and the model's own forward pass confirms it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from fairseq import search
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.tasks import FairseqTask
+from support.models import PLAIN, PRE_NORM, SIZE, batch, build_stock, dictionary, scramble, task
+from torch import Tensor
+
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.transformer import DLCLTransformerModel
+from deepnmt.search import BeamGenerator, generator
+from deepnmt.search.candidates import best_candidates, whole_blocks
+from deepnmt.search.supported import supported
+
+FEW, MANY = dictionary(20), dictionary(300)
+SENTENCES = [[5, 6, 7, 8, 9, 10, 11], [12, 13], [14, 15, 16, 5], [6], [7, 19, 20], [21, 22, 5, 5, 6]]
+MODELS: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": PRE_NORM,
+    "plain": {**PRE_NORM, **PLAIN},
+    "no norm": {"encoder_norm": "none", "decoder_norm": "none"},
+    "b2t": {"encoder_norm": "b2t", "decoder_norm": "b2t", **PLAIN},
+    "groups": {**PRE_NORM, "decoder_groups": "2"},
+    "boundaries": {**PRE_NORM, "decoder_groups": "0,1,3"},
+    "vector": {**PRE_NORM, "dlcl_granularity": "vector"},
+    "slices": {"dlcl_granularity": "4"},
+    "softmax, window": {**PRE_NORM, "dlcl_softmax": True, "dlcl_window": 2},
+    "norm of the embedding": {"dlcl_embedding_norm": True},
+    "relative positions": {**PRE_NORM, "encoder_max_relative_length": 2, "decoder_max_relative_length": 3},
+    "relative keys": {"decoder_max_relative_length": 3, "relative_positions": "keys"},
+    "deepnorm": {**PLAIN, "residual_scale": "deepnorm", "initializer": "deepnorm"},
+    "admin": {**PLAIN, "residual_scale": "admin"},
+    "merged attention": {**PRE_NORM, "merged_attention": True},
+    "merged, post-norm": {"merged_attention": True},
+    "skipping": {**PRE_NORM, "decoder_skip": 0.5, "skip_scale": "inference"},
+    "no cross-attention": {"no_cross_attention": True},
+    "no positions": {"no_token_positional_embeddings": True},
+    "learned positions": {"decoder_learned_pos": True},
+    "norm of embeddings": {"layernorm_embedding": True},
+    "other activation": {"activation_fn": "gelu"},
+    "other widths": {"decoder_input_dim": 12, "decoder_output_dim": 20},
+    "adaptive softmax": {"adaptive_softmax_cutoff": "8,16"},
+    "shared embeddings": {"share_all_embeddings": True},
+}
+
+
+def model(options: dict[str, Any], words: Any = FEW, seed: int = 1) -> DLCLTransformerModel:
+    """Random, with probabilities that differ enough for hypotheses to end at different lengths; float32."""
+    torch.manual_seed(seed)
+    config = DLCLTransformerConfig(**{**SIZE, "dropout": 0.0, **options})
+    result = DLCLTransformerModel.build_model(config, task(words))
+    scramble(result)
+    if result.decoder.output_projection is not None:
+        with torch.no_grad():
+            result.decoder.output_projection.weight[FEW.eos()].mul_(2)
+    return result.eval()
+
+
+def sample(sentences: Sequence[list[int]] = SENTENCES) -> dict[str, Any]:
+    inputs = batch(list(sentences), [[5]] * len(sentences))
+    del inputs["prev_output_tokens"]
+    return {"net_input": inputs}
+
+
+def both(models: Any, words: Any = FEW, sentences: Sequence[list[int]] = SENTENCES, **options: Any) -> list[Any]:
+    """The results of fairseq's generator and of the package's."""
+    settings = {"beam_size": 5, "max_len_b": 30, **options}
+    models = models if isinstance(models, list) else [models]
+    kinds = (SequenceGenerator, BeamGenerator)
+    with torch.no_grad():
+        return [kind(models, words, **settings).generate(models, sample(sentences)) for kind in kinds]
+
+
+def assert_same(stock: list[Any], own: list[Any], tolerance: float = 3e-5) -> None:
+    assert [len(found) for found in own] == [len(found) for found in stock]
+    for one, other in zip([h for found in own for h in found], [h for found in stock for h in found]):
+        assert one.keys() == other.keys()
+        assert one["tokens"].tolist() == other["tokens"].tolist()
+        for name in ("score", "positional_scores", "attention"):
+            kept = other[name] if other[name] is not None else torch.empty(0)
+            torch.testing.assert_close(one[name], kept, atol=tolerance, rtol=0, check_dtype=name == "score")
+        assert one["alignment"].numel() == other["alignment"].numel() == 0
+
+
+@pytest.fixture
+def own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where the package's generator leaves the search to fairseq's."""
+    monkeypatch.setattr(BeamGenerator.__mro__[1], "_generate", wrapped(SequenceGenerator._generate))
+
+
+def wrapped(stock: Any) -> Any:
+    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        assert type(self) is SequenceGenerator, "left to fairseq"
+        return stock(self, *args, **kwargs)
+
+    return generate
+
+
+@pytest.mark.usefixtures("own_alone")
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_every_model(options: dict[str, Any]) -> None:
+    stock, own = both(model(options))
+    assert_same(stock, own)
+    assert len({len(hypothesis["tokens"]) for found in own for hypothesis in found}) > 1, "too easy: all equally long"
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_model_of_fairseq() -> None:
+    stock_model = build_stock({}).eval()
+    scramble(stock_model)
+    assert_same(*both(stock_model))
+
+
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"beam_size": 1},
+    "wide": {"beam_size": 11},
+    "wider than the vocabulary": {"beam_size": 40},
+    "unnormalized": {"normalize_scores": False},
+    "length penalty": {"len_penalty": 0.4},
+    "shortest": {"min_len": 6},
+    "longest": {"max_len_a": 1.0, "max_len_b": 2},
+    "one step": {"max_len_a": 0.0, "max_len_b": 1},
+    "past the first room for keys": {"max_len_b": 60, "min_len": 40},
+    "longest of the model": {"max_len": 9, "max_len_b": 200},
+    "unknown words": {"unk_penalty": 3.0},
+    "unknown words wanted": {"unk_penalty": -3.0},
+    "temperature": {"temperature": 0.5},
+    "suppressed": {"tokens_to_suppress": ("w3", "w4")},
+    "other end": {"eos": 9},
+}
+
+
+@pytest.mark.usefixtures("own_alone")
+@pytest.mark.parametrize("words", [FEW, MANY], ids=["few types", "blocks of types"])
+@pytest.mark.parametrize("options", SEARCHES.values(), ids=SEARCHES)
+def test_every_option_of_the_search(options: dict[str, Any], words: Any) -> None:
+    assert_same(*both(model(PRE_NORM, words), words, **options))
+
+
+@pytest.mark.usefixtures("own_alone")
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("types", [1, 2, 4])
+def test_fewer_candidates_than_hypotheses(types: int, seed: int) -> None:
+    """Of a few types, so many continuations end that others have to stand in for what is not there."""
+    words, few = dictionary(types), [[4], [4 + types - 1, 4]]
+    net = model(PRE_NORM, words, seed)
+    for beam in (3, 4, 7):
+        assert_same(*both(net, words, few, beam_size=beam, max_len_b=6, min_len=0))
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_hardly_any_type_is_left() -> None:
+    """Types that cannot come stand in for what is not there; of the columns after the last type, none may."""
+    words = tuple(MANY[number] for number in range(MANY.nspecial + 4, len(MANY)))
+    assert_same(*both(model(PRE_NORM, MANY), MANY, tokens_to_suppress=words))
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_positions_that_end_with_the_longest_hypothesis() -> None:
+    options = {"decoder_learned_pos": True, "max_target_positions": 9}
+    stock, own = both(model(options), max_len_b=200, min_len=8)
+    assert_same(stock, own)
+    assert {len(hypothesis["tokens"]) for found in own for hypothesis in found} == {9}
+
+
+def test_results_may_be_used_with_gradients() -> None:
+    net = model(PRE_NORM)
+    found = BeamGenerator([net], FEW, beam_size=5, max_len_b=30).generate([net], sample())
+    for hypothesis in (hypothesis for hypotheses in found for hypothesis in hypotheses):
+        assert not any(value.is_inference() for value in hypothesis.values())
+    net.decoder.embed_tokens(found[0][0]["tokens"]).sum().backward()
+    assert net.decoder.embed_tokens.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_other_first_token() -> None:
+    found = []
+    for kind in (SequenceGenerator, BeamGenerator):
+        search_ = kind([model(PRE_NORM)], FEW, beam_size=3, max_len_b=10)
+        with torch.no_grad():
+            found.append(search_.generate([], sample(), bos_token=7))
+    assert_same(*found)
+    assert found[0][0][0]["tokens"].tolist() != both(model(PRE_NORM), beam_size=3, max_len_b=10)[1][0][0][
+        "tokens"
+    ].tolist()  # fmt: skip
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_ensemble() -> None:
+    models = [model(PRE_NORM), model({"merged_attention": True}, seed=2)]
+    assert_same(*both(models))
+
+
+@pytest.mark.usefixtures("own_alone")
+@pytest.mark.parametrize("sentences", [SENTENCES[:1], [SENTENCES[1], SENTENCES[1]], [list(range(4, 23))]])
+def test_batches_without_padding(sentences: list[list[int]]) -> None:
+    assert_same(*both(model(PRE_NORM), sentences=sentences))
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_generator_is_used_again() -> None:
+    searches = [kind([model(PRE_NORM)], FEW, beam_size=4, max_len_b=12) for kind in (SequenceGenerator, BeamGenerator)]
+    with torch.no_grad():
+        for sentences in (SENTENCES[:2], SENTENCES, SENTENCES[3:]):
+            assert_same(*(found.generate([], sample(sentences)) for found in searches))
+
+
+@pytest.mark.usefixtures("own_alone")
+@pytest.mark.parametrize("options", [PRE_NORM, {"merged_attention": True}, MODELS["relative positions"]])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_scores_are_those_of_the_whole_sentence(options: dict[str, Any], dtype: torch.dtype) -> None:
+    """In each type, the model is asked for the same hypotheses at once, without any cache."""
+    net = model(options, MANY).to(dtype)
+    own = BeamGenerator([net], MANY, beam_size=5, max_len_b=30)
+    bound = {torch.float64: 1e-5, torch.bfloat16: 0.15, torch.float16: 0.02}[dtype]
+    with torch.no_grad():
+        for sentence, found in zip(SENTENCES, own.generate([net], sample())):
+            for hypothesis in found:
+                inputs = batch([sentence], [hypothesis["tokens"][:-1].tolist()])
+                logits = net(**inputs)[0].float()
+                expected = logits.log_softmax(-1)[0].gather(1, hypothesis["tokens"].unsqueeze(1))[:, 0]
+                assert (hypothesis["positional_scores"] - expected).abs().max() < bound
+                mean = hypothesis["positional_scores"].mean()
+                assert float(hypothesis["score"]) == pytest.approx(float(mean), abs=1e-5)
+
+
+def test_sentences_that_are_done_are_no_longer_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, rows = model(PRE_NORM), []
+    stock = generator.DecoderSteps.__call__
+
+    def count(self: Any, tokens: Tensor, step: Any) -> Tensor:
+        rows.append(tokens.numel())
+        return stock(self, tokens, step)
+
+    monkeypatch.setattr(generator.DecoderSteps, "__call__", count)
+    with torch.no_grad():
+        found = BeamGenerator([net], FEW, beam_size=5, max_len_b=30).generate([net], sample())
+    assert rows[0] == len(SENTENCES)
+    # A sentence is done when five of its hypotheses are, of which the longest is the last.
+    ends = [max(len(hypothesis["tokens"]) for hypothesis in hypotheses) for hypotheses in found]
+    assert rows[1:] == [5 * sum(end > step for end in ends) for step in range(1, max(ends))]
+    assert len(set(rows)) > 3
+
+
+def test_freed_memory_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr(generator, "keep_freed_memory", lambda: calls.append(True))
+    with torch.no_grad():
+        BeamGenerator([model(PRE_NORM)], FEW, beam_size=2).generate([], sample())
+    assert calls
+
+
+def test_log_probability_that_is_no_number_is_left_to_fairseq(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = model(PRE_NORM)
+    # What comes after one of the types has no probability, and fairseq's search goes on without it.
+    generated = both(net, max_len_b=5)[0][0][0]["tokens"][0]
+    with torch.no_grad():
+        net.decoder.embed_tokens.weight[generated] = float("nan")
+    left = []
+    monkeypatch.setattr(BeamGenerator, "_generate", counted(BeamGenerator._generate, left))
+    assert_same(*both(net, max_len_b=5))
+    assert left == [True]
+
+
+def counted(own: Any, left: list[bool]) -> Any:
+    def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        stock = SequenceGenerator._generate
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SequenceGenerator, "_generate", lambda *a, **k: left.append(True) or stock(*a, **k))
+            return own(self, *args, **kwargs)
+
+    return generate
+
+
+LEFT: dict[str, dict[str, Any]] = {
+    "sampling": {"search_strategy": search.Sampling(FEW)},
+    "diverse": {"search_strategy": search.DiverseBeamSearch(FEW, 2, 0.5)},
+    "no repeats": {"no_repeat_ngram_size": 2},
+}
+
+
+@pytest.mark.parametrize("options", LEFT.values(), ids=LEFT)
+def test_what_is_left_to_fairseq(options: dict[str, Any]) -> None:
+    net, found = model(PRE_NORM), []
+    for kind in (SequenceGenerator, BeamGenerator):
+        torch.manual_seed(3)
+        with torch.no_grad():
+            found.append(kind([net], FEW, beam_size=4, max_len_b=8, **options).generate([net], sample()))
+    assert_same(*found)
+
+
+def test_prefixes_are_left_to_fairseq() -> None:
+    net, prefix, found = model(PRE_NORM), torch.tensor([[5, 6]] * len(SENTENCES)), []
+    for kind in (SequenceGenerator, BeamGenerator):
+        with torch.no_grad():
+            search_ = kind([net], FEW, beam_size=4, max_len_b=8)
+            found.append(search_.generate([net], sample(), prefix_tokens=prefix))
+    assert_same(*found)
+    assert all(h["tokens"][:2].tolist() == [5, 6] for hypotheses in found[1] for h in hypotheses)
+
+
+def test_models_that_are_left_to_fairseq() -> None:
+    assert supported(model({}))
+    assert not supported(model({}).train())
+    assert not supported(model({"cross_self_attention": True}))
+    assert not supported(model({"cross_self_attention": True}).encoder)
+    changed = model({})
+    changed.decoder.layers[1].fc1 = torch.nn.Sequential(changed.decoder.layers[1].fc1)
+    assert not supported(changed)
+    changed = model({})
+    changed.decoder.layers[0].encoder_attn.v_proj = torch.nn.Sequential(changed.decoder.layers[0].encoder_attn.v_proj)
+    assert not supported(changed)
+    changed = model({})
+    changed.decoder.layers[0].dropout_module.apply_during_inference = True
+    assert not supported(changed)
+    assert_same(*both(model({"cross_self_attention": True}), max_len_b=8))
+
+
+class Task(FairseqTask):  # type: ignore[misc]
+    """A task with a target dictionary and nothing else."""
+
+    target_dictionary = FEW
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, BeamGenerator),
+        ({"beam": 3, "lenpen": 0.5}, BeamGenerator),
+        ({"no_beamable_mm": True}, SequenceGenerator),
+        ({"print_alignment": "hard"}, SequenceGeneratorWithAlignment),
+    ],
+)
+def test_tasks_build_it(options: dict[str, Any], kind: type) -> None:
+    built = Task().build_generator([model({})], Namespace(**options))
+    assert type(built) is kind
+    if "beam" in options:
+        assert (built.beam_size, built.len_penalty) == (3, 0.5)
+
+
+def test_own_generator_of_a_task_is_kept() -> None:
+    built = Task().build_generator([model({})], Namespace(), seq_gen_cls=SequenceGenerator)
+    assert type(built) is SequenceGenerator
+
+
+@pytest.mark.parametrize("types", [9, 64, 65, 130, 320, 1000])
+@pytest.mark.parametrize("number", [1, 4, 10])
+@pytest.mark.parametrize("first", [False, True])
+def test_best_candidates(types: int, number: int, first: bool) -> None:
+    """Against sorting all of them."""
+    torch.manual_seed(types)
+    sentences, hypotheses = 3, 1 if first else 5
+    log_probs = torch.randn(sentences * hypotheses, types).log_softmax(-1)
+    log_probs[:, 1] = -float("inf")
+    log_probs[1, 3:7] = log_probs[1, 8]  # equals
+    scores = None if first else torch.randn(sentences, hypotheses)
+    columns = torch.nn.functional.pad(log_probs, (0, whole_blocks(types) - types), value=-float("inf"))
+    sums, tokens, places = best_candidates(columns, scores, sentences, types, min(number, types - 1))
+    for sentence in range(sentences):
+        every = [
+            (float(log_probs[sentence * hypotheses + h, v] + (0 if scores is None else scores[sentence, h])), v, h)
+            for h in range(hypotheses)
+            for v in range(types)
+        ]
+        best = sorted((total for total, _, _ in every), reverse=True)[: sums.size(1)]
+        assert sums[sentence].tolist() == pytest.approx(best, abs=1e-6)
+        found = list(zip(tokens[sentence].tolist(), places[sentence].tolist()))
+        assert len(set(found)) == len(found)
+        total = {(v, h): value for value, v, h in every}
+        assert [total[pair] for pair in found] == pytest.approx(sums[sentence].tolist(), abs=1e-6)
