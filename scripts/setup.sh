@@ -26,7 +26,8 @@ fi
 
 VENV=$ROOT/.venv
 DONE=$VENV/installed.txt
-if cmp -s "$ROOT/requirements.txt" "$DONE"; then
+# setup.py names the console commands: they are installed once more when it changes.
+if cmp -s <(cat -- "$ROOT/requirements.txt" "$ROOT/setup.py") "$DONE"; then
     exit 0
 fi
 
@@ -63,5 +64,5 @@ printf 'Compiling fairseq: about 2.5 minutes\n' >&2
 CFLAGS="-O0 -g0" run "$VENV/bin/pip" install --no-build-isolation --no-deps \
     "$(grep '^fairseq' "$ROOT/requirements.txt")" || die "fairseq could not be built; see above"
 run "$VENV/bin/pip" install --quiet --no-build-isolation --no-deps --editable "$ROOT" || die "see above"
-cp -- "$ROOT/requirements.txt" "$DONE.tmp"
+cat -- "$ROOT/requirements.txt" "$ROOT/setup.py" >"$DONE.tmp"
 mv -- "$DONE.tmp" "$DONE"
