@@ -1,0 +1,57 @@
+"""Fast paths, and the log's word on why one is not taken.
+
+A fast path has a function `obstacle(...)`, which returns why this call cannot take it, or None. `may_take` decides by
+it, and logs each reason once in a process:
+
+    if may_take("fast attention", obstacle(query, key)):
+        return fast(query, key)
+    return plain(query, key)
+
+A reason is a fixed text, without shapes or values, so that it comes once and not with every batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Optional
+
+import torch
+from torch import nn
+
+logger = logging.getLogger(__name__)
+
+EXACT = (torch.float32, torch.float64)
+# Paths and reasons that the log has had.
+logged: set[tuple[str, str]] = set()
+
+
+def may_take(path: str, obstacle: Optional[str]) -> bool:
+    """Return whether a fast path is free; the first time that something stands in its way, say in the log what.
+
+    Args:
+        path: its name, such as "fast attention"
+        obstacle: the reason against it, which completes "fast attention is not used: ..."; None: there is none
+    """
+    if obstacle is None:
+        return True
+    if (path, obstacle) not in logged:
+        logged.add((path, obstacle))
+        logger.info(f"{path} is not used: {obstacle}")
+    return False
+
+
+def linear_obstacle(linear: nn.Module) -> Optional[str]:
+    """Return what keeps a kernel from using the weights of a map instead of calling it."""
+    if type(linear) is not nn.Linear or linear.bias is None:
+        return "a projection is not a plain linear map with a bias"
+    if linear.weight.dtype not in EXACT:
+        return "the model is in half precision"
+    if has_hooks(linear):
+        return "a projection has hooks"
+    return None
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Return whether a call of the module does more than its `forward`."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks)
