@@ -1,11 +1,12 @@
 # `make demo` and `make test` work in a fresh clone; both set .venv up if need be.
-.PHONY: help setup demo test check format
+.PHONY: help setup demo test check docs format
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     raw text to translations and scores, in about 10 minutes"
 	@echo "make test     the whole test suite"
 	@echo "make check    lint, types and shell scripts"
+	@echo "make docs     the documentation as a site, in build/docs"
 	@echo "make setup    install everything into .venv"
 	@echo "make format   sort imports and format"
 
@@ -24,6 +25,9 @@ check: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/shellcheck --external-sources $$(git ls-files '*.sh' '*.sbatch') .ci/run
+
+docs: setup
+	.venv/bin/python -m sphinx -W --keep-going -q -c docs . build/docs
 
 format: setup
 	.venv/bin/ruff check --fix .
