@@ -68,6 +68,8 @@ def import_parser() -> Parser:
             help="groups, as in training (default: equal ones, as many as there are)",
         )
     parser.add_argument("--positions", choices=("sinusoidal", "none"), help="absolute positions")
-    parser.add_argument("--dlcl-window", type=int, default=0, metavar="N", help="as in training (default: 0, all)")
+    parser.add_argument(
+        "--dlcl-window", type=int, default=0, metavar="N", help="as in training, with softmax (default: 0, all)"
+    )
     parser.add_argument("--dlcl-softmax", action="store_true", help="as in training")
     return parser

@@ -29,7 +29,8 @@ class Layout:
         fused: one tensor for the three projections of an attention
         numbered_norms: layer_norms.0, .1, .2 in each layer
         groups: layers per group of the encoder's history; of the decoder's; 0: none
-        slices: weights per output, 0 for a weight without that dimension
+        slices: weights per output, 0 for a weight without that dimension; several are interleaved
+        norms_from_one: a history's norms are numbered as in Wang's code, where number 0 has no parameters
         relative: r; 0: none
         relative_name: "relative_position_{}" or another spelling
         relative_values: a table for values too
@@ -45,6 +46,7 @@ class Layout:
     numbered_norms: bool = True
     groups: tuple[int, int] = (1, 1)
     slices: int = 0
+    norms_from_one: bool = False
     relative: int = 2
     relative_name: str = "relative_position_{}"
     relative_values: bool = False
@@ -73,7 +75,7 @@ def published_state(layout: Layout, types: tuple[int, int], seed: int = 1) -> di
             size = (groups + 1, groups + 1) + ((layout.slices,) if layout.slices else ())
             state[f"{stack}.history.weight"] = torch.rand(size)
             for group in range(groups):
-                state.update(norm_state(f"{stack}.history.layer_norms.{group}"))
+                state.update(norm_state(f"{stack}.history.layer_norms.{group + layout.norms_from_one}"))
         if layout.pre:
             state.update(norm_state(f"{stack}.layer_norm"))
     if layout.output:
@@ -159,7 +161,7 @@ class SlowModel:
                 x = self.combine(stack, group + 1, outputs)
                 for layer in range(group * layout.groups[number], (group + 1) * layout.groups[number]):
                     x = self.layer(stack, layer, x, encoded)
-                norm = f"{stack}.history.layer_norms.{group}"
+                norm = f"{stack}.history.layer_norms.{group + layout.norms_from_one}"
                 outputs.append([self.norm(norm, one) for one in x] if layout.pre else x)
             x = self.combine(stack, len(outputs), outputs)
         return [self.norm(f"{stack}.layer_norm", one) for one in x] if layout.pre else x
@@ -170,14 +172,14 @@ class SlowModel:
         first = max(0, row - self.layout.window) if self.layout.window else 0
         weight = weight[first:row].softmax(dim=0) if self.layout.softmax else weight[first:row]
         if weight.dim() == 2:
-            weight = weight.repeat_interleave(WIDTH // weight.size(1), dim=1)
+            weight = torch.stack([weight[:, channel % weight.size(1)] for channel in range(WIDTH)], dim=1)
         result = []
         for position in range(len(outputs[0])):
             total = torch.zeros(WIDTH, dtype=torch.float64)
             for factor, output in zip(weight, outputs[first:]):
                 total = total + factor * output[position]
             if not self.layout.pre and row > 1:
-                total = self.norm(f"{stack}.history.layer_norms.{row - 2}", total)
+                total = self.norm(f"{stack}.history.layer_norms.{row - 2 + self.layout.norms_from_one}", total)
             result.append(total)
         return result
 

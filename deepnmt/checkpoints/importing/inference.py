@@ -28,7 +28,7 @@ class Given:
         norm: "post" or "pre", which a final norm tells
         groups: as in --encoder-groups; by default groups are equal
         positions: "sinusoidal" or "none", which learned ones and fairseq's buffer of the others tell
-        window: as --dlcl-window
+        window: as --dlcl-window; with `softmax` only
         softmax: as --dlcl-softmax
     """
 
@@ -197,11 +197,22 @@ def _history(tensors: Mapping[str, Tensor], _: Mapping[str, Tensor], given: Give
     options: dict[str, Any] = {}
     found = {stack: tensors[name] for stack in STACKS if (name := f"{stack}.history.weight") in tensors}
     for stack, weight in found.items():
-        text = {1: "scalar", _width(tensors, stack): "vector"}.get(weight.size(2), str(weight.size(2)))
+        text = {1: "scalar", _width(tensors, stack): "vector"}.get(weight.size(2))
+        if text is None:
+            raise ValueError(
+                f"{stack}.history.weight must have one weight per output, one per channel, or in Wang's code, whose "
+                f"norms are numbered from 1, a divisor of the {_width(tensors, stack)} channels, but has "
+                f"{weight.size(2)}"
+            )
         if options.setdefault("dlcl_granularity", text) != text:
             raise ValueError(
                 f"both histories must have as many weights per output, but are {options['dlcl_granularity']} and {text}"
             )
+    if given.window and not given.softmax:
+        raise ValueError(
+            "--dlcl-window must be left out without --dlcl-softmax: there the published code's window sets initial "
+            "weights alone, and the trained model reads all outputs"
+        )
     if given.window:
         options["dlcl_window"] = given.window
     if given.softmax:

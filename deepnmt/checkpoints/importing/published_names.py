@@ -4,17 +4,23 @@
 parameters have here, but for two: the query, key and value projections of an attention may be one tensor, one above the
 other, as in fairseq before 0.9; and a history's weight may lack its last dimension. It is R x R x S here: R rows, S
 weights per layer output.
+
+Two conventions of a history's norms exist, told apart by their numbers. SDT's code (`fairseq/modules/layer_history.py`)
+has one per group and counts from 0, so that LN_k is number k - 1. Wang's (`fairseq/modules/dlcl.py`) has one more,
+number 0 for the embedding without parameters, so that LN_k is number k. Wang's code alone has n weights per output
+(`scalar_n`), which it interleaves: channel c has weight c mod n.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from deepnmt.errors import UserError
+from deepnmt.model.validate import STACKS
 
 STACK = r"((?:en|de)coder)"
 LAYER = STACK + r"(\.layers\.\d+\.)"
@@ -47,6 +53,12 @@ def names_here(name: str) -> tuple[str, ...] | None:
     return None
 
 
+def counts_norms_from_one(names: Collection[str], stack: str) -> bool:
+    """Return whether a history's norms are numbered as in Wang's code, where number 0 has no parameters."""
+    numbers = {found[1] for name in names if (found := re.match(rf"{stack}\.history\.layer_norms\.(\d+)\.", name))}
+    return "1" in numbers and "0" not in numbers
+
+
 def translate(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors under the names that they have here, and for each of these the published name.
 
@@ -59,8 +71,9 @@ def translate(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[st
     result: dict[str, Tensor] = {}
     origin: dict[str, str] = {}
     unknown, faults = [], []
+    from_one = [stack for stack in STACKS if counts_norms_from_one(tensors, stack)]
     for name, tensor in tensors.items():
-        found = names_here(name)
+        found = names_here(_counted_from_zero(name, from_one))
         if found is None:
             unknown.append(name)
             continue
@@ -75,7 +88,25 @@ def translate(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[st
         faults.insert(0, f"the state dict must hold known names only, but holds {', '.join(unknown)}")
     if faults:
         raise UserError(*faults)
+    for stack in from_one:
+        if f"{stack}.history.weight" in result and f"{stack}.embed_tokens.weight" in result:
+            width = result[f"{stack}.embed_tokens.weight"].size(-1)
+            result[f"{stack}.history.weight"] = _per_channel(result[f"{stack}.history.weight"], width)
     return result, origin
+
+
+def _counted_from_zero(name: str, from_one: Sequence[str]) -> str:
+    """Return the name of a history's norm as SDT's code numbers it; any other name is left as it is."""
+    found = re.fullmatch(r"(\w+)(\.history\.layer_norms\.)(\d+)(\..+)", name)
+    if found is None or found[1] not in from_one:
+        return name
+    return f"{found[1]}{found[2]}{int(found[3]) - 1}{found[4]}"
+
+
+def _per_channel(weight: Tensor, width: int) -> Tensor:
+    """Return W with a weight per channel where several are interleaved: R x R x C, channel c has weight c mod n."""
+    slices = weight.size(2)
+    return weight if slices == 1 or width % slices else weight.repeat(1, 1, width // slices)
 
 
 def matrix(name: str, weight: Tensor) -> Tensor:

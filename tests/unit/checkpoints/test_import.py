@@ -31,13 +31,13 @@ LAYOUTS: dict[str, tuple[Layout, list[str], dict[str, Any]]] = {
         [*NORMS, "--positions=sinusoidal"],
         {"encoder_norm": "post", "relative_positions": "keys-values", "encoder_groups": "1", "decoder_groups": "1"},
     ),
-    "dlcl-pre-slices-keys": (
+    "wang-pre-interleaved": (
         Layout(
-            pre=True, slices=4, relative=3, relative_name="relative_positions_{}.weight", output="embed_out",
-            shared=False,
+            pre=True, slices=4, norms_from_one=True, relative=3, relative_name="relative_positions_{}.weight",
+            output="embed_out", shared=False,
         ),
         ["--positions=sinusoidal"],
-        {"encoder_norm": "pre", "dlcl_granularity": "4", "relative_positions": "keys",
+        {"encoder_norm": "pre", "dlcl_granularity": "vector", "relative_positions": "keys",
          "encoder_max_relative_length": 3},
     ),
     "sdt-groups": (
@@ -46,8 +46,15 @@ LAYOUTS: dict[str, tuple[Layout, list[str], dict[str, Any]]] = {
         {"encoder_groups": "2", "decoder_groups": "none", "dlcl_granularity": "vector", "decoder_norm": "pre",
          "share_decoder_input_output_embed": True, "share_all_embeddings": False},
     ),
-    "window-softmax-learned": (
-        Layout(learned=12, window=2, softmax=True, slices=1, output="output_projection.weight", shared=False),
+    "wang-post-interleaved-one-group": (
+        Layout(norms_from_one=True, slices=2, softmax=True, relative=0, groups=(1, 2)),
+        [*NORMS, "--encoder-attention-heads=2", "--decoder-attention-heads=2", "--positions=sinusoidal",
+         "--dlcl-softmax"],
+        {"dlcl_granularity": "vector", "dlcl_softmax": True, "encoder_groups": "1", "decoder_groups": "2"},
+    ),
+    "wang-window-softmax-learned": (
+        Layout(learned=12, window=2, softmax=True, slices=1, norms_from_one=True, output="output_projection.weight",
+               shared=False),
         [*NORMS, "--dlcl-window=2", "--dlcl-softmax"],
         {"dlcl_window": 2, "dlcl_softmax": True, "max_source_positions": 10, "encoder_learned_pos": True,
          "dlcl_granularity": "scalar"},

@@ -25,6 +25,16 @@ def without(state: State, *parts: str) -> State:
     return {name: tensor for name, tensor in state.items() if not any(part in name for part in parts)}
 
 
+def numbered_from_one(state: State) -> State:
+    """The same with the norms of the histories numbered as in Wang's code."""
+
+    def renamed(name: str) -> str:
+        start, part, rest = name.partition("history.layer_norms.")
+        return f"{start}{part}{int(rest[0]) + 1}{rest[1:]}" if part else name
+
+    return {renamed(name): tensor for name, tensor in state.items()}
+
+
 ROW = "encoder.history.weight"
 # What is changed, what is given, and the lines.
 FAULTS: dict[str, tuple[Callable[[State], Any], list[str], list[str]]] = {
@@ -82,8 +92,32 @@ FAULTS: dict[str, tuple[Callable[[State], Any], list[str], list[str]]] = {
         ["relative positions must have values in both stacks or in none, but have them in one"],
     ),
     "another-granularity": (
+        lambda s: {**s, ROW: torch.zeros(5, 5, 8)}, [],
+        ["both histories must have as many weights per output, but are vector and scalar"],
+    ),
+    "interleaved-in-a-code-that-has-no-such-weights": (
         lambda s: {**s, ROW: torch.zeros(5, 5, 2)}, [],
-        ["both histories must have as many weights per output, but are 2 and scalar"],
+        [f"{ROW} must have one weight per output, one per channel, or in Wang's code, whose norms are numbered from 1, "
+         "a divisor of the 8 channels, but has 2"],
+    ),
+    "interleaved-by-no-divisor": (
+        lambda s: {**numbered_from_one(s), ROW: torch.zeros(5, 5, 3)}, [],
+        [f"{ROW} must have one weight per output, one per channel, or in Wang's code, whose norms are numbered from 1, "
+         "a divisor of the 8 channels, but has 3"],
+    ),
+    "a-norm-of-the-embedding": (
+        lambda s: {**numbered_from_one(s), "encoder.history.layer_norms.0.weight": torch.ones(8)}, [],
+        ["the state dict must hold parameters of its model only, but holds encoder.history.layer_norms.4.weight, "
+         "encoder.history.layer_norms.4.bias"],
+    ),
+    "a-norm-missing-in-wangs-numbering": (
+        lambda s: without(numbered_from_one(s), "encoder.history.layer_norms.4"), [],
+        [SOURCE + "encoder.history.layer_norms.3.weight, encoder.history.layer_norms.3.bias"],
+    ),
+    "a-window-without-softmax": (
+        lambda s: s, ["--dlcl-window=2"],
+        ["--dlcl-window must be left out without --dlcl-softmax: there the published code's window sets initial "
+         "weights alone, and the trained model reads all outputs"],
     ),
     "no-matrix": (
         lambda s: {**s, "encoder.embed_tokens.weight": torch.zeros(3)}, [],
