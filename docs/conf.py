@@ -11,8 +11,18 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parent.parent
-FIRST = """docs/methods docs/results docs/depth docs/progressive docs/performance docs/distributed docs/importing
-docs/architecture docs/extending docs/terms""".split()
+FIRST = [
+    "docs/methods",
+    "docs/results",
+    "docs/depth",
+    "docs/progressive",
+    "docs/performance",
+    "docs/distributed",
+    "docs/importing",
+    "docs/architecture",
+    "docs/extending",
+    "docs/terms",
+]
 PAGES = sorted(
     str(path.relative_to(ROOT).with_suffix(""))
     for pattern in ("docs/*.md", "examples/**/*.md", "benchmarks/**/*.md", "[A-Z]*.md")
