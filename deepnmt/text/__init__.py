@@ -1,0 +1,11 @@
+"""Text and data folders: from raw lines to subwords and back, and whether a data folder is whole.
+
+Imports neither fairseq nor torch. `TextPipeline` is what preprocess.sh does to a line and what generate.sh does to a
+translation; `check_data_folder` finds what is wrong with a folder before anything is built from it.
+"""
+
+from deepnmt.text.data_folder import check_data_folder, languages_of
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.text.settings import TextSettings
+
+__all__ = ["TextPipeline", "TextSettings", "check_data_folder", "languages_of"]

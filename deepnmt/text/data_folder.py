@@ -1,0 +1,152 @@
+"""Whether a data folder is whole: dictionaries, binarised subsets, and the record that preprocess.sh leaves.
+
+Every command asks this first, so that a fault is one line that names the file, and nothing is half-done when it shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Optional
+
+from deepnmt.errors import UserError
+from deepnmt.text.dictionary import check_dictionary
+from deepnmt.text.index_file import Dictionary, check_side
+from deepnmt.text.lines import count_lines
+from deepnmt.text.record import read_record
+from deepnmt.text.settings import RECORD, TextSettings
+
+# fairseq joins them to `train` and `valid`: train1, train2, ...
+SUBSET_FILE = re.compile(r"(?P<subset>[^.]+)\.(?P<pair>[^.-]+-[^.-]+)\.(?P<language>[^.]+)(\.(idx|bin))?")
+
+
+def check_data_folder(folder: Path, subsets: Iterable[str], languages: Optional[tuple[str, str]] = None) -> None:
+    """Check what fairseq reads of a folder, and the record if it has one.
+
+    Args:
+        folder: made by preprocess.sh or fairseq-preprocess
+        subsets: that will be needed, such as `train` and `valid`
+        languages: source and target; None: the folder's own
+
+    Raises:
+        UserError: with the first fault, the file it is in, what it must be and is
+    """
+    source, target = languages or languages_of(folder)
+    dictionaries = check_dictionaries(folder, (source, target))
+    if (folder / RECORD).exists():
+        check_record(folder, dictionaries)
+    for subset in subsets:
+        check_subset(folder, subset, (source, target), dictionaries)
+
+
+def languages_of(folder: Path) -> tuple[str, str]:
+    """Return source and target language of a folder. Raises `UserError` if it has none."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: DATA must be a folder made by preprocess.sh, but there is none")
+    if (folder / RECORD).exists():
+        return TextSettings.read(folder).languages
+    for path in sorted(folder.iterdir()):
+        if found := SUBSET_FILE.fullmatch(path.name):
+            source, target = found["pair"].split("-")
+            return source, target
+    raise UserError(f"{folder}: must be a data folder with files such as train.de-en.de.idx, but has none")
+
+
+def check_dictionaries(folder: Path, languages: tuple[str, str]) -> dict[str, Dictionary]:
+    """Return the dictionaries by language. Raises `UserError` if one is missing or faulty."""
+    paths = {language: folder / f"dict.{language}.txt" for language in languages}
+    return {language: Dictionary(path, check_dictionary(path)) for language, path in paths.items()}
+
+
+def check_record(folder: Path, dictionaries: dict[str, Dictionary]) -> None:
+    """Raise `UserError` if the record is faulty, or a file is not as long as recorded, or a dictionary."""
+    TextSettings.read(folder)
+    check_files(folder)
+    path = folder / RECORD
+    # Folders from before these were recorded have neither types nor files.
+    types = read_record(path, types=dict)["types"] if "types" in read_record(path) else {}
+    for language, dictionary in dictionaries.items():
+        if types.get(language, dictionary.types) != dictionary.types:
+            raise UserError(
+                f"{dictionary.path}: must have the {types[language]} types that {path} records, "
+                f"but has {dictionary.types}"
+            )
+
+
+def check_files(folder: Path) -> None:
+    """Raise `UserError` if a file that the record names is missing, or not as long as recorded."""
+    record = folder / RECORD
+    files = read_record(record, files=dict)["files"] if "files" in read_record(record) else {}
+    for name, size in files.items():
+        path = folder / name
+        got = path.stat().st_size if path.is_file() else None
+        if got != size:
+            has = "there is no such file" if got is None else f"has {got}"
+            raise UserError(f"{path}: must have the {size} bytes that {record} records, but {has}")
+
+
+def subsets_of(folder: Path) -> list[str]:
+    """Return the names of the binarised subsets of a folder."""
+    found = (SUBSET_FILE.fullmatch(path.name) for path in sorted(folder.glob("*.idx")))
+    return list(dict.fromkeys(match["subset"] for match in found if match))
+
+
+def check_subset(
+    folder: Path,
+    subset: str,
+    languages: tuple[str, str],
+    dictionaries: dict[str, Dictionary],
+    target_needed: bool = True,
+) -> Optional[int]:
+    """Check both sides of a subset, and return the number of its pairs; None in fairseq's older formats.
+
+    Args:
+        folder: the data folder
+        subset: its name
+        languages: source and target; the files may name them in either order
+        dictionaries: by language
+        target_needed: the target may not be missing, as it may in translating
+
+    Raises:
+        UserError: the subset or a side is missing or faulty, or the sides differ in length
+    """
+    source, target = languages
+    prefixes = (folder / f"{subset}.{first}-{second}" for first, second in (languages, languages[::-1]))
+    prefix = next((path for path in prefixes if _has(f"{path}.{source}") or _has(f"{path}.{target}")), None)
+    if prefix is None:
+        found = ", ".join(subsets_of(folder)) or "none at all"
+        raise UserError(f"the subset must be one of {found} ({folder}), but is {subset}")
+    counts = {}
+    for language in languages:
+        side = f"{prefix}.{language}"
+        if language == target and not target_needed and not _has(side):
+            continue
+        counts[side] = check_side(side, dictionaries[language])
+    lengths = {side: count for side, count in counts.items() if count is not None}
+    if len(set(lengths.values())) > 1:
+        (first, one), (second, other) = lengths.items()
+        raise UserError(f"{first}.idx must have as many sentences as {second}.idx, {other}, but has {one}")
+    return next(iter(lengths.values()), None)
+
+
+def _has(side: str) -> bool:
+    """Return whether any file of a side is there; raw text counts, so that the message can say what it lacks."""
+    return any(Path(side + ending).exists() for ending in (".idx", ".bin", ""))
+
+
+def check_texts(folder: Path, subset: str, kinds: Iterable[str], sentences: int) -> None:
+    """Raise `UserError` if a text that a folder keeps of a subset has not a line for each sentence.
+
+    Args:
+        folder: the data folder
+        subset: its name
+        kinds: names such as `tok.de`
+        sentences: in the binarised subset
+    """
+    for kind in kinds:
+        path = folder / "text" / f"{subset}.{kind}"
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; {folder} must be a whole folder made by preprocess.sh")
+        if (lines := count_lines(path)) != sentences:
+            raise UserError(f"{path} must have a line for each of the {sentences} sentences, but has {lines}")

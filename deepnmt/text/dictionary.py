@@ -1,0 +1,43 @@
+"""fairseq's dictionary files: a type and its count on each line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import read_lines
+
+# fairseq numbers them 0 to 3; its dictionary files do not list them.
+SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
+END = SPECIAL_SYMBOLS.index("</s>")
+OVERWRITE = " #fairseq:overwrite"
+
+
+def check_dictionary(path: Path) -> int:
+    """Return the number of types of a dictionary file, the special symbols included.
+
+    Raises:
+        UserError: the file is missing, empty or not UTF-8, or a line has no count or a type that an earlier one has
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such dictionary")
+    lines_of = dict.fromkeys(SPECIAL_SYMBOLS, 0)
+    number = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        # As fairseq reads it: a type may hold spaces.
+        text = line.rstrip()
+        overwrites = text.endswith(OVERWRITE)
+        word, space, count = text.removesuffix(OVERWRITE).rpartition(" ")
+        if not space or not re.fullmatch(r"[+-]?\d+", count) or "\r" in word:
+            raise UserError(f"{path}:{number}: must be a type and its count, but is '{text[:60]}'")
+        if word in lines_of and not overwrites:
+            first = lines_of[word]
+            raise UserError(
+                f"{path}:{number}: must be a type that has no line yet, but '{word[:60]}' "
+                + (f"has line {first}" if first else "is fairseq's own")
+            )
+        lines_of.setdefault(word, number)
+    if not number:
+        raise UserError(f"{path}: must have types, but is empty")
+    return len(lines_of)

@@ -1,0 +1,64 @@
+"""Lines of text files: ended by a line feed alone, in UTF-8, and as many on both sides of a corpus.
+
+Python's `str.splitlines` and text mode also end a line at U+2028, a form feed or a carriage return; `wc` and the other
+side of the corpus do not. Nothing here uses them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from deepnmt.errors import UserError
+
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def clean(line: str) -> str:
+    """Return a line without control characters and byte order marks, with single spaces for all white space."""
+    return " ".join(CONTROL.sub(" ", line.replace("\ufeff", "")).split())
+
+
+def count_lines(path: Path) -> int:
+    """Return the number of lines, the last of which need not be ended. Raises `UserError` if there are none."""
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            lines += chunk.count(b"\n")
+            last = chunk[-1:]
+    lines += last != b"\n"
+    if lines == 0:
+        raise UserError(f"{path} is empty")
+    return lines
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines, each with its line feed. Raises `UserError` with the number of a line that is not UTF-8."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                byte = line[error.start]
+                raise UserError(
+                    f"{path}:{number}: invalid UTF-8 (byte 0x{byte:02x} at position {error.start + 1} of the line)"
+                ) from None
+
+
+def read_text(path: Path) -> list[str]:
+    """Return the lines without their line feeds. Raises `UserError` if there are none, or one is not UTF-8."""
+    lines = [line[:-1] if line.endswith("\n") else line for line in read_lines(path)]
+    if not any(line.strip() for line in lines):
+        raise UserError(f"{path} is empty")
+    return lines
+
+
+def check_parallel(paths: Iterable[Path]) -> int:
+    """Return the number of lines of all the files. Raises `UserError` if they differ."""
+    counts = {path: count_lines(path) for path in paths}
+    (first, lines), *others = counts.items()
+    for path, other in others:
+        if other != lines:
+            raise UserError(f"{first} has {lines} lines, but {path} has {other}: line n of both must be one pair")
+    return lines

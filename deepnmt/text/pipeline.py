@@ -1,0 +1,139 @@
+"""The steps between raw text and subwords, and the way back: one code for training data and for translating.
+
+    raw line -> clean -> punctuation normalised -> Moses tokens -> lower case -> BPE
+    BPE -> tokens -> detokenised text
+
+Which steps a corpus had is in its `TextSettings`. The tokens must be those of training: fairseq's own Moses tokeniser
+splits hyphens where this one does not, which alone changes 35 of 1,000 translations.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import clean, read_lines
+from deepnmt.text.settings import TextSettings
+
+CODES = "codes"
+SEPARATOR = "@@"
+VERSION = "#version: 0.2"
+
+
+class Tokenizer:
+    """Turns clean lines of one language into tokens with single spaces between them.
+
+    Args:
+        settings: the steps to do
+        language: by whose rules
+    """
+
+    def __init__(self, settings: TextSettings, language: str) -> None:
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+        self.settings = settings
+        self._normalize = MosesPunctNormalizer(lang=language).normalize
+        self._tokenize = MosesTokenizer(lang=language).tokenize
+
+    def __call__(self, text: str) -> str:
+        """Tokenise one clean line."""
+        if not self.settings.pretokenized:
+            if not self.settings.keep_punctuation:
+                text = self._normalize(text)
+            text = self._tokenize(text, return_str=True)
+        # After tokenisation, which tells abbreviations apart by their case.
+        return text.lower() if self.settings.lowercase else text
+
+
+class Detokenizer:
+    """Turns tokens of one language into text as people write it."""
+
+    def __init__(self, language: str) -> None:
+        from sacremoses import MosesDetokenizer
+
+        self._detokenize = MosesDetokenizer(lang=language).detokenize
+
+    def __call__(self, tokens: str) -> str:
+        """Detokenise one line."""
+        return str(self._detokenize(tokens.split()))
+
+
+class Bpe:
+    """Segments tokens by the merge operations in a file of codes, as `subword-nmt apply-bpe` does.
+
+    Raises:
+        UserError: the file is no file of codes
+    """
+
+    def __init__(self, codes: Path) -> None:
+        from subword_nmt.apply_bpe import BPE
+
+        check_codes(codes)
+        with codes.open(encoding="utf-8", newline="\n") as file:
+            self._bpe: Any = BPE(file)
+
+    def __call__(self, tokens: str, dropout: float = 0) -> str:
+        """Segment one line; `dropout` is the probability of leaving out a merge, drawn from the module `random`."""
+        return str(self._bpe.segment(tokens, dropout)) if tokens else ""
+
+
+def check_codes(path: Path) -> int:
+    """Return the number of merge operations in a file of codes. Raises `UserError` if it is none."""
+    number = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        text = line.strip("\r\n ")
+        if number == 1 and text != VERSION:
+            raise UserError(f"{path}:1: must be '{VERSION}', but is '{text[:60]}'")
+        # subword-nmt ends the whole process on it.
+        if number > 1 and len(text.split(" ")) != 2:
+            raise UserError(f"{path}:{number}: must be two symbols, but is '{text[:60]}'")
+    if number < 2:
+        raise UserError(f"{path}: must have merge operations, but has none")
+    return number - 1
+
+
+def join_bpe(subwords: str) -> str:
+    """Return the tokens of a line of subwords, as fairseq's `--post-process subword_nmt` does."""
+    return (subwords + " ").replace(SEPARATOR + " ", "").rstrip()
+
+
+class TextPipeline:
+    """Raw text of the source to what a model reads, and what it writes to text of the target.
+
+    Args:
+        settings: of the data that the model was trained on
+        codes: the BPE's merge operations
+    """
+
+    def __init__(self, settings: TextSettings, codes: Path) -> None:
+        self.settings = settings
+        self.codes = codes
+
+    @classmethod
+    def read(cls, folder: Path) -> TextPipeline:
+        """Return the pipeline of a data folder. Raises `UserError` if its record or its codes are faulty."""
+        settings = TextSettings.read(folder)
+        check_codes(folder / CODES)
+        return cls(settings, folder / CODES)
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer(self.settings, self.settings.source_lang)
+
+    @cached_property
+    def _bpe(self) -> Bpe:
+        return Bpe(self.codes)
+
+    @cached_property
+    def _detokenizer(self) -> Detokenizer:
+        return Detokenizer(self.settings.target_lang)
+
+    def encode(self, line: str) -> str:
+        """Return the subwords of a raw line of the source; empty for a line of nothing but white space."""
+        return self._bpe(self._tokenizer(clean(line)))
+
+    def decode(self, subwords: str) -> str:
+        """Return the text of a line of subwords of the target."""
+        return self._detokenizer(join_bpe(subwords))

@@ -1,0 +1,40 @@
+"""Read the JSON records that the scripts leave in their folders: preprocess.json and generate.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from deepnmt.errors import UserError
+
+MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh"}
+KINDS = {str: "text", bool: "true or false", int: "a whole number", dict: "an object"}
+
+
+def read_record(path: Path, **keys: type) -> dict[str, Any]:
+    """Return the record in a file.
+
+    Args:
+        path: the file
+        keys: names that the record must have, and the types of their values
+
+    Raises:
+        UserError: there is no such file, it is no JSON object, or a key is missing or of another type
+    """
+    try:
+        record = json.loads(path.read_bytes().decode("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        maker = MAKERS.get(path.name, "the scripts")
+        raise UserError(f"{path}: no such file; is {path.parent} a folder made by {maker}?") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
+    if not isinstance(record, dict):
+        raise UserError(f"{path} must be a JSON object, but is a {type(record).__name__}")
+    for key, kind in keys.items():
+        if key not in record:
+            raise UserError(f"{path}: must have the key '{key}', but does not")
+        # A bool is an int to Python.
+        if not isinstance(record[key], kind) or (kind is int and isinstance(record[key], bool)):
+            raise UserError(f"{path}: '{key}' must be {KINDS[kind]}, but is {json.dumps(record[key])[:60]}")
+    return record

@@ -1,0 +1,57 @@
+"""How a data folder's text was prepared, as its preprocess.json records it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deepnmt.errors import UserError
+from deepnmt.text.record import read_record
+
+RECORD = "preprocess.json"
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """What is done to raw text before BPE.
+
+    Args:
+        source_lang: language of the source, by whose rules it is tokenised
+        target_lang: language of the target
+        lowercase: the tokens are lower-cased
+        pretokenized: the text comes normalised and tokenised
+        keep_punctuation: the punctuation is not normalised
+    """
+
+    source_lang: str
+    target_lang: str
+    lowercase: bool = False
+    pretokenized: bool = False
+    keep_punctuation: bool = False
+
+    @classmethod
+    def read(cls, folder: Path) -> TextSettings:
+        """Return the settings of a data folder. Raises `UserError` if its record lacks one or has another type."""
+        path = folder / RECORD
+        record = read_record(path, source_lang=str, target_lang=str, lowercase=bool, pretokenized=bool)
+        # Recorded only by the folders that use it.
+        if "keep_punctuation" in record:
+            read_record(path, keep_punctuation=bool)
+        return cls.from_record(record, path)
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any], path: Path) -> TextSettings:
+        """Return the settings in a record that was read from `path`."""
+        settings = cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
+        for name in ("source_lang", "target_lang"):
+            # It becomes part of file names, and ends at a full stop or a hyphen there.
+            language = getattr(settings, name)
+            if not language or any(sign in language for sign in "./-:\x00\n"):
+                raise UserError(f"{path}: '{name}' must be a language such as de, but is '{language}'")
+        return settings
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source's language and the target's."""
+        return self.source_lang, self.target_lang

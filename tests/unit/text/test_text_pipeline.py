@@ -1,0 +1,132 @@
+"""Raw text to subwords and back: the same as preprocess.sh and generate.sh do it, on lines of any kind."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from deepnmt.errors import UserError
+from deepnmt.text import TextPipeline, TextSettings
+from deepnmt.text.lines import check_parallel, clean, count_lines, read_lines, read_text
+from deepnmt.text.pipeline import check_codes, join_bpe
+
+WORDS = ["the", "dog", "dogs", "ein", "U-Bahn", "„Mia“", "z. B.", "3,5", "naïve", "中文", "@@", "a|b", "&quot;"]
+ODD = ["\u2028", "\x0c", "\x00", "\x85", "\r", "\ufeff", "\u3000", "\t", "\x1e"]
+LINES = st.lists(st.sampled_from(WORDS + ODD) | st.text(max_size=6), max_size=12).map(
+    lambda parts: " ".join(parts).replace("\n", " ")
+)
+
+
+@pytest.fixture(scope="module")
+def codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bpe") / "codes"
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        learn_bpe(io.StringIO("the dog sleeps , the dogs sleep\nein Hund und viele Hunde\n" * 3), file, 25)
+    return path
+
+
+@settings(max_examples=40, deadline=None)
+@given(line=LINES, lowercase=st.booleans(), pretokenized=st.booleans(), keep=st.booleans())
+def test_encoding_is_every_tool_by_itself(
+    codes: Path, line: str, lowercase: bool, pretokenized: bool, keep: bool
+) -> None:
+    text = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", line.replace("\ufeff", ""))
+    text = " ".join(text.split())
+    if not pretokenized:
+        text = text if keep else MosesPunctNormalizer(lang="de").normalize(text)
+        text = MosesTokenizer(lang="de").tokenize(text, return_str=True)
+    text = text.lower() if lowercase else text
+    with codes.open(encoding="utf-8") as file:
+        expected = BPE(file).process_line(text + "\n").rstrip("\n")
+    pipeline = TextPipeline(TextSettings("de", "en", lowercase, pretokenized, keep), codes)
+    assert pipeline.encode(line) == expected
+    assert not re.search(r"[\x00-\x1f\x85\u2028\u2029]|^ | $|  ", expected)
+    # Each subword can be put together again, but for words that ended in the separator before.
+    if "@@" not in text:
+        assert join_bpe(expected) == text
+
+
+def test_hyphens_stay_and_the_way_back_is_text(codes: Path) -> None:
+    pipeline = TextPipeline(TextSettings("de", "en"), codes)
+    assert join_bpe(pipeline.encode("Die U-Bahn, „heute“.")) == "Die U-Bahn , &quot; heute &quot; ."
+    assert pipeline.decode("the do@@ gs sle@@ ep , &quot; now &quot; .") == 'the dogs sleep, "now".'
+    assert pipeline.encode(" \u2028\x00 ") == pipeline.decode("") == ""
+    tokens = ["a", "(", "b", ")", "'s", "3", "%"]
+    assert pipeline.decode(" ".join(tokens)) == MosesDetokenizer(lang="en").detokenize(tokens)
+
+
+def test_reading_a_folder(codes: Path, tmp_path: Path) -> None:
+    (tmp_path / "codes").write_bytes(codes.read_bytes())
+    record = tmp_path / "preprocess.json"
+    record.write_text('{"source_lang": "de", "target_lang": "en", "lowercase": true, "pretokenized": false}')
+    pipeline = TextPipeline.read(tmp_path)
+    assert pipeline.settings == TextSettings("de", "en", lowercase=True)
+    assert join_bpe(pipeline.encode("Ein Hund.")) == "ein hund ."
+    record.write_text('{"source_lang": "de"}')
+    with pytest.raises(UserError, match=r"preprocess\.json: must have the key 'target_lang', but does not"):
+        TextPipeline.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "must have merge operations, but has none"),
+        (b"#version: 0.2\n", "must have merge operations, but has none"),
+        (b"t h\n", r"codes:1: must be '#version: 0\.2', but is 't h'"),
+        (b"#version: 0.2\nt h\nthe\n", "codes:3: must be two symbols, but is 'the'"),
+        (b"#version: 0.2\nt h e\n", "codes:2: must be two symbols, but is 't h e'"),
+        (b"#version: 0.2\n\xff h\n", "codes:2: invalid UTF-8"),
+    ],
+)
+def test_faulty_codes(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "codes").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        check_codes(tmp_path / "codes")
+
+
+def test_number_of_codes(codes: Path) -> None:
+    assert check_codes(codes) == len(codes.read_bytes().split(b"\n")) - 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    content=st.lists(st.sampled_from([*(odd.encode() for odd in ODD), b"\n", b"a", "ä".encode(), b"\xff"])).map(
+        b"".join
+    )
+)
+def test_lines_are_those_of_wc(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("lines") / "text"
+    path.write_bytes(content)
+    # wc counts line feeds; a last line without one is a line too.
+    expected = content.count(b"\n") + (not content.endswith(b"\n"))
+    if not content:
+        with pytest.raises(UserError, match="text is empty"):
+            count_lines(path)
+        return
+    assert count_lines(path) == check_parallel([path, path]) == expected
+    wrong = next((n for n, line in enumerate(content.split(b"\n"), 1) if b"\xff" in line), None)
+    if wrong is not None:
+        with pytest.raises(UserError, match=f"text:{wrong}: invalid UTF-8"):
+            list(read_lines(path))
+        return
+    lines = list(read_lines(path))
+    assert len(lines) == expected
+    assert "".join(lines).encode() == content
+    assert all(clean(line).encode().count(b"\n") == 0 for line in lines)
+    if "".join(lines).strip():
+        assert read_text(path) == (content[:-1] if content.endswith(b"\n") else content).decode().split("\n")
+
+
+def test_sides_of_different_length(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1\r\n2\r\n")
+    (tmp_path / "b").write_bytes(b"1\n2\n3")
+    with pytest.raises(UserError, match=r"/a has 2 lines, but .*/b has 3: line n of both must be one pair"):
+        check_parallel([tmp_path / "a", tmp_path / "b"])
