@@ -10,6 +10,7 @@ sublayer is one node of the graph, with a backward pass of its own: queries, key
 projections have written them, and the gradient of the input is summed by the products that form it. Where there are
 fewer keys than a vector register holds, zeros take the places of those that are missing, and are hidden.
 """
+# Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 Shapes: T x B x C is time, batch, channel.
 """
+# Twin: deepnmt/search/incremental/decoder_steps.py computes this for one position in a search; change both.
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ The stack is cut into groups of layers, chained plainly inside (methods 3: Li 20
 and the output of the stack is one more combination, row R. Groups of one layer are DLCL; without a history the
 stack is the standard Transformer.
 """
+# Twin: deepnmt/search/incremental/dlcl_steps.py computes this for one position in a search; change both.
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ A sublayer with function F, residual R (`residual.py`) and layer norm LN makes o
     B2T        post-norm, and the last sublayer of a layer LN(R(x, F(x)) + the layer's input)
                (Takase 2023, Findings of ACL, arXiv 2206.00330)
 """
+# Twin: deepnmt/search/incremental/layer_steps.py computes this for one position in a search; change both.
 
 from __future__ import annotations
 

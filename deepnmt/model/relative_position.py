@@ -7,6 +7,7 @@ Shapes: T x B x C is time, batch, channel; H heads of D channels; T queries, S k
 No tensor of T x S x D is built: a query meets the R vectors in one product that is then gathered, and the
 probabilities are summed by distance before they meet aV.
 """
+# Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """The best continuations of each sentence's hypotheses.
 
-Shapes: N sentences of M hypotheses; V types; W columns, V in whole blocks; n candidates.
+Shapes: N sentences of M hypotheses, rows sentence-major: all hypotheses of the first sentence, then those of the
+second; V types in W columns, V in whole blocks; n candidates; B = M W / 64 blocks of a sentence.
 """
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -14,41 +15,54 @@ from torch import Tensor
 BLOCK = 64
 
 
+class Candidates(NamedTuple):
+    """Continuations of each sentence's hypotheses, the best first, N x n each.
+
+    Attributes:
+        sums: of log-probabilities, the new one included
+        tokens: the type that each appends
+        places: the hypothesis that each continues
+    """
+
+    sums: Tensor
+    tokens: Tensor
+    places: Tensor
+
+    def of(self, sentences: Tensor) -> Candidates:
+        """Return those of some sentences, in their order."""
+        return Candidates(*(values[sentences] for values in self))
+
+
 def whole_blocks(types: int) -> int:
-    """W for a vocabulary."""
+    """Return W for a vocabulary."""
     return -(-types // BLOCK) * BLOCK
 
 
-def best_candidates(
-    log_probs: Tensor, scores: Optional[Tensor], sentences: int, types: int, number: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The continuations with the largest sums of log-probabilities, the best first.
+def best_candidates(log_probs: Tensor, scores: Optional[Tensor], sentences: int, types: int, number: int) -> Candidates:
+    """Return the continuations with the largest sums of log-probabilities.
 
     Args:
-        log_probs: NM x W, contiguous; -inf from column V on
+        log_probs: NM x W, contiguous and sentence-major; -inf from column V on
         scores: sums up to now, N x M; None: zeros
         sentences: N
         types: V
         number: n
-
-    Returns:
-        sums, types and hypotheses, N x n each
     """
-    blocks = log_probs.view(sentences, -1, BLOCK)
+    blocks = log_probs.view(sentences, -1, BLOCK)  # N x B x 64
     in_row = log_probs.size(1) // BLOCK
     if blocks.size(1) > number:
-        maxima = blocks.amax(2)
+        maxima = blocks.amax(2)  # N x B
         if scores is not None:
             maxima.view(sentences, -1, in_row).add_(scores.unsqueeze(-1))
-        chosen = maxima.topk(number, sorted=False).indices  # N x n
+        chosen = maxima.topk(number, sorted=False).indices  # N x n, blocks of the sentence
         first = torch.arange(0, blocks.size(0) * blocks.size(1), blocks.size(1), device=blocks.device)
         blocks = log_probs.view(-1, BLOCK).index_select(0, (chosen + first.unsqueeze(-1)).flatten())
-        blocks = blocks.view(sentences, number, BLOCK)
+        blocks = blocks.view(sentences, number, BLOCK)  # N x n x 64
     else:
         chosen = torch.arange(blocks.size(1), device=blocks.device).expand(sentences, -1)
     if scores is not None:
         blocks = blocks + scores.gather(1, chosen // in_row).unsqueeze(-1)
     best, place = blocks.flatten(1).topk(number)
-    found = chosen.gather(1, place // BLOCK).mul_(BLOCK).add_(place.remainder(BLOCK))  # of M W
-    # With -inf, what is chosen may be none of the types.
-    return best, found.remainder(log_probs.size(1)).clamp_(max=types - 1), found // log_probs.size(1)
+    found = chosen.gather(1, place // BLOCK).mul_(BLOCK).add_(place.remainder(BLOCK))  # N x n, of M W
+    # Where all is -inf, the choice may be a column after the last type.
+    return Candidates(best, found.remainder(log_probs.size(1)).clamp_(max=types - 1), found // log_probs.size(1))

@@ -1,8 +1,10 @@
 """Attention of a beam search's newest position, with keys and values that never move while a sentence is searched.
 
+Twins: deepnmt/model/attention.py, deepnmt/model/relative_position.py, deepnmt/model/merged_attention.py
+
 Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C channels in H heads of D; P positions so
-far, the newest included; S source positions; R relative distances. Rows are MN: the first hypothesis of all sentences,
-then the second of all, so that heads take their channels of a row as they lie, as in the model's T x B x C.
+far, the newest included; S source positions; R relative distances. Rows are MN, hypothesis-major: the first hypothesis
+of all sentences, then the second of all.
 
 Keys and values of the target are written where they stay: those of a sentence's K hypotheses side by side, position by
 position. A hypothesis that is continued elsewhere in the beam takes none of them along; a mask says which of the K P
@@ -48,18 +50,18 @@ class Step:
     parents: Optional[Tensor] = None
 
     def for_heads(self, heads: int, padding: Optional[Tensor], like: Tensor) -> Step:
-        """The step with the padding of a model's source, and a mask of its heads and of the type of `like`."""
+        """Return the step with the padding of a model's source, and a mask of its heads and of the type of `like`."""
         mask = self.mask.type_as(like).unsqueeze(1).expand(-1, heads, -1, -1).flatten(0, 1)
         return replace(self, mask=mask, padding=padding)
 
 
 def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
-    """Let the entries `movers` of the first axis take the places `holes`; the tensor must be contiguous to be quick."""
+    """Put the entries `movers` of the first axis in the places `holes`; a contiguous tensor makes it quick."""
     tensor.index_copy_(0, holes, tensor.index_select(0, movers))
 
 
 def linear_function(*projections: Any, scale: float = 1.0) -> Callable[[Tensor], Tensor]:
-    """The map of rows by several projections of one input, their outputs side by side, those of the first scaled.
+    """Return the map of rows by several projections of one input: outputs side by side, those of the first scaled.
 
     The weights are copied, input channels x outputs: of a few rows, their product takes two thirds of the time.
     """
@@ -91,22 +93,22 @@ class AttentionSteps:
         self.out = linear_function(module.out_proj)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
-        """Go on with the sentences from which `movers` have been put in the places `holes`."""
+        """Continue with `sentences` sentences, of which `movers` take the places `holes`."""
         for name in ("keys", "values"):
             kept = getattr(self, name).unflatten(0, (-1, self.heads))
             move(kept, holes, movers)
             setattr(self, name, kept[:sentences].flatten(0, 1))
 
     def by_heads(self, x: Tensor, step: Step) -> Tensor:
-        """MN x C -> NH x M x D, a view."""
+        """Return a view NH x M x D of rows MN x C, hypothesis-major."""
         return x.view(step.hypotheses, -1, self.width).transpose(0, 1)
 
     def by_rows(self, x: Tensor) -> Tensor:
-        """NH x M x D -> MN x C."""
+        """Return rows MN x C, hypothesis-major, of NH x M x D."""
         return x.transpose(0, 1).reshape(-1, self.channels)
 
     def softmax(self, scores: Tensor) -> Tensor:
-        """Over the last axis; the sum of many exponentials needs float32 at least, as in fairseq's attention."""
+        """Return probabilities over the last axis; their sums need float32, as in fairseq's attention."""
         if scores.dtype in (torch.float32, torch.float64):
             return torch.softmax(scores, -1)
         return torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)
@@ -132,7 +134,7 @@ class SelfAttentionSteps(AttentionSteps):
         self.values[:, :REGISTER].zero_()
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
-        """The sublayer's function for the newest position, MN x C."""
+        """Return the sublayer's function of the newest position, MN x C."""
         self._write(self.by_heads(self.key(x), step), self.by_heads(self.value(x), step), step)
         query, entries = self.by_heads(self.query(x), step), step.mask.size(-1)
         weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
@@ -173,7 +175,7 @@ class RelativeSelfAttentionSteps(SelfAttentionSteps):
         return attended + torch.matmul(by_distance, self.module.relative_values)
 
     def _distances(self, step: Step, like: Tensor) -> Tensor:
-        """The row of aK and aV for each entry of the last axis of `like`; those after the newest are hidden."""
+        """Return the row of aK and aV for each entry of the last axis of `like`; those after the newest are hidden."""
         longest = self.module.max_length
         position = torch.arange(like.size(-1), device=like.device) // self.beam
         return (position - step.position).clamp(-longest, longest) + longest
@@ -202,7 +204,7 @@ class SourceAttentionSteps(AttentionSteps):
         self.keys, self.values = keys.flatten(0, 1), values.flatten(0, 1)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
-        """The sublayer's function for the newest position, MN x C; `weights` are its probabilities."""
+        """Return the sublayer's function of the newest position, MN x C; `weights` are its probabilities."""
         return self.out(self._attend(self.query(x), step))
 
     def _attend(self, query: Tensor, step: Step) -> Tensor:

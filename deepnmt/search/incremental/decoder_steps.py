@@ -1,6 +1,9 @@
 """A decoder that is run position by position for all hypotheses of a batch.
 
+Twin: deepnmt/model/decoder.py
+
 Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C channels in H heads; S source positions.
+Rows are MN, hypothesis-major, inside; features leave as NM, sentence-major.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ class DecoderSteps:
             )
 
     def __call__(self, tokens: Tensor, step: Step) -> Tensor:
-        """The features of one position, NM x C.
+        """Return the features of one position, NM x C, sentence-major.
 
         Args:
             tokens: the newest of each hypothesis, N x M
@@ -74,12 +77,12 @@ class DecoderSteps:
             x = history.finish(x)
         if self.norm is not None:
             x = self.norm(x)
-        x = x.view(step.hypotheses, step.sentences, -1).transpose(0, 1).flatten(0, 1)
+        x = x.view(step.hypotheses, step.sentences, -1).transpose(0, 1).flatten(0, 1)  # MN to NM
         projection: Any = self.decoder.project_out_dim
         return x if projection is None else projection(x)
 
     def attention(self, step: Step) -> Optional[Tensor]:
-        """The last layer's attention to the source in the last step, the mean of the heads: N x M x S."""
+        """Return the last layer's attention to the source in the last step, the mean of the heads: N x M x S."""
         last = self.layers[-1].source_attention
         if last is None:
             return None
@@ -87,7 +90,7 @@ class DecoderSteps:
         return weights[..., : self.positions].mean(dim=1)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
-        """Go on with fewer sentences.
+        """Continue with fewer sentences.
 
         Args:
             sentences: how many
@@ -101,7 +104,7 @@ class DecoderSteps:
             layer.keep(sentences, holes, movers)
 
     def _embed(self, tokens: Tensor, position: int) -> Tensor:
-        """MN -> MN x C."""
+        """Return the embeddings, MN x C, of tokens, MN, hypothesis-major."""
         decoder = self.decoder
         x: Tensor = decoder.embed_scale * decoder.embed_tokens(tokens)
         if decoder.quant_noise is not None:

@@ -1,6 +1,9 @@
-"""The history of a decoder that is run position by position (`deepnmt/model/dlcl.py`).
+"""The history of a decoder that is run position by position.
 
-Shapes: N sentences of M hypotheses; C channels; R rows, of which a row reads n outputs; S slices.
+Twin: deepnmt/model/dlcl.py
+
+Shapes: N sentences of M hypotheses, rows MN, hypothesis-major; C channels; R rows of weights, each for n outputs;
+S slices.
 """
 
 from __future__ import annotations
@@ -30,17 +33,17 @@ class HistorySteps:
         self.group = 0
 
     def start(self, x: Tensor) -> None:
-        """Begin with a position, whose embedding is MN x C."""
+        """Start with a position's embedding, MN x C."""
         self.group = 0
         self.outputs = x.new_empty(self.rows, *x.shape)
 
     def input(self, index: int, x: Tensor) -> Tensor:
-        """What layer `index` (from 0) reads, where `x` is the output of the layer before, or the embedding: MN x C."""
+        """Return the input, MN x C, of layer `index` (from 0), where `x` is the previous output, or the embedding."""
         group = self.group_of[index]
         return x if group == self.group else self._next(group, x)
 
     def finish(self, x: Tensor) -> Tensor:
-        """The output of the stack, where `x` is the output of the last layer."""
+        """Return the output of the stack, where `x` is the output of the last layer."""
         return self._next(self.rows, x)
 
     def _next(self, row: int, x: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """The layers of a decoder that is run position by position: those of the model, without what only training needs.
 
-Shapes: N sentences of M hypotheses; C channels; S source positions.
+Twin: deepnmt/model/layers.py
+
+Shapes: N sentences of M hypotheses, rows MN, hypothesis-major; C channels; S source positions.
 
 Of a step of a few hypotheses, two fifths of the time are calls: what a call would look up in its modules is looked up
 once, and results that nobody else reads are written over.
@@ -46,7 +48,7 @@ SOURCE_ATTENTION = {
 
 
 def norm_function(norm: Any) -> Optional[Function]:
-    """What a norm computes; None: nothing."""
+    """Return the function that a norm computes, or None if it does nothing."""
     if norm is None or type(norm) is nn.Identity:
         return None
     if type(norm) not in (nn.LayerNorm, OutputNorm):
@@ -77,7 +79,7 @@ class SublayerSteps:
     input_added: bool = False
 
     def __call__(self, x: Tensor, step: Step, layer_input: Tensor) -> Tensor:
-        """Output MN x C for an input MN x C."""
+        """Return the output, MN x C, for an input MN x C."""
         y = self.branch(self.norm(x) if self.norm is not None and self.before else x, step)
         if self.factor != 1.0:
             y *= self.factor
@@ -115,7 +117,7 @@ class LayerSteps:
         self.sublayers = [sublayer(layer, *branch, factor) for branch, factor in zip(branches.items(), factors)]
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
-        """Output MN x C for an input MN x C."""
+        """Return the output, MN x C, for an input MN x C."""
         layer_input = x
         for function in self.sublayers:
             x = function(x, step, layer_input)
@@ -129,7 +131,7 @@ class LayerSteps:
 
 
 def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], factor: float) -> SublayerSteps:
-    """The sublayer of a name as in `DeepLayer.sublayer_names`, with the function F and its factor."""
+    """Return the sublayer of a name as in `DeepLayer.sublayer_names`, with the function F and its factor."""
     norm = norm_function(getattr(layer, f"{name}_layer_norm"))
     if not isinstance(layer, DeepLayer):
         return SublayerSteps(branch, norm, layer.normalize_before)
@@ -140,7 +142,7 @@ def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], fa
 
 
 def feed_forward(layer: Any) -> Callable[[Tensor, Step], Tensor]:
-    """The feed-forward sublayer's function."""
+    """Return the feed-forward sublayer's function."""
     first, second, activation = linear_function(layer.fc1), linear_function(layer.fc2), layer.activation_fn
     if activation in (F.relu, torch.relu):
         activation = torch.relu_

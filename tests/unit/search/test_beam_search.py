@@ -17,7 +17,6 @@ from torch import Tensor
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.search import BeamGenerator, generator
-from deepnmt.search.candidates import best_candidates, whole_blocks
 from deepnmt.search.supported import supported
 
 FEW, MANY = dictionary(20), dictionary(300)
@@ -352,30 +351,3 @@ def test_tasks_build_it(options: dict[str, Any], kind: type) -> None:
 def test_own_generator_of_a_task_is_kept() -> None:
     built = Task().build_generator([model({})], Namespace(), seq_gen_cls=SequenceGenerator)
     assert type(built) is SequenceGenerator
-
-
-@pytest.mark.parametrize("types", [9, 64, 65, 130, 320, 1000])
-@pytest.mark.parametrize("number", [1, 4, 10])
-@pytest.mark.parametrize("first", [False, True])
-def test_best_candidates(types: int, number: int, first: bool) -> None:
-    """Against sorting all of them."""
-    torch.manual_seed(types)
-    sentences, hypotheses = 3, 1 if first else 5
-    log_probs = torch.randn(sentences * hypotheses, types).log_softmax(-1)
-    log_probs[:, 1] = -float("inf")
-    log_probs[1, 3:7] = log_probs[1, 8]  # equals
-    scores = None if first else torch.randn(sentences, hypotheses)
-    columns = torch.nn.functional.pad(log_probs, (0, whole_blocks(types) - types), value=-float("inf"))
-    sums, tokens, places = best_candidates(columns, scores, sentences, types, min(number, types - 1))
-    for sentence in range(sentences):
-        every = [
-            (float(log_probs[sentence * hypotheses + h, v] + (0 if scores is None else scores[sentence, h])), v, h)
-            for h in range(hypotheses)
-            for v in range(types)
-        ]
-        best = sorted((total for total, _, _ in every), reverse=True)[: sums.size(1)]
-        assert sums[sentence].tolist() == pytest.approx(best, abs=1e-6)
-        found = list(zip(tokens[sentence].tolist(), places[sentence].tolist()))
-        assert len(set(found)) == len(found)
-        total = {(v, h): value for value, v, h in every}
-        assert [total[pair] for pair in found] == pytest.approx(sums[sentence].tolist(), abs=1e-6)
