@@ -17,8 +17,8 @@ from deepnmt.checkpoints.tensors import weight_name
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME
-from deepnmt.model.validate import STACKS
 
 
 def load(path: Path, noun: str, kind: str) -> Any:
@@ -130,7 +130,7 @@ def check_tensors(tensors: Mapping[str, Tensor], config: DLCLTransformerConfig) 
         depth = config.depth(stack)
         if found != set(map(str, range(depth))):
             faults.append(f"the checkpoint must hold {depth} {stack} layers as its options say, but holds {len(found)}")
-        weight, boundaries = tensors.get(weight_name(stack)), config.boundaries(stack)
+        weight, boundaries = tensors.get(weight_name(stack)), config.stack(stack).boundaries
         rows, groups = (0 if weight is None else len(weight)), getattr(config, f"{stack}_groups")
         if rows != (0 if boundaries is None else len(boundaries)):
             faults.append(

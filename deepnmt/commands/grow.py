@@ -8,7 +8,7 @@ from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
 from deepnmt.checkpoints.grow.grow_plan import STRATEGIES
 from deepnmt.checkpoints.grow.grow_stacks import Growth
 from deepnmt.console import Parser, run
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 EPILOG = """strategies, for 3 layers:
   stack        the whole stack again on top of itself       1 2 3 1 2 3

@@ -8,7 +8,7 @@ from pathlib import Path
 from deepnmt.checkpoints.importing.importer import import_checkpoint
 from deepnmt.checkpoints.importing.inference import Given
 from deepnmt.console import Parser, run
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 EPILOG = """STATE_DICT is a file of torch.save with the tensors by their names; it is read with weights only, so that no
 code in it can run. docs/importing.md has the names. What the tensors say, depths, widths, groups, relative positions,

@@ -10,7 +10,7 @@ from deepnmt.checkpoints.shrink.shrink_plan import parse_layers
 from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
 from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 EPILOG = """The layers keep their order, their groups where some of a group are left, and their weights. In a history,
 the row of a kept layer stays its row; the weight of an output that is gone goes to the nearest kept one below.

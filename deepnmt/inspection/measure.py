@@ -26,8 +26,11 @@ import torch
 from torch import Tensor, nn
 
 from deepnmt.errors import UserError
-from deepnmt.inspection.table import STACKS, Report, Sublayer
+from deepnmt.inspection.table import Report, Sublayer
 from deepnmt.model.dlcl import LayerHistory
+from deepnmt.model.layers import DeepLayer
+from deepnmt.model.stack import STACKS
+from deepnmt.model.sublayers import branch_modules, sublayers_of
 
 
 def inspect_model(
@@ -123,13 +126,13 @@ class _Probe:
         if not names:
             kind = type(layer).__name__
             raise UserError(f"inspection needs layers of a Transformer, but {self.name} layer {number} is a {kind}")
-        residuals = [getattr(layer, f"{name}_residual", None) for name in names]
-        if None not in residuals:
-            for name, residual in zip(names, residuals):
-                self.watch(residual, self.ours(number, name, layer.normalize_before))  # type: ignore[arg-type]
+        norm_ends = _norm_ends(layer)
+        if isinstance(layer, DeepLayer):
+            for name in names:
+                self.watch(getattr(layer, f"{name}_residual"), self.ours(number, name, not norm_ends))
         else:
             self.wrap_stock(number, layer, names)
-        if not layer.normalize_before:
+        if norm_ends:
             for name in names:
                 self.watch(getattr(layer, f"{name}_layer_norm"), self.output(number, name))
 
@@ -156,7 +159,7 @@ class _Probe:
         def residual_connection(branch: Tensor, x: Tensor) -> Tensor:
             name, output = next(turn), stock(branch, x)
             self.see_share(number, name, x.detach(), branch)
-            if layer.normalize_before:
+            if not _norm_ends(layer):
                 self.see_output(number, name, output)
             return output  # type: ignore[no-any-return]
 
@@ -223,15 +226,19 @@ class _Probe:
 
 
 def _sublayer_names(layer: Any) -> list[str]:
-    """In their order; nothing for a module that is not a Transformer's layer."""
+    """Return the sublayers in their order; none for a module that is not a Transformer's layer."""
     if not all(hasattr(layer, name) for name in ("fc1", "fc2", "final_layer_norm", "normalize_before")):
         return []
-    return [*(name for name in ("self_attn", "encoder_attn") if getattr(layer, name, None) is not None), "final"]
+    return sublayers_of(layer)
+
+
+def _norm_ends(layer: Any) -> bool:
+    """Return whether a layer norm ends each sublayer."""
+    return layer.norm_position.after if isinstance(layer, DeepLayer) else not layer.normalize_before
 
 
 def _parameters(layer: Any, name: str) -> list[nn.Parameter]:
-    modules = [layer.fc1, layer.fc2] if name == "final" else [getattr(layer, name)]
-    return [parameter for module in modules for parameter in module.parameters()]
+    return [parameter for module in branch_modules(layer, name) for parameter in module.parameters()]
 
 
 def _entries(x: Tensor, real: Optional[Tensor]) -> Tensor:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from deepnmt.errors import UserError
-from deepnmt.inspection.table import COLUMNS, STACKS, Report, cells, depth, title
+from deepnmt.inspection.table import COLUMNS, Report, cells, depth, title
+from deepnmt.model.stack import STACKS
 
 try:
     from matplotlib.cm import ScalarMappable

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Optional
 
 from deepnmt.errors import UserError
-
-STACKS = ("encoder", "decoder")
+from deepnmt.model.stack import STACKS
 
 
 @dataclass(frozen=True)

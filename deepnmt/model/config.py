@@ -14,14 +14,14 @@ from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecB
 from omegaconf import DictConfig, OmegaConf
 
 from deepnmt.errors import UserError
-from deepnmt.model.dlcl import HistoryOptions, LayerHistory
-from deepnmt.model.groups import PLAIN, group_boundaries
+from deepnmt.model.dlcl import HistoryOptions
 from deepnmt.model.initializers import INITIALIZERS
-from deepnmt.model.relative_position import RelativePositionOptions
-from deepnmt.model.residual import RESIDUALS, Residual, deepnorm_scale
-from deepnmt.model.skipping import SkippingOptions, SublayerSkipping
+from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
+from deepnmt.model.residual import RESIDUALS
+from deepnmt.model.stack import STACKS, SkippingOptions, StackOptions
+from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION, SUBLAYERS
 
-NORMS = ["auto", "post", "pre", "none", "b2t"]
+NORMS = ["auto", *NORM_POSITIONS]
 
 NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -65,14 +65,23 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         },
     )
     dlcl_init: ChoiceEnum(["mean", "one"]) = field(  # type: ignore[valid-type]
-        default="mean", metadata={"help": "initial weights: the mean of the outputs, or one for each"}
+        default=HistoryOptions.init, metadata={"help": "initial weights: the mean of the outputs, or one for each"}
     )
-    dlcl_window: int = field(default=0, metadata={"help": "combine only the last so many outputs (0: all)"})
-    dlcl_freeze: bool = field(default=False, metadata={"help": "keep the weights as they were initialised"})
-    dlcl_softmax: bool = field(default=False, metadata={"help": "normalise the weights of a row by a softmax"})
-    dlcl_dropout: float = field(default=0.0, metadata={"help": "dropout probability on the combination"})
+    dlcl_window: int = field(
+        default=HistoryOptions.window, metadata={"help": "combine only the last so many outputs (0: all)"}
+    )
+    dlcl_freeze: bool = field(
+        default=HistoryOptions.freeze, metadata={"help": "keep the weights as they were initialised"}
+    )
+    dlcl_softmax: bool = field(
+        default=HistoryOptions.softmax, metadata={"help": "normalise the weights of a row by a softmax"}
+    )
+    dlcl_dropout: float = field(
+        default=HistoryOptions.dropout, metadata={"help": "dropout probability on the combination"}
+    )
     dlcl_embedding_norm: bool = field(
-        default=False, metadata={"help": "layer norm on the embedding too before it is combined"}
+        default=HistoryOptions.embedding_norm,
+        metadata={"help": "layer norm on the embedding too before it is combined"},
     )
     encoder_max_relative_length: int = field(
         default=0,
@@ -154,44 +163,44 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
             raise UserError(*(f"model.{name} is not an option of dlcl_transformer" for name in unknown))
         return cls(**{name: value for name, value in values.items() if name in names})
 
+    def stack(self, name: str) -> StackOptions:
+        """Return the numbers of a stack, "encoder" or "decoder"."""
+        residual = RESIDUALS[str(self.residual_scale)]
+        return StackOptions(
+            name=name,
+            layers=self.depth(name),
+            width=self.width(name),
+            heads=int(getattr(self, f"{name}_attention_heads")),
+            sublayers=self._sublayers(name),
+            norm=self.norm(name),
+            groups=str(getattr(self, f"{name}_groups")),
+            window=self.dlcl_window,
+            residual_scale=residual.scale(name, self.encoder_layers, self.decoder_layers),
+            residual_trained=residual.trained,
+            skip=SkippingOptions(
+                rate=getattr(self, f"{name}_skip"),
+                linear=str(self.skip_schedule) == "linear",
+                scale_training=str(self.skip_scale) == "training",
+            ),
+        )
+
     def depth(self, stack: str) -> int:
-        """Layers of a stack, "encoder" or "decoder"."""
+        """Return the number of layers of a stack."""
         return int(getattr(self, f"{stack}_layers"))
 
     def width(self, stack: str) -> int:
-        """Channels of a stack."""
+        """Return the number of channels of a stack."""
         return int(getattr(self, f"{stack}_embed_dim"))
 
-    def norm(self, stack: str) -> str:
-        """Position of a stack's layer norms: post, pre, none or b2t."""
-        position = str(getattr(self, f"{stack}_norm"))
-        if position != "auto":
-            return position
-        return "pre" if getattr(self, f"{stack}_normalize_before") else "post"
-
-    def residual(self, stack: str) -> Residual:
-        """A new residual for one sublayer of a stack."""
-        scale = 1.0
-        if str(self.residual_scale) == "deepnorm":
-            scale = deepnorm_scale(stack, self.encoder_layers, self.decoder_layers)
-        return Residual(self.width(stack), scale, trained=str(self.residual_scale) == "admin")
-
-    def skipping(self, stack: str) -> Optional[SublayerSkipping]:
-        """The skipping of a stack's sublayers; None where none is ever skipped."""
-        options = SkippingOptions(
-            rate=getattr(self, f"{stack}_skip"),
-            linear=str(self.skip_schedule) == "linear",
-            scale_training=str(self.skip_scale) == "training",
-        )
-        sublayers = 2 if stack == "encoder" or self.merged_attention or self.no_cross_attention else 3
-        return SublayerSkipping(stack, self.depth(stack), sublayers, options) if options.rate else None
-
-    def boundaries(self, stack: str) -> Optional[tuple[int, ...]]:
-        """See `group_boundaries`."""
-        return group_boundaries(str(getattr(self, f"{stack}_groups")), self.depth(stack))
+    def norm(self, stack: str) -> NormPosition:
+        """Return the position of a stack's layer norms."""
+        name = str(getattr(self, f"{stack}_norm"))
+        if name == "auto":
+            name = "pre" if getattr(self, f"{stack}_normalize_before") else "post"
+        return NORM_POSITIONS[name]
 
     def slices(self, stack: str) -> int:
-        """Weights per layer output.
+        """Return the number of weights per layer output.
 
         Raises:
             ValueError: says what `dlcl_granularity` must be and is
@@ -205,43 +214,35 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
             raise ValueError(f"must divide --{stack}-embed-dim {self.width(stack)}, but is {slices}")
         return slices
 
-    def history(self, stack: str) -> Optional[LayerHistory]:
-        """The connections of a stack; None where it is plain."""
-        boundaries = self.boundaries(stack)
-        if boundaries is None:
-            return None
-        options = HistoryOptions(
-            slices=self.slices(stack),
-            init=str(self.dlcl_init),
-            window=self.dlcl_window,
-            freeze=self.dlcl_freeze,
-            softmax=self.dlcl_softmax,
-            dropout=self.dlcl_dropout,
-            embedding_norm=self.dlcl_embedding_norm,
-        )
-        return LayerHistory(self.width(stack), boundaries, self.norm(stack) in ("pre", "none"), options)
-
-    def positions(self, stack: str) -> RelativePositionOptions:
-        """The relative positions of a stack's self-attention."""
-        return RelativePositionOptions(
-            max_length=getattr(self, f"{stack}_max_relative_length"),
-            values=str(self.relative_positions) == "keys-values",
-        )
+    def _sublayers(self, stack: str) -> tuple[str, ...]:
+        absent = set()
+        if stack == "encoder" or self.no_cross_attention:
+            absent.add(CROSS_ATTENTION)
+        if stack == "decoder" and self.merged_attention:
+            absent.add(SELF_ATTENTION)
+        return tuple(name for name in SUBLAYERS if name not in absent)
 
 
-def to_transformer_config(config: DLCLTransformerConfig) -> TransformerConfig:
-    """fairseq's nested form, with this package's options as its attribute `deep`."""
-    stock = {option.name for option in dataclasses.fields(FlatTransformerConfig)} - {"_name"}
-    values = {name: getattr(config, name) for name in stock}
-    for stack in ("encoder", "decoder"):
+class NestedConfig(TransformerConfig):  # type: ignore[misc]
+    """fairseq's nested form of the options, as its encoder, decoder and layers take them.
+
+    Attributes:
+        deep: all options, flat
+    """
+
+    deep: DLCLTransformerConfig
+
+
+def to_transformer_config(config: DLCLTransformerConfig) -> NestedConfig:
+    """Return fairseq's nested form."""
+    names = {option.name for option in dataclasses.fields(FlatTransformerConfig)} - {"_name"}
+    values = {name: getattr(config, name) for name in names}
+    for stack in STACKS:
         # fairseq's own switch, which also adds the final layer norm.
-        values[f"{stack}_normalize_before"] = config.norm(stack) == "pre"
+        values[f"{stack}_normalize_before"] = config.norm(stack).before
     for name in ("decoder_input_dim", "decoder_output_dim"):
         if values[name] is None:
             values[name] = config.width("decoder")
-    nested = TransformerConfig.from_namespace(Namespace(**values))
+    nested: NestedConfig = NestedConfig.from_namespace(Namespace(**values))
     nested.deep = config
     return nested
-
-
-__all__ = ["PLAIN", "DLCLTransformerConfig", "to_transformer_config"]

@@ -11,25 +11,33 @@ from typing import Any, Optional
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
-from deepnmt.model.layers import DeepDecoderLayer, kept_layers
+from deepnmt.model.build import build_history, build_skipping
+from deepnmt.model.config import NestedConfig
+from deepnmt.model.layers import DeepDecoderLayer, DeepLayer, deep_layers, kept_layers
 
 
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's decoder; `history` is added to them unless the layers form a plain chain.
 
     Args:
-        cfg: fairseq's `TransformerConfig`, whose `deep` attribute holds the package's own options
+        cfg: fairseq's options, and the package's own
         dictionary: target dictionary
         embed_tokens: embedding table, V x C
         no_encoder_attn: leave the cross-attention out
     """
 
-    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False) -> None:
+    def __init__(
+        self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False
+    ) -> None:
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
-        self.history = cfg.deep.history("decoder")
-        self.skipping = cfg.deep.skipping("decoder")
+        self.history = build_history(cfg.deep, "decoder")
+        self.skipping = build_skipping(cfg.deep, "decoder")
 
-    def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
+    def deep_layers(self) -> list[DeepLayer]:
+        """Return the layers in their order; see `layers.deep_layers`."""
+        return deep_layers(self.layers)
+
+    def build_decoder_layer(self, cfg: NestedConfig, no_encoder_attn: bool = False) -> nn.Module:
         """Called by fairseq's constructor for each layer."""
         return DeepDecoderLayer(cfg, no_encoder_attn)
 
@@ -62,7 +70,6 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         for index, layer in kept_layers(self.layers):
             if past is not None:
                 x = past.input(index, x)
-            chosen = {} if factors is None else {"factors": factors[index]}
             x, layer_attention, _ = layer(
                 x,
                 source,
@@ -72,7 +79,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
                 self_attn_padding_mask=padding,
                 need_attn=index == alignment_layer,
                 need_head_weights=index == alignment_layer,
-                **chosen,
+                factors=None if factors is None else factors[index],
             )
             states.append(x)
             if layer_attention is not None and index == alignment_layer:

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from deepnmt.kernels.blocked_sums import Combinations
 from deepnmt.kernels.output_norm import OutputNorm
+from deepnmt.model.groups import oldest_output
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class LayerHistory(nn.Module):
 
     def oldest(self, row: int) -> int:
         """The oldest output that a row reads."""
-        return max(0, row - self.options.window) if self.options.window else 0
+        return oldest_output(row, self.options.window)
 
     def start(self) -> HistoryPass:
         """Begin a forward pass through the stack."""

@@ -11,24 +11,30 @@ import torch
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor, nn
 
-from deepnmt.model.layers import DeepEncoderLayer, kept_layers
+from deepnmt.model.build import build_history, build_skipping
+from deepnmt.model.config import NestedConfig
+from deepnmt.model.layers import DeepEncoderLayer, DeepLayer, deep_layers, kept_layers
 
 
 class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's encoder; `history` is added to them unless the layers form a plain chain.
 
     Args:
-        cfg: fairseq's `TransformerConfig`, whose `deep` attribute holds the package's own options
+        cfg: fairseq's options, and the package's own
         dictionary: source dictionary
         embed_tokens: embedding table, V x C
     """
 
-    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding) -> None:
+    def __init__(self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Embedding) -> None:
         super().__init__(cfg, dictionary, embed_tokens)
-        self.history = cfg.deep.history("encoder")
-        self.skipping = cfg.deep.skipping("encoder")
+        self.history = build_history(cfg.deep, "encoder")
+        self.skipping = build_skipping(cfg.deep, "encoder")
 
-    def build_encoder_layer(self, cfg: Any) -> nn.Module:
+    def deep_layers(self) -> list[DeepLayer]:
+        """Return the layers in their order; see `layers.deep_layers`."""
+        return deep_layers(self.layers)
+
+    def build_encoder_layer(self, cfg: NestedConfig) -> nn.Module:
         """Called by fairseq's constructor for each layer."""
         return DeepEncoderLayer(cfg)
 
@@ -53,8 +59,11 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         for index, layer in kept_layers(self.layers):
             if past is not None:
                 x = past.input(index, x)
-            chosen = {} if factors is None else {"factors": factors[index]}
-            x = layer(x, encoder_padding_mask=padding if any_padding else None, **chosen)
+            x = layer(
+                x,
+                encoder_padding_mask=padding if any_padding else None,
+                factors=None if factors is None else factors[index],
+            )
             if return_all_hiddens:
                 states.append(x)
         if past is not None:

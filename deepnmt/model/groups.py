@@ -33,3 +33,8 @@ def group_boundaries(groups: str, depth: int) -> Optional[tuple[int, ...]]:
     if numbers[0] != 0 or numbers[-1] != depth:
         raise ValueError(f"boundaries must go from 0 to the depth, {depth}, but are '{groups}'")
     return numbers
+
+
+def oldest_output(row: int, window: int) -> int:
+    """Return the oldest output, from 0, that a row of a history, from 1, reads through a window (0: none)."""
+    return max(0, row - window) if window else 0

@@ -2,13 +2,7 @@
 
 Shapes: T x B x C is time, batch, channel.
 
-A sublayer with function F, residual R (`residual.py`) and layer norm LN makes of its input x
-
-    post-norm  LN(R(x, F(x)))                                             (1), (4), (14)
-    pre-norm   R(x, F(LN(x)))                                             (2)
-    none       R(x, F(x))                                                 (3)
-    B2T        post-norm, and the last sublayer of a layer LN(R(x, F(x)) + the layer's input)
-               (Takase 2023, Findings of ACL, arXiv 2206.00330)
+`norm_position.py` has the formula of a sublayer, `sublayers.py` their order.
 """
 # Twin: deepnmt/search/incremental/layer_steps.py computes this for one position in a search; change both.
 
@@ -27,9 +21,12 @@ from torch import Tensor, nn
 
 from deepnmt.kernels.feed_forward import can_feed_forward, feed_forward
 from deepnmt.model.attention import faster
+from deepnmt.model.build import build_residual, relative_positions
+from deepnmt.model.config import NestedConfig
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativePositionOptions, RelativeSelfAttention
 from deepnmt.model.skipping import without
+from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION, branch_modules, sublayers_of
 
 IncrementalState = Optional[dict[str, dict[str, Optional[Tensor]]]]
 
@@ -46,45 +43,56 @@ class DeepLayer(nn.Module):
     activation_dropout_module: Any
     dropout_module: Any
 
-    def arrange(self, cfg: Any, stack: str) -> None:
-        """Called by the constructors, after fairseq's: put the norms and residuals in place."""
+    def arrange(self, cfg: NestedConfig, stack: str) -> None:
+        """Put the norms and residuals in place; called by the constructors, after fairseq's."""
         self.norm_position = cfg.deep.norm(stack)
-        for name in self.sublayer_names():
-            setattr(self, f"{name}_residual", cfg.deep.residual(stack))
-            if self.norm_position == "none":
+        for name in sublayers_of(self):
+            setattr(self, f"{name}_residual", build_residual(cfg.deep, stack))
+            if not (self.norm_position.before or self.norm_position.after):
                 setattr(self, f"{name}_layer_norm", nn.Identity())
 
-    def sublayer_names(self) -> list[str]:
-        """In their order; NAME_layer_norm and NAME_residual are the modules of each."""
-        names = [name for name in ("self_attn", "encoder_attn") if getattr(self, name, None) is not None]
-        return [*names, "final"]
-
-    def sublayer(
-        self, name: str, x: Tensor, branch: Callable[[Tensor], Tensor], factor: float, layer_input: Optional[Tensor]
+    def run(
+        self, x: Tensor, branches: dict[str, Callable[[Tensor], Tensor]], factors: Optional[Sequence[float]]
     ) -> Tensor:
-        """The output of one sublayer.
+        """Return the output of the layer, T x B x C.
 
         Args:
-            name: of `sublayer_names`
+            x: its input, T x B x C
+            branches: the function F of each sublayer; one that the layer has and that is not given does nothing
+            factors: what F is multiplied by, for each sublayer that the layer has; 0: it is skipped; None: 1 for all
+        """
+        names, layer_input = sublayers_of(self), x
+        for name, factor in zip(names, factors or [1.0] * len(names)):
+            if name in branches:
+                x = self.sublayer(name, x, branches[name], factor, layer_input)
+        return x
+
+    def sublayer(
+        self, name: str, x: Tensor, branch: Callable[[Tensor], Tensor], factor: float, layer_input: Tensor
+    ) -> Tensor:
+        """Return the output of one sublayer, T x B x C.
+
+        Args:
+            name: of `sublayers.py`
             x: its input, T x B x C
             branch: F
             factor: what F is multiplied by; 0: it is skipped
-            layer_input: the input of the layer, given to its last sublayer
+            layer_input: the input of the layer, which the last sublayer may add
         """
+        position = self.norm_position
         norm: Any = getattr(self, f"{name}_layer_norm")
-        before = self.norm_position == "pre"
         output: Optional[Tensor] = None
         if factor == 0.0:
-            skipped: list[Any] = [self.fc1, self.fc2] if name == "final" else [getattr(self, name)]
-            x = without([*skipped, norm] if before else skipped, x)
+            skipped = branch_modules(self, name)
+            x = without([*skipped, norm] if position.before else skipped, x)
         else:
-            output = self.dropout_module(branch(norm(x) if before else x))
+            output = self.dropout_module(branch(norm(x) if position.before else x))
             output = output if factor == 1.0 else output * factor
         residual: Any = getattr(self, f"{name}_residual")
         x = residual(x, output)
-        if layer_input is not None and self.norm_position == "b2t":
+        if position.layer_input and name == FEED_FORWARD:
             x = x + layer_input
-        return x if before else cast(Tensor, norm(x))
+        return cast(Tensor, norm(x)) if position.after else x
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """The feed-forward sublayer's function."""
@@ -98,28 +106,28 @@ class DeepLayer(nn.Module):
 class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[misc]
     """An encoder layer: self-attention and feed-forward sublayer."""
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: NestedConfig) -> None:
         super().__init__(cfg)
         # fairseq 0.12.2 has a fused path that takes B x T x C and knows no relative positions.
         self.can_use_fastpath = False
         self.arrange(cfg, "encoder")
 
-    def build_self_attention(self, embed_dim: int, cfg: Any) -> MultiheadAttention:
+    def build_self_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
         """Called by fairseq's constructor."""
-        options: RelativePositionOptions = cfg.deep.positions("encoder")
+        options = relative_positions(cfg.deep, "encoder")
         if not options.max_length:
             return faster(super().build_self_attention(embed_dim, cfg))
         return relative_self_attention(self, cfg.encoder.attention_heads, options, cfg)
 
     def forward(
-        self, x: Tensor, encoder_padding_mask: Optional[Tensor], factors: Sequence[float] = (1.0, 1.0)
+        self, x: Tensor, encoder_padding_mask: Optional[Tensor], factors: Optional[Sequence[float]] = None
     ) -> Tensor:
         """The output, T x B x C, for an input T x B x C.
 
         Args:
             x: the input
             encoder_padding_mask: B x T, true at padding
-            factors: what the sublayers' outputs are multiplied by; 0: not computed
+            factors: what the sublayers' outputs are multiplied by; 0: not computed; None: 1 for all
         """
 
         def attend(y: Tensor) -> Tensor:
@@ -128,15 +136,13 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
             )[0]
             return cast(Tensor, attended)
 
-        layer_input = x
-        x = self.sublayer("self_attn", x, attend, factors[0], None)
-        return self.sublayer("final", x, self.feed_forward, factors[1], layer_input)
+        return self.run(x, {SELF_ATTENTION: attend, FEED_FORWARD: self.feed_forward}, factors)
 
 
 class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[misc]
     """A decoder layer: self-attention, cross-attention, feed-forward; or merged attention (12) and feed-forward."""
 
-    def __init__(self, cfg: Any, no_encoder_attn: bool = False) -> None:
+    def __init__(self, cfg: NestedConfig, no_encoder_attn: bool = False) -> None:
         super().__init__(cfg, no_encoder_attn)
         if cfg.deep.merged_attention:
             self.self_attn = None
@@ -144,15 +150,15 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         self.arrange(cfg, "decoder")
 
     def build_self_attention(
-        self, embed_dim: int, cfg: Any, add_bias_kv: bool = False, add_zero_attn: bool = False
+        self, embed_dim: int, cfg: NestedConfig, add_bias_kv: bool = False, add_zero_attn: bool = False
     ) -> MultiheadAttention:
         """Called by fairseq's constructor."""
-        options: RelativePositionOptions = cfg.deep.positions("decoder")
+        options = relative_positions(cfg.deep, "decoder")
         if not options.max_length:
             return faster(super().build_self_attention(embed_dim, cfg, add_bias_kv, add_zero_attn))
         return relative_self_attention(self, cfg.decoder.attention_heads, options, cfg)
 
-    def build_encoder_attention(self, embed_dim: int, cfg: Any) -> MultiheadAttention:
+    def build_encoder_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
         """Called by fairseq's constructor."""
         if not cfg.deep.merged_attention:
             return faster(super().build_encoder_attention(embed_dim, cfg))
@@ -174,13 +180,11 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         self_attn_padding_mask: Optional[Tensor] = None,
         need_attn: bool = False,
         need_head_weights: bool = False,
-        factors: Sequence[float] = (1.0, 1.0, 1.0),
+        factors: Optional[Sequence[float]] = None,
     ) -> tuple[Tensor, Optional[Tensor], None]:
         """As fairseq's, with `factors` as in the encoder's layer; the attention returned is the cross-attention."""
-        layer_input = x
         attention: Optional[Tensor] = None
         need_weights = need_attn or need_head_weights or (not self.training and self.need_attn)
-        factor = dict(zip(self.sublayer_names(), factors))
 
         def attend_itself(y: Tensor) -> Tensor:
             keys, mask, padding = y, self_attn_mask, self_attn_padding_mask
@@ -224,14 +228,13 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                 )
             return cast(Tensor, attended)
 
-        if self.self_attn is not None:
-            x = self.sublayer("self_attn", x, attend_itself, factor["self_attn"], None)
-        if self.encoder_attn is not None and encoder_out is not None:
-            if factor["encoder_attn"] == 0.0:
+        branches = {SELF_ATTENTION: attend_itself, FEED_FORWARD: self.feed_forward}
+        if encoder_out is not None:
+            branches[CROSS_ATTENTION] = attend_source
+            if dict(zip(sublayers_of(self), factors or ())).get(CROSS_ATTENTION) == 0.0:
                 # Where every layer skips it, nothing else connects the encoder with the loss.
                 x = without([], x, encoder_out)
-            x = self.sublayer("encoder_attn", x, attend_source, factor["encoder_attn"], None)
-        return self.sublayer("final", x, self.feed_forward, factor["final"], layer_input), attention, None
+        return self.run(x, branches, factors), attention, None
 
     def _with_source(
         self,
@@ -257,7 +260,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
 
 
 def relative_self_attention(
-    layer: Any, heads: int, options: RelativePositionOptions, cfg: Any
+    layer: Any, heads: int, options: RelativePositionOptions, cfg: NestedConfig
 ) -> RelativeSelfAttention:
     """The self-attention of a layer whose stack has relative positions."""
     return RelativeSelfAttention(
@@ -270,7 +273,7 @@ def relative_self_attention(
     )
 
 
-def wrap_layers(stack: Any, cfg: Any) -> None:
+def wrap_layers(stack: Any, cfg: NestedConfig) -> None:
     """Activation checkpointing and full sharding, as fairseq applies them to its own layers.
 
     Called when the model is complete: full sharding flattens parameters, which an initialiser could no longer see.
@@ -282,6 +285,11 @@ def wrap_layers(stack: Any, cfg: Any) -> None:
             layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
         min_num_params = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
         stack.layers[index] = fsdp_wrap(layer, min_num_params=min_num_params)
+
+
+def deep_layers(layers: nn.ModuleList) -> list[DeepLayer]:
+    """Return the layers, without BASE layers of experts, which fairseq may have put between."""
+    return [layer for layer in layers.children() if isinstance(layer, DeepLayer)]
 
 
 def kept_layers(layers: nn.ModuleList) -> Iterator[tuple[int, nn.Module]]:

@@ -9,12 +9,11 @@ Where the layer norms stand, and the weights inside F, are other axes.
 
 from __future__ import annotations
 
-from typing import Optional
+from dataclasses import dataclass
+from typing import Callable, Optional
 
 import torch
 from torch import Tensor, nn
-
-RESIDUALS = ("plain", "deepnorm", "admin")
 
 
 class Residual(nn.Module):
@@ -40,8 +39,33 @@ class Residual(nn.Module):
         return x if branch is None else x + branch
 
 
+def plain_scale(stack: str, encoder_layers: int, decoder_layers: int) -> float:
+    """Return 1 for either stack."""
+    return 1.0
+
+
 def deepnorm_scale(stack: str, encoder_layers: int, decoder_layers: int) -> float:
-    """`a` of (4) for the stack "encoder" or "decoder"."""
+    """Return `a` of (4) for the stack "encoder" or "decoder"."""
     if stack == "encoder":
         return float(0.81 * (encoder_layers**4 * decoder_layers) ** (1 / 16))
     return float((3 * decoder_layers) ** (1 / 4))
+
+
+@dataclass(frozen=True)
+class ResidualRule:
+    """One value of --residual-scale.
+
+    Attributes:
+        scale: the constant of a stack in a model of so many encoder and decoder layers
+        trained: a trained vector takes the constant's place
+    """
+
+    scale: Callable[[str, int, int], float] = plain_scale
+    trained: bool = False
+
+
+RESIDUALS = {
+    "plain": ResidualRule(),
+    "deepnorm": ResidualRule(scale=deepnorm_scale),
+    "admin": ResidualRule(trained=True),
+}

@@ -14,26 +14,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True)
-class SkippingOptions:
-    """The choices of one stack.
-
-    Attributes:
-        rate: probability, of each sublayer (constant) or of the last one (linear)
-        linear: the probability grows linearly with the sublayer's number
-        scale_training: match the expectation by scaling in training rather than at inference
-    """
-
-    rate: float
-    linear: bool = True
-    scale_training: bool = True
+from deepnmt.model.stack import SkippingOptions
 
 
 class SublayerSkipping(nn.Module):
@@ -51,9 +37,7 @@ class SublayerSkipping(nn.Module):
         self.name = name
         self.sublayers = sublayers
         self.options = options
-        total = layers * sublayers
-        share = [number / total if options.linear else 1.0 for number in range(1, total + 1)]
-        self.probabilities = [options.rate * part for part in share]
+        self.probabilities = options.probabilities(layers * sublayers)
         # fairseq seeds torch with --seed, in every worker alike, before it builds the model.
         self.seed = torch.initial_seed()
         self.update = 0
@@ -69,7 +53,7 @@ class SublayerSkipping(nn.Module):
 
     def _factor(self, probability: float, uniform: float) -> float:
         if not self.training:
-            return 1.0 if self.options.scale_training else 1.0 - probability
+            return self.options.inference_factor(probability)
         if uniform < probability:
             return 0.0
         return 1.0 / (1.0 - probability) if self.options.scale_training else 1.0

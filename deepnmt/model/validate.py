@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.groups import PLAIN
+from deepnmt.model.groups import PLAIN, group_boundaries
+from deepnmt.model.norm_position import NORM_POSITIONS
+from deepnmt.model.stack import STACKS
 
-STACKS = ("encoder", "decoder")
 HISTORY_OPTIONS = {
-    "dlcl_granularity": "scalar",
-    "dlcl_init": "mean",
-    "dlcl_window": 0,
-    "dlcl_freeze": False,
-    "dlcl_softmax": False,
-    "dlcl_dropout": 0.0,
-    "dlcl_embedding_norm": False,
+    option.name: option.default for option in fields(DLCLTransformerConfig) if option.name.startswith("dlcl_")
 }
 
 
@@ -63,11 +59,13 @@ def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:
 
 def _norm_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for stack in STACKS:
-        norm, own = config.norm(stack), str(getattr(config, f"{stack}_norm"))
-        if getattr(config, f"{stack}_normalize_before") and own not in ("auto", "pre"):
-            yield f"--{stack}-norm must be pre with --{stack}-normalize-before, but is {own}"
-        if str(config.residual_scale) != "plain" and norm not in ("post", "b2t"):
-            yield f"--{stack}-norm must be post or b2t with --residual-scale {config.residual_scale}, but is {norm}"
+        norm = config.norm(stack)
+        if getattr(config, f"{stack}_normalize_before") and not norm.before:
+            names = " or ".join(position.name for position in NORM_POSITIONS.values() if position.before)
+            yield f"--{stack}-norm must be {names} with --{stack}-normalize-before, but is {norm.name}"
+        if str(config.residual_scale) != "plain" and not norm.after:
+            names = " or ".join(position.name for position in NORM_POSITIONS.values() if position.after)
+            yield f"--{stack}-norm must be {names} with --residual-scale {config.residual_scale}, but is {norm.name}"
     if str(config.initializer) == "admin" and str(config.residual_scale) != "admin":
         yield f"--residual-scale must be admin with --initializer admin, but is {config.residual_scale}"
     if not 0 < config.ds_init_alpha <= 1:
@@ -110,7 +108,7 @@ def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     connected = [stack for stack in STACKS if str(getattr(config, f"{stack}_groups")) != PLAIN]
     for stack in connected:
         try:
-            config.boundaries(stack)
+            group_boundaries(str(getattr(config, f"{stack}_groups")), config.depth(stack))
         except ValueError as error:
             yield f"--{stack}-groups: {error}"
         try:

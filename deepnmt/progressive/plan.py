@@ -15,9 +15,10 @@ from deepnmt.checkpoints.grow.grow_stacks import plan_stacks
 from deepnmt.checkpoints.rewrite import RESETTABLE
 from deepnmt.errors import UserError
 from deepnmt.model import validate
-from deepnmt.model.config import PLAIN, DLCLTransformerConfig
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.groups import PLAIN
+from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME
-from deepnmt.model.validate import STACKS
 from deepnmt.progressive.stages import ENDS, Stage, default_groups, default_strategy, key_faults, merged
 from deepnmt.recipe import Option, Recipe, check, read_stages
 

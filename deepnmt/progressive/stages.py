@@ -10,6 +10,7 @@ from typing import Optional
 from deepnmt.checkpoints.grow import Growth
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import group_boundaries
+from deepnmt.model.stack import STACKS
 from deepnmt.recipe import Option, Recipe
 
 # What decides when a stage ends.
@@ -108,5 +109,5 @@ def default_groups(depths: Sequence[int]) -> list[str]:
 
 def default_strategy(old: DLCLTransformerConfig, new: DLCLTransformerConfig) -> str:
     """The whole stack again where that gives the new depths, else its top."""
-    whole = all(new.depth(s) % max(1, old.depth(s)) == 0 for s in ("encoder", "decoder"))
+    whole = all(new.depth(s) % max(1, old.depth(s)) == 0 for s in STACKS)
     return "stack" if whole else "top"

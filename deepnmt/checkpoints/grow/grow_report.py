@@ -30,7 +30,7 @@ def depth_lines(stack: str, old: DLCLTransformerConfig, new: DLCLTransformerConf
 
 def scale_lines(stack: str, old: DLCLTransformerConfig, new: DLCLTransformerConfig, made_up: bool) -> Iterator[str]:
     """What another depth of either stack does to DeepNorm's scale (4), and whether the weights make up for it."""
-    scales = [config.residual(stack).scale for config in (old, new)]
+    scales = [config.stack(stack).residual_scale for config in (old, new)]
     if scales[0] != scales[1]:
         text = ", made up for in the last projection of each sublayer" if made_up else ""
         yield f"{stack} DeepNorm scale: {scales[0]:.4g} -> {scales[1]:.4g}{text}"
@@ -38,7 +38,7 @@ def scale_lines(stack: str, old: DLCLTransformerConfig, new: DLCLTransformerConf
 
 def _history_lines(plan: StackPlan) -> Iterator[str]:
     assert plan.history is not None
-    stack, oldest = plan.stack, plan.connections().oldest
+    stack, oldest = plan.stack, plan.oldest
     for row, source in enumerate(plan.history.rows, start=1):
         count = row - oldest(row)
         if source is not None:

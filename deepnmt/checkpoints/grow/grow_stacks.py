@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -23,8 +23,7 @@ from deepnmt.checkpoints.optimizer import States
 from deepnmt.checkpoints.tensors import grow_tensors, grow_weight, kept_weight, sources, weight_name
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.dlcl import LayerHistory
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 
 @dataclass(frozen=True)
@@ -72,19 +71,17 @@ class StackPlan:
         """Whether new rows of the history read the newest output alone, rather than the mean."""
         return self.preserved is not None and self.preserved.chained
 
-    def connections(self) -> LayerHistory:
-        """A history as the new stack has it."""
-        history = self.config.history(self.stack)
-        assert history is not None
-        return history
+    @property
+    def oldest(self) -> Callable[[int], int]:
+        """The oldest output that a row of the new history reads."""
+        return self.config.stack(self.stack).oldest
 
     def tensors(self, old: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of the model after this stack has grown, from those before, in the model's order."""
 
         def rewrite(weight: Tensor) -> Tensor:
-            history = self.connections()
             assert self.history is not None
-            return grow_weight(weight, self.history, history.oldest, history.options.softmax, self.chained)
+            return grow_weight(weight, self.history, self.oldest, self.config.dlcl_softmax, self.chained)
 
         new = grow_tensors(old, self.stack, self.layers, self.history, rewrite) if self.grows else dict(old)
         if self.preserved is not None:
@@ -100,7 +97,7 @@ class StackPlan:
         for key, value in new.get(weight_name(self.stack), {}).items():
             if isinstance(value, Tensor) and value.dim():
                 assert self.history is not None
-                kept = kept_weight(value, self.history, self.connections().oldest).to(value.dtype)
+                kept = kept_weight(value, self.history, self.oldest).to(value.dtype)
                 new[weight_name(self.stack)][key] = kept
         return new
 
@@ -126,13 +123,11 @@ def plan_stacks(config: DLCLTransformerConfig, growth: Growth) -> tuple[DLCLTran
             except ValueError as error:
                 faults.append(str(error))
                 continue
-        before, after, history = config.boundaries(stack), new.boundaries(stack), None
+        before, after, history = config.stack(stack).boundaries, new.stack(stack).boundaries, None
         if preserved is not None:
             history = preserved.history
         elif stack in growth.depths and before is not None and after is not None:
-            connections = new.history(stack)
-            assert connections is not None
-            history = plan_history(layers[stack], before, after, connections.oldest)
+            history = plan_history(layers[stack], before, after, new.stack(stack).oldest)
         plans.append(StackPlan(stack, new, layers[stack], history, preserved))
     if faults:
         raise UserError(*faults)

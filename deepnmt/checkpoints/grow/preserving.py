@@ -27,9 +27,9 @@ from torch import Tensor
 
 from deepnmt.checkpoints.grow.grow_plan import HistoryPlan, LayerPlan, cuts_a_group, fitting_groups, plan_history
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.sublayers import SUBLAYERS, last_projection
 
 Tensors = dict[str, Tensor]
-EXACT_NORMS = ("post", "b2t")
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ def preserve(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str,
         ValueError: there is none; says why
     """
     if not can_rescale(old, new, stack):
-        scales = " to ".join(f"{config.residual(stack).scale:.4g}" for config in (old, new))
+        scales = " to ".join(f"{config.stack(stack).residual_scale:.4g}" for config in (old, new))
         raise ValueError(
             f"--function-preserving is not possible for the {stack}: DeepNorm's scale goes from {scales}, and B2T adds "
             "the layer's input unscaled"
         )
     factors = tuple(branch_factors(old, new, stack, layers))
     added = frozenset(layer for layer in range(len(layers.sources)) if layers.added(layer))
-    before, after = old.boundaries(stack), new.boundaries(stack)
+    before, after = old.stack(stack).boundaries, new.stack(stack).boundaries
     if before is None or after is None or not added:
         return Preserved(None, added, True, factors)
     groups = str(getattr(new, f"{stack}_groups"))
@@ -79,9 +79,8 @@ def preserve(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str,
             f"--{stack}-groups must not divide a present group with --function-preserving, but is '{groups}'; "
             f"'{fitting}' does not"
         )
-    history = new.history(stack)
-    assert history is not None
-    bypass = plan_history(layers, before, after, history.oldest, bypass=True)
+    oldest = new.stack(stack).oldest
+    bypass = plan_history(layers, before, after, oldest, bypass=True)
     trained = not (new.dlcl_freeze or new.dlcl_softmax)
     if bypass.rows[-1] is not None and bypass.keeps(len(before)) and (trained or None not in bypass.outputs):
         mixed = {
@@ -91,13 +90,13 @@ def preserve(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str,
             if not added.issuperset(range(low, high))
         }
         return Preserved(bypass, added & mixed, False, factors)
-    chain = plan_history(layers, before, after, history.oldest)
+    chain = plan_history(layers, before, after, oldest)
     if not chain.keeps(len(before)):
         raise ValueError(
             f"--{stack}-groups must be '{fitting}' with --function-preserving and --dlcl-window {new.dlcl_window}, "
             f"which no longer reaches what the rows read with '{groups}'"
         )
-    if new.norm(stack) not in EXACT_NORMS and chain.rows[-1] is None and not has_final_norm(new, stack):
+    if not new.norm(stack).after and chain.rows[-1] is None and not has_final_norm(new, stack):
         raise ValueError(
             f"--function-preserving is not possible for the {stack}: its history can leave no output unread (window, "
             "frozen weights or softmax), and no layer norm follows it"
@@ -107,28 +106,24 @@ def preserve(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str,
 
 def has_final_norm(config: DLCLTransformerConfig, stack: str) -> bool:
     """Whether the final LN of (2) follows a stack."""
-    return config.norm(stack) == "pre" and not (stack == "decoder" and config.no_decoder_final_norm)
+    return config.norm(stack).before and not (stack == "decoder" and config.no_decoder_final_norm)
 
 
 def can_rescale(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str) -> bool:
     """Whether a factor of its branches can make up for what another depth does to a layer's residuals."""
-    return old.residual(stack).scale == new.residual(stack).scale or new.norm(stack) != "b2t"
+    scales = {config.stack(stack).residual_scale for config in (old, new)}
+    return len(scales) == 1 or not new.norm(stack).layer_input
 
 
 def branch_factors(
     old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str, layers: LayerPlan
 ) -> Iterator[tuple[float, ...]]:
     """For each new layer what the branches of its sublayers are to be multiplied by."""
-    before, after = old.residual(stack).scale, new.residual(stack).scale
-    kept, skipped = inference_factors(old, stack), inference_factors(new, stack)
+    before, after = old.stack(stack), new.stack(stack)
+    scale = after.residual_scale / before.residual_scale
+    kept, skipped = before.inference_factors(), after.inference_factors()
     for layer, source in enumerate(layers.sources):
-        yield tuple(after / before * f / g for f, g in zip(kept[source], skipped[layer]))
-
-
-def inference_factors(config: DLCLTransformerConfig, stack: str) -> list[tuple[float, ...]]:
-    """What the branches of each layer are multiplied by at inference."""
-    skipping = config.skipping(stack)
-    return [(1.0, 1.0, 1.0)] * config.depth(stack) if skipping is None else skipping.eval().draw()
+        yield tuple(scale * f / g for f, g in zip(kept[source], skipped[layer]))
 
 
 def apply(tensors: Tensors, config: DLCLTransformerConfig, stack: str, layers: LayerPlan, way: Preserved) -> None:
@@ -149,7 +144,7 @@ def apply(tensors: Tensors, config: DLCLTransformerConfig, stack: str, layers: L
             residual = f"{stack}.layers.{layer}.{name}_residual.weight"
             if residual in tensors:
                 tensors[residual] = torch.ones_like(tensors[residual])
-    if config.norm(stack) in EXACT_NORMS:
+    if config.norm(stack).after:
         move_affine(tensors, list(norms_in_order(tensors, config, stack, way)))
     elif way.history is not None and way.chained:
         for group, output in enumerate(way.history.outputs):
@@ -168,21 +163,20 @@ def scale_branches(tensors: Tensors, stack: str, factors: Sequence[tuple[float, 
 
 def projection(tensors: Tensors, stack: str, layer: int, sublayer: str) -> list[str]:
     """The names of the matrix that ends a sublayer, and of its bias."""
-    name = f"{stack}.layers.{layer}." + ("fc2" if sublayer == "final" else f"{sublayer}.out_proj")
+    name = f"{stack}.layers.{layer}.{last_projection(sublayer)}"
     return [key for key in (f"{name}.weight", f"{name}.bias") if key in tensors]
 
 
 def sublayers(tensors: Tensors, stack: str, layer: int) -> list[str]:
-    """The names of a layer's sublayers, in their order."""
-    attentions = ("self_attn", "encoder_attn")
-    return [*(n for n in attentions if f"{stack}.layers.{layer}.{n}.out_proj.weight" in tensors), "final"]
+    """Return the names of a layer's sublayers, in their order."""
+    return [name for name in SUBLAYERS if f"{stack}.layers.{layer}.{last_projection(name)}.weight" in tensors]
 
 
 def norms_in_order(
     tensors: Tensors, config: DLCLTransformerConfig, stack: str, way: Preserved
 ) -> Iterator[tuple[str, bool]]:
     """The post-norms of a stack as they run, and whether each has to be the identity."""
-    boundaries = config.boundaries(stack) or ()
+    boundaries = config.stack(stack).boundaries or ()
     for layer in range(config.depth(stack) + 1):
         if way.history is not None and layer in boundaries[1:]:
             row = boundaries.index(layer) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 
 def model_lines(options: Mapping[str, Any]) -> Iterator[str]:

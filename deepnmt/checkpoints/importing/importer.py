@@ -16,7 +16,7 @@ from deepnmt.checkpoints.importing.new_checkpoint import Languages, configuratio
 from deepnmt.checkpoints.importing.published_names import shape_text, translate
 from deepnmt.checkpoints.optimizer import BUFFERS
 from deepnmt.errors import UserError
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 
 def import_checkpoint(

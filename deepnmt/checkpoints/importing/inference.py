@@ -13,7 +13,7 @@ from torch import Tensor
 from deepnmt.checkpoints.importing.published_names import shape_text, version
 from deepnmt.errors import UserError
 from deepnmt.model.groups import PLAIN, group_boundaries
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 # From these versions on, fairseq's pre-norm stacks end with a layer norm, unless a decoder is told not to.
 WITH_FINAL_NORM = {"encoder": 2, "decoder": 3}

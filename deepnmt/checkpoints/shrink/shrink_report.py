@@ -19,7 +19,7 @@ def stack_lines(plan: StackPlan) -> Iterator[str]:
     yield from scale_lines(stack, plan.old, plan.new, plan.rescaled)
     if plan.history is None:
         return
-    oldest = plan.connections().oldest
+    oldest = plan.new.stack(stack).oldest
     for row, source in enumerate(plan.history.rows, start=1):
         weights = gathered(plan.history, row, oldest).values()
         yield f"{stack} history row {row} <- row {source}, weights of " + ", ".join(map(_text, weights))

@@ -21,8 +21,7 @@ from deepnmt.checkpoints.shrink.shrink_tensors import shrink_weight
 from deepnmt.checkpoints.tensors import grow_tensors
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.dlcl import LayerHistory
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 
 @dataclass(frozen=True)
@@ -66,19 +65,12 @@ class StackPlan:
         """Whether its layers make up for what another depth does to their residuals."""
         return preserving.can_rescale(self.old, self.new, self.stack)
 
-    def connections(self) -> LayerHistory:
-        """A history as the new stack has it."""
-        history = self.new.history(self.stack)
-        assert history is not None
-        return history
-
     def tensors(self, old: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of the model after this stack has shrunk, from those before, in the model's order."""
 
         def rewrite(weight: Tensor) -> Tensor:
             assert self.history is not None
-            connections = self.connections()
-            return shrink_weight(weight, self.history, connections.oldest, connections.options.softmax)
+            return shrink_weight(weight, self.history, self.new.stack(self.stack).oldest, self.new.dlcl_softmax)
 
         new = grow_tensors(old, self.stack, self.layers, self.history, rewrite) if self.shrinks else dict(old)
         if self.rescaled:
@@ -117,8 +109,8 @@ def plan_stacks(config: DLCLTransformerConfig, shrinking: Shrinking) -> tuple[di
     new = dataclasses.replace(config, **options)
     plans = []
     for stack, kept_layers in layers.items():
-        boundaries, connections, history = config.boundaries(stack), config.history(stack), None
-        if f"{stack}_layers" in options and boundaries is not None and connections is not None:
-            history = plan_history(kept_layers, boundaries, connections.normalize_before)
+        boundaries, history = config.stack(stack).boundaries, None
+        if f"{stack}_layers" in options and boundaries is not None:
+            history = plan_history(kept_layers, boundaries, normalize_before=not config.norm(stack).after)
         plans.append(StackPlan(stack, config, new, kept_layers, history))
     return options, plans

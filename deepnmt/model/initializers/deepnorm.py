@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from deepnmt.model.initializers.weights import QUERY_AND_KEY, deep_layers, matrices, zero_bias
+from deepnmt.model.initializers.weights import QUERY_AND_KEY, matrices, zero_bias
 
 if TYPE_CHECKING:
     from deepnmt.model.config import DLCLTransformerConfig
@@ -29,7 +29,7 @@ def deepnorm(model: Any, config: DLCLTransformerConfig) -> None:
         "decoder": (12 * decoder_layers) ** (-1 / 4),
     }
     for stack, gain in gains.items():
-        for layer in deep_layers(getattr(model, stack)):
+        for layer in getattr(model, stack).deep_layers():
             for name, matrix in matrices(layer):
                 nn.init.xavier_normal_(matrix.weight, gain=1.0 if name in QUERY_AND_KEY else gain)
                 zero_bias(matrix)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from deepnmt.model.initializers.weights import deep_layers, matrices, zero_bias
+from deepnmt.model.initializers.weights import matrices, zero_bias
 
 if TYPE_CHECKING:
     from deepnmt.model.config import DLCLTransformerConfig
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def ds_init(model: Any, config: DLCLTransformerConfig) -> None:
     """Set the matrices of the layers of a `dlcl_transformer` by (11)."""
     for stack in (model.encoder, model.decoder):
-        for depth, layer in enumerate(deep_layers(stack), start=1):
+        for depth, layer in enumerate(stack.deep_layers(), start=1):
             for _, matrix in matrices(layer):
                 nn.init.xavier_uniform_(matrix.weight, gain=config.ds_init_alpha / math.sqrt(depth))
                 zero_bias(matrix)

@@ -19,7 +19,6 @@ from torch import nn
 
 from deepnmt.model.initializers.weights import (
     QUERY_AND_KEY,
-    deep_layers,
     loaded_embeddings,
     matrices,
     outer_matrices,
@@ -49,7 +48,7 @@ def t_fixup(model: Any, config: DLCLTransformerConfig) -> None:
 
 
 def _set_layers(stack: Any, scale: float) -> None:
-    for layer in deep_layers(stack):
+    for layer in stack.deep_layers():
         for name, matrix in matrices(layer):
             nn.init.xavier_uniform_(matrix.weight, gain=1.0 if name in QUERY_AND_KEY else scale)
             zero_bias(matrix)

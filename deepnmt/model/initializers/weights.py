@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from deepnmt.model.layers import DeepLayer
-
 if TYPE_CHECKING:
     from deepnmt.model.config import DLCLTransformerConfig
 
 QUERY_AND_KEY = ("q_proj", "k_proj")
-
-
-def deep_layers(stack: Any) -> list[DeepLayer]:
-    """The layers of a stack in their order, without BASE layers of experts, which fairseq may have put between."""
-    return [layer for layer in stack.layers.children() if isinstance(layer, DeepLayer)]
 
 
 def matrices(layer: nn.Module) -> Iterator[tuple[str, nn.Linear]]:

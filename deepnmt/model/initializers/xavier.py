@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from deepnmt.model.initializers.weights import deep_layers, matrices, zero_bias
+from deepnmt.model.initializers.weights import matrices, zero_bias
 
 if TYPE_CHECKING:
     from deepnmt.model.config import DLCLTransformerConfig
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def xavier(model: Any, config: DLCLTransformerConfig) -> None:
     """Set the matrices of the layers of a `dlcl_transformer`."""
     for stack in (model.encoder, model.decoder):
-        for layer in deep_layers(stack):
+        for layer in stack.deep_layers():
             for _, matrix in matrices(layer):
                 nn.init.xavier_uniform_(matrix.weight)
                 zero_bias(matrix)

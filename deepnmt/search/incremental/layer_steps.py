@@ -24,6 +24,7 @@ from deepnmt.model.attention import Attention
 from deepnmt.model.layers import DeepLayer
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
+from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
 from deepnmt.search.incremental.attention_steps import (
     MergedAttentionSteps,
     RelativeSelfAttentionSteps,
@@ -66,6 +67,7 @@ class SublayerSteps:
         branch: F, whose result is written over
         norm: the layer norm; None: there is none
         before: it stands before F
+        after: it stands at the end
         factor: what F is multiplied by
         scale: what the input is multiplied by, a number or a vector of C channels
         input_added: the layer's input is added before the norm
@@ -74,6 +76,7 @@ class SublayerSteps:
     branch: Callable[[Tensor, Step], Tensor]
     norm: Optional[Function]
     before: bool
+    after: bool
     factor: float = 1.0
     scale: float | Tensor = 1.0
     input_added: bool = False
@@ -89,7 +92,7 @@ class SublayerSteps:
             y.add_(x, alpha=self.scale)
         if self.input_added:
             y += layer_input
-        return y if self.norm is None or self.before else self.norm(y)
+        return self.norm(y) if self.norm is not None and self.after else y
 
 
 class LayerSteps:
@@ -113,8 +116,10 @@ class LayerSteps:
         if layer.encoder_attn is not None:
             self.source_attention = SOURCE_ATTENTION[type(layer.encoder_attn)](layer.encoder_attn, source, entries)
             branches["encoder_attn"] = self.source_attention
-        branches["final"] = feed_forward(layer)
-        self.sublayers = [sublayer(layer, *branch, factor) for branch, factor in zip(branches.items(), factors)]
+        branches[FEED_FORWARD] = feed_forward(layer)
+        self.sublayers = [
+            sublayer(layer, name, branches[name], factor) for name, factor in zip(sublayers_of(layer), factors)
+        ]
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the output, MN x C, for an input MN x C."""
@@ -131,14 +136,15 @@ class LayerSteps:
 
 
 def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], factor: float) -> SublayerSteps:
-    """Return the sublayer of a name as in `DeepLayer.sublayer_names`, with the function F and its factor."""
+    """Return the sublayer of a name as in `sublayers.py`, with the function F and its factor."""
     norm = norm_function(getattr(layer, f"{name}_layer_norm"))
     if not isinstance(layer, DeepLayer):
-        return SublayerSteps(branch, norm, layer.normalize_before)
+        return SublayerSteps(branch, norm, before=layer.normalize_before, after=not layer.normalize_before)
     residual: Any = getattr(layer, f"{name}_residual")
     scale = residual.scale if residual.weight is None else residual.weight
-    last = name == "final" and layer.norm_position == "b2t"
-    return SublayerSteps(branch, norm, layer.norm_position == "pre", factor, scale, last)
+    position = layer.norm_position
+    added = position.layer_input and name == FEED_FORWARD
+    return SublayerSteps(branch, norm, position.before, position.after, factor, scale, added)
 
 
 def feed_forward(layer: Any) -> Callable[[Tensor, Step], Tensor]:

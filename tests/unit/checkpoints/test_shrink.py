@@ -127,8 +127,8 @@ def slow_stack(model: Any, config: Any, stack: str, kept: tuple[int, ...], encod
         chosen |= {"self_attn_padding_mask": EXAMPLE["prev_output_tokens"].eq(1)}
         return own.layers[layer - 1](x, encoded, padding, **chosen)[0]
 
-    boundaries, history = config.boundaries(stack), own.history
-    pre = config.norm(stack) in ("pre", "none")
+    boundaries, history = config.stack(stack).boundaries, own.history
+    pre = config.norm(stack).name in ("pre", "none")
     if boundaries is None:
         for layer in kept:
             x = run(layer, x)

@@ -78,7 +78,7 @@ class Reference:
     def __init__(self, model: Any, inputs: dict[str, Tensor], seed: int = 5, factor: float = 1.0) -> None:
         self.ratios: list[float] = []
         self.factor = factor
-        self.b2t = model.cfg.deep.norm("encoder") == "b2t"
+        self.b2t = model.cfg.deep.norm("encoder").name == "b2t"
         torch.manual_seed(seed)
         model.train()
         with torch.no_grad():

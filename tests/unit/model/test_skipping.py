@@ -10,7 +10,9 @@ import pytest
 import torch
 from support.models import EXAMPLE, PLAIN, PRE_NORM, build, incremental_logits, logits
 
-from deepnmt.model.skipping import SkippingOptions, SublayerSkipping
+from deepnmt.model.skipping import SublayerSkipping
+from deepnmt.model.stack import SkippingOptions
+from deepnmt.model.sublayers import sublayers_of
 
 BOTH = {"encoder_skip": 0.5, "decoder_skip": 0.5}
 
@@ -87,7 +89,7 @@ def set_branches(model: Any, factors: dict[str, list[float]]) -> None:
         for stack, numbers in factors.items():
             iterator = iter(numbers)
             for layer in getattr(model, stack).layers:
-                for name in layer.sublayer_names():
+                for name in sublayers_of(layer):
                     last = layer.fc2 if name == "final" else getattr(layer, name).out_proj
                     factor = next(iterator)
                     last.weight.mul_(factor)

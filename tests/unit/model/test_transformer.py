@@ -239,9 +239,9 @@ def test_architecture(name: str) -> None:
         for stack, depth in (("encoder", encoder_depth), ("decoder", decoder_layers)):
             keys = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
             assert [getattr(config, f"{stack}_{key}") for key in keys] == [width, inner, heads, depth]
-            assert config.norm(stack) == norm
+            assert config.norm(stack).name == norm
             if not any(f"transformer_{method}_" in name for method in METHODS):
-                assert config.boundaries(stack) == tuple(range(depth + 1))
+                assert config.stack(stack).boundaries == tuple(range(depth + 1))
 
 
 @pytest.mark.parametrize("size", ["iwslt_de_en", "wmt_en_de"])

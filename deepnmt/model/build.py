@@ -1,0 +1,48 @@
+"""The modules that the options of one stack ask for."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Optional
+
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.dlcl import HistoryOptions, LayerHistory
+from deepnmt.model.relative_position import RelativePositionOptions
+from deepnmt.model.residual import Residual
+from deepnmt.model.skipping import SublayerSkipping
+
+
+def build_residual(config: DLCLTransformerConfig, stack: str) -> Residual:
+    """Return a new residual for one sublayer of a stack."""
+    options = config.stack(stack)
+    return Residual(options.width, options.residual_scale, options.residual_trained)
+
+
+def build_skipping(config: DLCLTransformerConfig, stack: str) -> Optional[SublayerSkipping]:
+    """Return the skipping of a stack's sublayers, or None where none is ever skipped."""
+    options = config.stack(stack)
+    return SublayerSkipping(stack, options.layers, len(options.sublayers), options.skip) if options.skip.rate else None
+
+
+def build_history(config: DLCLTransformerConfig, stack: str) -> Optional[LayerHistory]:
+    """Return the connections of a stack, or None where it is plain."""
+    options = config.stack(stack)
+    if options.boundaries is None:
+        return None
+    # Each --dlcl-NAME but the granularity, which becomes a number of slices.
+    names = [option.name for option in fields(HistoryOptions) if option.name != "slices"]
+    named = {name: getattr(config, f"dlcl_{name}") for name in names}
+    return LayerHistory(
+        options.width,
+        options.boundaries,
+        normalize_before=not options.norm.after,
+        options=HistoryOptions(slices=config.slices(stack), **named),
+    )
+
+
+def relative_positions(config: DLCLTransformerConfig, stack: str) -> RelativePositionOptions:
+    """Return the relative positions of a stack's self-attention."""
+    return RelativePositionOptions(
+        max_length=getattr(config, f"{stack}_max_relative_length"),
+        values=str(config.relative_positions) == "keys-values",
+    )

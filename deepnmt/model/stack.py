@@ -1,0 +1,88 @@
+"""The numbers of one stack, without tensors or modules: for the model, and for all that only plans or measures one.
+
+`DLCLTransformerConfig.stack` makes them of the options.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from deepnmt.model.groups import group_boundaries, oldest_output
+from deepnmt.model.norm_position import NormPosition
+
+STACKS = ("encoder", "decoder")
+
+
+@dataclass(frozen=True)
+class SkippingOptions:
+    """The choices of one stack for `skipping.py`.
+
+    Attributes:
+        rate: probability, of each sublayer (constant) or of the last one (linear)
+        linear: the probability grows linearly with the sublayer's number
+        scale_training: match the expectation by scaling in training rather than at inference
+    """
+
+    rate: float = 0.0
+    linear: bool = True
+    scale_training: bool = True
+
+    def probabilities(self, sublayers: int) -> list[float]:
+        """Return `p_l` of (15) for the sublayers of a stack, `sublayers` in all."""
+        share = [number / sublayers if self.linear else 1.0 for number in range(1, sublayers + 1)]
+        return [self.rate * part for part in share]
+
+    def inference_factor(self, probability: float) -> float:
+        """Return the factor of a sublayer's output at inference."""
+        return 1.0 if self.scale_training else 1.0 - probability
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """One stack.
+
+    Attributes:
+        name: "encoder" or "decoder"
+        layers: how many
+        width: channels
+        heads: of its attention
+        sublayers: names of those of each layer, in their order
+        norm: where its layer norms stand
+        groups: how it is cut into groups, as in --encoder-groups
+        window: how many outputs a row of its history reads at most; 0: all
+        residual_scale: `a` of (4), else 1
+        residual_trained: the residuals have a trained vector (14)
+        skip: the skipping of its sublayers
+    """
+
+    name: str
+    layers: int
+    width: int
+    heads: int
+    sublayers: tuple[str, ...]
+    norm: NormPosition
+    groups: str
+    window: int
+    residual_scale: float
+    residual_trained: bool
+    skip: SkippingOptions
+
+    @property
+    def boundaries(self) -> Optional[tuple[int, ...]]:
+        """See `group_boundaries`; None for a plain stack."""
+        return group_boundaries(self.groups, self.layers)
+
+    def oldest(self, row: int) -> int:
+        """Return the oldest output that a row of the history, from 1, reads."""
+        return oldest_output(row, self.window)
+
+    def skip_probabilities(self) -> list[float]:
+        """Return the probability of skipping each sublayer in training, from the first layer's first one on."""
+        return self.skip.probabilities(self.layers * len(self.sublayers))
+
+    def inference_factors(self) -> list[tuple[float, ...]]:
+        """Return for each layer the factors of its sublayers' outputs at inference (15)."""
+        factors = [self.skip.inference_factor(probability) for probability in self.skip_probabilities()]
+        size = len(self.sublayers)
+        return [tuple(factors[start : start + size]) for start in range(0, len(factors), size)]

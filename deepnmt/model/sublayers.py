@@ -1,0 +1,27 @@
+"""The sublayers of a layer, in the order in which they run. Nothing else states that order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD = "self_attn", "encoder_attn", "final"
+# The feed-forward sublayer is always there, and the last one.
+SUBLAYERS = (SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD)
+
+
+def sublayers_of(layer: Any) -> list[str]:
+    """Return the sublayers that a layer has, this package's or fairseq's.
+
+    NAME_layer_norm, and in this package's layers NAME_residual, are the modules that belong to each.
+    """
+    return [name for name in SUBLAYERS if name == FEED_FORWARD or getattr(layer, name, None) is not None]
+
+
+def branch_modules(layer: Any, name: str) -> list[Any]:
+    """Return the modules of a sublayer's function F."""
+    return [layer.fc1, layer.fc2] if name == FEED_FORWARD else [getattr(layer, name)]
+
+
+def last_projection(name: str) -> str:
+    """Return the name, within a layer, of the matrix that ends a sublayer's function F."""
+    return "fc2" if name == FEED_FORWARD else f"{name}.out_proj"
