@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from deepnmt.errors import UserError
-from deepnmt.model.validate import STACKS
+from deepnmt.model.stack import STACKS
 
 STACK = r"((?:en|de)coder)"
 LAYER = STACK + r"(\.layers\.\d+\.)"
