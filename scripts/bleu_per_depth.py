@@ -15,10 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import console
 import manifest
-
-from deepnmt import console
-from deepnmt.errors import UserError
+from console import UserError
 
 STACKS = ("encoder", "decoder")
 DEFAULT = (2, 3, 4, 6)

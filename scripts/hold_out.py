@@ -7,10 +7,9 @@ import json
 import os
 from pathlib import Path
 
+import console
 import manifest
-
-from deepnmt import console
-from deepnmt.errors import UserError
+from console import UserError
 
 
 def hold_out(train: Path, valid: Path, every: int) -> int:

@@ -16,10 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import console
 import manifest
-
-from deepnmt import console
-from deepnmt.errors import UserError
+from console import UserError
 
 HYPOTHESIS = "H-"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
@@ -23,14 +22,14 @@ groups, and the new checkpoint as --restore-file, or as checkpoint_last.pt of it
 example: deepnmt-grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint_last.pt --encoder-layers 12"""
 
 
-def main() -> None:
+def grow_main() -> None:
     """The command."""
-    run(command, "deepnmt-grow")
+    run(grow_command)
 
 
-def command() -> None:
+def grow_command() -> None:
     """Grow what the command line says, and print what was done."""
-    arguments = parse()
+    arguments = grow_parser().parse_args()
     growth = Growth(
         depths={stack: n for stack in STACKS if (n := getattr(arguments, f"{stack}_layers")) is not None},
         groups={stack: text for stack in STACKS if (text := getattr(arguments, f"{stack}_groups")) is not None},
@@ -43,8 +42,8 @@ def command() -> None:
     print("\n".join([*lines, f"{arguments.out} is ready"]))
 
 
-def parse() -> argparse.Namespace:
-    """Return the command line."""
+def grow_parser() -> Parser:
+    """The options."""
     parser = Parser(
         "deepnmt-grow",
         description="Write a deeper checkpoint made out of a shallower one.",
@@ -77,8 +76,4 @@ def parse() -> argparse.Namespace:
         action="store_true",
         help="let the learning rate go on, instead of going back to its peak (lr-scheduler inverse_sqrt_reset)",
     )
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()
+    return parser

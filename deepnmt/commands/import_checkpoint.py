@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 from pathlib import Path
 
@@ -18,14 +17,14 @@ shared embeddings, is taken from them; what they do not say has to be given, and
 example: deepnmt-import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm post --decoder-norm post"""
 
 
-def main() -> None:
+def import_main() -> None:
     """The command."""
-    run(command, "deepnmt-import")
+    run(import_command)
 
 
-def command() -> None:
+def import_command() -> None:
     """Import what the command line says, and print what it is."""
-    arguments = parse()
+    arguments = import_parser().parse_args()
     # fairseq reports every step.
     logging.getLogger().setLevel(logging.WARNING)
 
@@ -46,8 +45,8 @@ def command() -> None:
     print("\n".join([*lines, f"{arguments.out} is ready"]))
 
 
-def parse() -> argparse.Namespace:
-    """Return the command line."""
+def import_parser() -> Parser:
+    """The options."""
     parser = Parser(
         "deepnmt-import",
         description="Write a checkpoint made out of the parameters of the published DLCL or SDT code.",
@@ -73,8 +72,4 @@ def parse() -> argparse.Namespace:
         "--dlcl-window", type=int, default=0, metavar="N", help="as in training, with softmax (default: 0, all)"
     )
     parser.add_argument("--dlcl-softmax", action="store_true", help="as in training")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()
+    return parser

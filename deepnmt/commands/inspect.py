@@ -42,7 +42,7 @@ class Source(NamedTuple):
 
 def main() -> None:
     """The command."""
-    run(command, "deepnmt-inspect")
+    run(command)
 
 
 def command() -> None:

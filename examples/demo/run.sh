@@ -9,8 +9,8 @@ usage() {
 usage: run.sh [fairseq-train options]
 
 Trains a DLCL Transformer with a 12-layer encoder on German and English sentences made by a bilingual grammar, and
-translates 500 sentences that are not in the training text: minutes on two cores. It can be stopped at any moment; the
-same command goes on where it was.
+translates 500 sentences that are not in the training text: minutes on two cores. It can be stopped at any moment; run
+the same command again to resume.
 
   options    of fairseq-train, which win over those of configs/demo.yaml, such as --max-update 200
 
@@ -25,7 +25,7 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 fi
 need python3 fairseq-train
 OUT=${OUT:-$ROOT/output/demo}
-ON_INTERRUPT="go on"
+ON_INTERRUPT="resume"
 EXAMPLES=8
 
 step() {

@@ -11,8 +11,8 @@ usage: run.sh [RECIPE...]
 
 Trains each recipe of configs/depth for 300 updates and writes its loss curve to OUT/curves/RECIPE.txt. The task is to
 read a German sentence of Multi30k and to write it again: unlike translation, it shows within 300 updates whether
-anything gets through 48 encoder and 48 decoder layers. About 5 minutes a recipe on one CPU core; it can be stopped at any moment, and the
-same command goes on where it was.
+anything gets through 48 encoder and 48 decoder layers. About 5 minutes a recipe on one CPU core. It can be stopped
+at any moment; run the same command again to resume.
 
   RECIPE     name under configs/depth, such as dlcl (default: all of them)
   --data     prepare the data, and train nothing
@@ -33,7 +33,7 @@ if [[ ${1:-} == --data ]]; then
     shift
 fi
 OUT=${OUT:-$ROOT/output/depth}
-ON_INTERRUPT="go on"
+ON_INTERRUPT="resume"
 RECIPES=("$@")
 if [[ ${#RECIPES[@]} -eq 0 ]]; then
     for FILE in "$ROOT"/configs/depth/*.yaml; do

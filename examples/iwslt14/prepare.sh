@@ -13,7 +13,7 @@ usage: prepare.sh [--archive FILE] [options]
 Makes the standard data of IWSLT14 German to English, as fairseq's prepare-iwslt14.sh does, without Perl and git: the
 official archive; its text, tokenised and lower-cased; training pairs of 1 to 175 tokens and a ratio of lengths of at
 most 1.5, every 23rd of them for validation; dev2010, dev2012, tst2010, tst2011 and tst2012 for the test; a joint BPE of
-10,000 merges and one dictionary. It can be stopped at any moment; the same command goes on where it was.
+10,000 merges and one dictionary. It can be stopped at any moment; run the same command again to resume.
 
   --archive FILE    the archive de-en.tgz (default: it is downloaded to OUT/de-en.tgz)
   --url URL         where to download it from (default: the place that fairseq's script names, then the organisers')
@@ -51,7 +51,7 @@ CHECK=()
 if [[ -n $DIGEST ]]; then CHECK=(--sha256 "$DIGEST"); fi
 
 OUT=${OUT:-$ROOT/output/iwslt14}
-ON_INTERRUPT="go on"
+ON_INTERRUPT="resume"
 if [[ -z $ARCHIVE ]]; then
     ARCHIVE=$OUT/de-en.tgz
     study fetch "$ARCHIVE" "${CHECK[@]}" "${FETCH[@]}"

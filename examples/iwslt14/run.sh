@@ -13,7 +13,7 @@ usage: run.sh ROW [options] [fairseq-train options]
 Does all of one row of the study: data (prepare.sh), training, the average of the last five epochs, beam and length
 penalty by BLEU on the validation set, and with these the test set, translated by the average and by the epoch of the
 best validation loss. Scores are tokenised BLEU, the same with compounds split, and sacreBLEU. It can be stopped or
-killed at any moment; the same command goes on where it was. report.sh shows all rows beside what was published.
+killed at any moment; run the same command again to resume. report.sh shows all rows beside the published figures.
 
   ROW               a recipe under configs/iwslt14, such as 3.1/10
   --list            show all rows with their published BLEU
@@ -67,7 +67,7 @@ need python3 fairseq-train flock
 AVERAGED=$(study_quietly rows show "$ROW")
 
 OUT=${OUT:-$ROOT/output/iwslt14}
-ON_INTERRUPT="go on"
+ON_INTERRUPT="resume"
 PREPARE=("${ARCHIVE[@]}")
 if [[ -n $SMOKE ]]; then
     OUT=$OUT/smoke BEAMS=2,3 PENALTIES=1,1.4

@@ -12,7 +12,7 @@ usage: progressive.sh [RECIPE] [fairseq-train options]
 
 Takes a recipe with stages from text to scores on Multi30k task 1, English to German: data as run.sh makes it, all stages
 by train_progressive.sh, each with its BLEU on validation, and test 2016 by the last one with beam 5. It can be stopped at
-any moment; the same command goes on where it was. Two cores take an hour or two.
+any moment; run the same command again to resume. Two cores take an hour or two.
 
   RECIPE     one of configs/progressive (default: multi30k, 6 -> 12 -> 24 layers), or a YAML file
   options    of fairseq-train, which win over the recipe's in every stage, such as --seed 2
@@ -41,7 +41,7 @@ need python3 fairseq-train
 
 NAME=$(basename "$RECIPE" .yaml)
 SAVE=$OUT/progressive/$NAME
-ON_INTERRUPT="go on"
+ON_INTERRUPT="resume"
 
 prepare_data
 run "$ROOT/scripts/train_progressive.sh" "$RECIPE" "$DATA" "$SAVE" "$@"

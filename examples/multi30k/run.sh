@@ -13,7 +13,7 @@ usage: run.sh RECIPE [fairseq-train options]
 Takes one recipe from text to scores on Multi30k task 1, English to German, by the reference protocol: 10,000 joint BPE
 merges, one dictionary of 9,712 types, average of the last ten epochs, beam 5. BLEU on validation chooses between that
 average, one of three epochs, and the checkpoint of the best validation loss; the chosen one alone translates test 2016.
-It can be stopped at any moment; the same command goes on where it was.
+It can be stopped at any moment; run the same command again to resume.
 
   RECIPE     transformer_tiny (fairseq's own, 4 + 4 layers), dlcl_12 (DLCL, 12 + 4), or a YAML file
   options    of fairseq-train, which win over the recipe's, such as --max-update 2500
@@ -41,7 +41,7 @@ need python3 fairseq-train
 
 NAME=$(basename "$RECIPE" .yaml)
 SAVE=$OUT/checkpoints/$NAME RESULT=$OUT/results/$NAME
-ON_INTERRUPT="go on"
+ON_INTERRUPT="resume"
 
 prepare_data
 run "$ROOT/scripts/train.sh" "$RECIPE" "$DATA" "$SAVE" "$@"

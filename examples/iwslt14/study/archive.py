@@ -8,8 +8,8 @@ import tarfile
 import zlib
 from pathlib import Path
 
-from deepnmt import console
-from deepnmt.errors import UserError
+import console
+from console import UserError
 
 LANGUAGES = ("de", "en")
 TRAIN = "train.tags.de-en"

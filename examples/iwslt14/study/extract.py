@@ -11,8 +11,9 @@ import argparse
 import re
 from pathlib import Path
 
-from deepnmt import console
-from deepnmt.errors import UserError
+import console
+from console import UserError
+
 from study.archive import LANGUAGES, TESTS, TRAIN, read_archive
 
 ABOUT_THE_TALK = ("<url>", "<talkid>", "<keywords>")

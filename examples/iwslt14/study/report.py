@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from deepnmt import console
-from deepnmt.errors import UserError
+import console
+from console import UserError
+
 from study.pages import Table, to_html, to_markdown
 from study.results import Run, read_runs, spread
 from study.rows import Row, all_rows

@@ -12,8 +12,7 @@ from pathlib import Path
 import manifest
 import prepare_text
 import pytest
-
-from deepnmt.errors import UserError
+from console import UserError
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
