@@ -13,11 +13,11 @@ tensorboard_compat.apply()
 from deepnmt import criterions, lr_schedulers, search  # noqa: E402
 from deepnmt.kernels import adam, malloc  # noqa: E402
 from deepnmt.model import architectures, transformer  # noqa: E402
-from deepnmt.model.initializers import admin  # noqa: E402
+from deepnmt.model.initializers import from_batches  # noqa: E402
 from deepnmt.training import nonfinite  # noqa: E402
 
 adam.apply()
-admin.apply()
+from_batches.apply()
 search.apply()
 malloc.apply()
 nonfinite.apply()

@@ -26,7 +26,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from deepnmt.errors import UserError
 from deepnmt.inspection.measure import inspect_model
 from deepnmt.inspection.table import Report, Sublayer, read_json, summary, table, write_json
-from deepnmt.model.initializers import admin
+from deepnmt.model.initializers import batch_initializer
 from deepnmt.recipe import Option, check, read_recipe, to_arguments
 
 # Hooks would see the layers twice; what is computed stays the same.
@@ -49,7 +49,9 @@ def inspect_recipe(
     subset: str = "train",
     seed: int = 1,
 ) -> Report:
-    """Measure a new model as a recipe builds it, before its first update; Admin has profiled the first batch.
+    """Measure a new model as a recipe builds it, before its first update.
+
+    An initialiser that needs batches, such as Admin, has seen the first one.
 
     Args:
         path: the recipe, YAML
@@ -70,9 +72,10 @@ def inspect_recipe(
         task = _set_up(cfg, data)
         model = task.build_model(cfg.model)
         found = _first_batches(task, model, cfg, batches, subset, seed)
-        if admin.uses_admin(model):
+        method = batch_initializer(model)
+        if method is not None:
             utils.set_torch_seed(seed)
-            admin.profile(model, found[0]["net_input"])
+            method.set_weights(model, method.measure(model, found[0]["net_input"]))
         return inspect_model(model, task.build_criterion(cfg.criterion), found, label or path.stem, seed)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -148,7 +149,8 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
             options: this dataclass, a Namespace, or a mapping of omegaconf
 
         Raises:
-            UserError: a mapping, as fairseq-hydra-train reads it, has a key that is not an option
+            UserError: a mapping, as fairseq-hydra-train reads it, has a key that is not an option, or a value is none
+                of the option's choices
         """
         if isinstance(options, cls):
             return options
@@ -161,7 +163,18 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         unknown = sorted(str(name) for name in values if name not in names)
         if unknown and isinstance(options, DictConfig):
             raise UserError(*(f"model.{name} is not an option of dlcl_transformer" for name in unknown))
-        return cls(**{name: value for name, value in values.items() if name in names})
+        config = cls(**{name: value for name, value in values.items() if name in names})
+        if faults := list(config._choice_faults()):
+            raise UserError(*faults)
+        return config
+
+    def _choice_faults(self) -> Iterator[str]:
+        for option in dataclasses.fields(self):
+            if isinstance(option.type, type) and issubclass(option.type, Enum):
+                choices, value = [str(choice.value) for choice in option.type], str(getattr(self, option.name))
+                if value not in choices:
+                    name = option.name.replace("_", "-")
+                    yield f"--{name} must be one of {', '.join(choices)}, but is {value}"
 
     def stack(self, name: str) -> StackOptions:
         """Return the numbers of a stack, "encoder" or "decoder"."""

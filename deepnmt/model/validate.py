@@ -8,6 +8,8 @@ from dataclasses import fields
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import PLAIN, group_boundaries
+from deepnmt.model.initializers import INITIALIZERS
+from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.norm_position import NORM_POSITIONS
 from deepnmt.model.stack import STACKS
 
@@ -66,8 +68,9 @@ def _norm_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         if str(config.residual_scale) != "plain" and not norm.after:
             names = " or ".join(position.name for position in NORM_POSITIONS.values() if position.after)
             yield f"--{stack}-norm must be {names} with --residual-scale {config.residual_scale}, but is {norm.name}"
-    if str(config.initializer) == "admin" and str(config.residual_scale) != "admin":
-        yield f"--residual-scale must be admin with --initializer admin, but is {config.residual_scale}"
+    initializer = INITIALIZERS[str(config.initializer)]
+    if isinstance(initializer, BatchInitializer):
+        yield from initializer.faults(config)
     if not 0 < config.ds_init_alpha <= 1:
         yield f"--ds-init-alpha must be above 0 and at most 1, but is {config.ds_init_alpha}"
     elif config.ds_init_alpha != 1 and str(config.initializer) != "ds-init":

@@ -4,117 +4,72 @@
 
 over the sublayers i of a stack, encoder and decoder apart; Var is one number, over all elements of a tensor T x B x C.
 
-The pass runs in training mode before the first update, on that update's batches, each by itself; `w` is the root mean
-square over all batches of all workers, so that it does not matter how they are spread. No layer is left out in it.
-
-A model awaits the pass while all its `w` are the ones that they are built with. So it is the weights in a checkpoint
-that say that the pass is over, and a restart or a fine-tuning keeps what has been trained.
+The pass runs in training mode, on each batch of the first update by itself; `w` is the root mean square over them. No
+layer is left out in it. A model awaits the pass only while every `w` is still 1, as it is built.
 """
 
 from __future__ import annotations
 
-import functools
-import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from fairseq.distributed import utils as distributed_utils
-from fairseq.trainer import Trainer
 from torch import Tensor
 
-from deepnmt.errors import UserError
-from deepnmt.model.residual import Residual
-
-logger = logging.getLogger(__name__)
+from deepnmt.model.initializers.initializer import BatchInitializer, InitializerOptions
+from deepnmt.model.residual import RESIDUALS, Residual
 
 
-def apply() -> None:
-    """Let fairseq's trainer profile a model of `--initializer admin` before its first update."""
-    stock = Trainer.train_step
+class Admin(BatchInitializer):
+    """Sets the vectors of the residuals by (14)."""
 
-    @functools.wraps(stock)
-    def train_step(self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        if self.get_num_updates() == 0 and uses_admin(self.get_model()):
-            profile_once(self, samples)
-        return stock(self, samples, *args, **kwargs)
+    def faults(self, options: InitializerOptions) -> Iterator[str]:
+        """Yield a line unless the residuals have the vectors."""
+        if not RESIDUALS[str(options.residual_scale)].trained:
+            names = " or ".join(name for name, rule in RESIDUALS.items() if rule.trained)
+            yield (
+                f"--residual-scale must be {names} with --initializer {options.initializer}, "
+                f"but is {options.residual_scale}"
+            )
 
-    Trainer.train_step = train_step
+    def is_pending(self, model: Any) -> bool:
+        """Return whether every `w` is still 1."""
+        return all(bool((residual.weight == 1).all()) for residual in residuals(model))
 
+    def size(self, model: Any) -> int:
+        """Return the number of sublayers."""
+        return len(residuals(model))
 
-def uses_admin(model: Any) -> bool:
-    """Whether the configuration of a model, which may be any of fairseq's, asks for the pass."""
-    config = getattr(getattr(model, "cfg", None), "deep", None)
-    return config is not None and str(config.initializer) == "admin"
+    def measure(self, model: Any, net_input: dict[str, Tensor]) -> list[float]:
+        """Return `r^2` for each sublayer of the encoder, then of the decoder.
 
+        It leaves behind `w = r`, and a model in training mode.
+        """
+        model.train()
+        with torch.no_grad(), _profiled(model.encoder) as encoder, _profiled(model.decoder) as decoder:
+            model(**net_input, features_only=True)
+        ratios = {**encoder, **decoder}
+        return [ratios[residual] ** 2 for residual in residuals(model)]
 
-def profile_once(trainer: Any, samples: Sequence[Any]) -> None:
-    """Set the `w` of all residuals, unless they have been set or trained before.
-
-    Args:
-        trainer: fairseq's
-        samples: the batches of the first update on this worker; an empty one stands for none
-
-    Raises:
-        UserError: the model is fully sharded
-    """
-    if trainer.is_fsdp:
-        raise UserError("--ddp-backend must not be fully_sharded with --initializer admin: it needs whole parameters")
-    model = trainer.get_model()
-    encoder, decoder = residuals(model.encoder), residuals(model.decoder)
-    if any(bool((residual.weight != 1).any()) for residual in (*encoder, *decoder)):
-        return
-    # The sum of the squares of each r, and the number of batches.
-    total = torch.zeros(len(encoder) + len(decoder) + 1, dtype=torch.float64, device=trainer.device)
-    for sample in samples:
-        batch, is_dummy = trainer._prepare_sample(sample)
-        if not is_dummy:
-            trainer._set_seed()  # The same dropout for a batch, whichever worker has it.
-            squares = [ratio**2 for ratio in profile(model, batch["net_input"])]
-            total += total.new_tensor([*squares, 1.0])
-    if trainer.data_parallel_world_size > 1:
-        total = distributed_utils.all_reduce(total, group=trainer.data_parallel_process_group)
-    *weights, _ = (total / total[-1]).sqrt().tolist()
-    with torch.no_grad():
-        for residual, weight in zip((*encoder, *decoder), weights):
-            residual.weight.fill_(weight)
-    rebuild_optimizer(trainer)
-
-    def span(values: list[float]) -> str:
-        return f"from {min(values):.3g} to {max(values):.3g}"
-
-    logger.info(
-        f"admin: profiled {int(total[-1])} batches; w of the encoder {span(weights[: len(encoder)])}, "
-        f"of the decoder {span(weights[len(encoder) :])}"
-    )
+    def set_weights(self, model: Any, means: Sequence[float]) -> str:
+        """Set each `w` to the root of the mean of `r^2`."""
+        weights = [math.sqrt(mean) for mean in means]
+        with torch.no_grad():
+            for residual, weight in zip(residuals(model), weights):
+                residual.weight.fill_(weight)
+        encoder = len(residuals(model.encoder))
+        return f"w of the encoder {_span(weights[:encoder])}, of the decoder {_span(weights[encoder:])}"
 
 
-def profile(model: Any, net_input: dict[str, Tensor]) -> list[float]:
-    """The `r` of (14) for each sublayer of the encoder, then of the decoder, for one batch.
-
-    It leaves behind the `w` of this batch, and a model in training mode.
-    """
-    model.train()
-    with torch.no_grad(), _profiled(model.encoder) as encoder, _profiled(model.decoder) as decoder:
-        model(**net_input, features_only=True)
-    ratios = {**encoder, **decoder}
-    return [ratios[residual] for residual in (*residuals(model.encoder), *residuals(model.decoder))]
+def residuals(module: Any) -> list[Any]:
+    """Return the residuals of a model or a stack, one a sublayer, in the order in which they run."""
+    return [part for part in module.modules() if isinstance(part, Residual)]
 
 
-def residuals(stack: Any) -> list[Any]:
-    """The residuals of a stack, one a sublayer, in the order in which they run."""
-    return [module for module in stack.modules() if isinstance(module, Residual)]
-
-
-def rebuild_optimizer(trainer: Any) -> None:
-    """Let the optimizer see the new `w`: in half precision it has copies of all parameters, made when it was built."""
-    schedule = trainer.lr_scheduler.state_dict()
-    trainer._optimizer = trainer._lr_scheduler = None  # Frees the copies before there are new ones.
-    trainer._build_optimizer()
-    trainer.lr_scheduler.load_state_dict(schedule)
-    trainer.lr_step_update()
+def _span(values: Sequence[float]) -> str:
+    return f"from {min(values):.3g} to {max(values):.3g}"
 
 
 @contextmanager

@@ -11,19 +11,17 @@ the layers stay fairseq's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
+from deepnmt.model.initializers.initializer import InitializerOptions
 from deepnmt.model.initializers.weights import QUERY_AND_KEY, matrices, zero_bias
 
-if TYPE_CHECKING:
-    from deepnmt.model.config import DLCLTransformerConfig
 
-
-def deepnorm(model: Any, config: DLCLTransformerConfig) -> None:
+def deepnorm(model: Any, options: InitializerOptions) -> None:
     """Set the matrices of the layers of a `dlcl_transformer` by (4)."""
-    encoder_layers, decoder_layers = config.depth("encoder"), config.depth("decoder")
+    encoder_layers, decoder_layers = options.stack("encoder").layers, options.stack("decoder").layers
     gains = {
         "encoder": 0.87 * (encoder_layers**4 * decoder_layers) ** (-1 / 16),
         "decoder": (12 * decoder_layers) ** (-1 / 4),

@@ -12,20 +12,18 @@ stays fairseq's.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
+from deepnmt.model.initializers.initializer import InitializerOptions
 from deepnmt.model.initializers.weights import matrices, zero_bias
 
-if TYPE_CHECKING:
-    from deepnmt.model.config import DLCLTransformerConfig
 
-
-def ds_init(model: Any, config: DLCLTransformerConfig) -> None:
+def ds_init(model: Any, options: InitializerOptions) -> None:
     """Set the matrices of the layers of a `dlcl_transformer` by (11)."""
     for stack in (model.encoder, model.decoder):
         for depth, layer in enumerate(stack.deep_layers(), start=1):
             for _, matrix in matrices(layer):
-                nn.init.xavier_uniform_(matrix.weight, gain=config.ds_init_alpha / math.sqrt(depth))
+                nn.init.xavier_uniform_(matrix.weight, gain=options.ds_init_alpha / math.sqrt(depth))
                 zero_bias(matrix)

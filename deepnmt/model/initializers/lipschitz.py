@@ -11,21 +11,19 @@ an embedding table.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
+from deepnmt.model.initializers.initializer import InitializerOptions
 from deepnmt.model.initializers.weights import loaded_embeddings, zero_bias, zero_padding
 
-if TYPE_CHECKING:
-    from deepnmt.model.config import DLCLTransformerConfig
 
-
-def lipschitz(model: Any, config: DLCLTransformerConfig) -> None:
+def lipschitz(model: Any, options: InitializerOptions) -> None:
     """Set the matrices, embeddings and layer norms of a `dlcl_transformer` by (13)."""
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     tied = {id(table.weight) for table in tables}
-    loaded = loaded_embeddings(model, config)
+    loaded = loaded_embeddings(model, options)
     for table in tables:
         if table not in loaded:
             bound = math.sqrt(2 / (table.embedding_dim + table.num_embeddings))

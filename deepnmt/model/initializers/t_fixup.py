@@ -13,10 +13,11 @@ output projection that is not the target's table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
+from deepnmt.model.initializers.initializer import InitializerOptions
 from deepnmt.model.initializers.weights import (
     QUERY_AND_KEY,
     loaded_embeddings,
@@ -26,13 +27,10 @@ from deepnmt.model.initializers.weights import (
     zero_padding,
 )
 
-if TYPE_CHECKING:
-    from deepnmt.model.config import DLCLTransformerConfig
 
-
-def t_fixup(model: Any, config: DLCLTransformerConfig) -> None:
+def t_fixup(model: Any, options: InitializerOptions) -> None:
     """Set the matrices and the token embeddings of a `dlcl_transformer` by (8) and (9)."""
-    source_depth, target_depth = config.depth("encoder"), config.depth("decoder")
+    source_depth, target_depth = options.stack("encoder").layers, options.stack("decoder").layers
     for matrix in outer_matrices(model):
         nn.init.xavier_uniform_(matrix.weight)
     _set_layers(model.encoder, 0.67 * source_depth ** (-1 / 4))
@@ -40,7 +38,7 @@ def t_fixup(model: Any, config: DLCLTransformerConfig) -> None:
 
     # Where both stacks share their table, the encoder's depth replaces the decoder's.
     depths = {model.decoder.embed_tokens: target_depth, model.encoder.embed_tokens: source_depth}
-    loaded = loaded_embeddings(model, config)
+    loaded = loaded_embeddings(model, options)
     for table, depth in depths.items():
         if table not in loaded:
             nn.init.normal_(table.weight, std=table.embedding_dim ** (-1 / 2) * (9 * depth) ** (-1 / 4))

@@ -7,12 +7,11 @@ Embeddings loaded from a file (--encoder-embed-path, --decoder-embed-path) stay 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
-if TYPE_CHECKING:
-    from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.initializers.initializer import InitializerOptions
 
 QUERY_AND_KEY = ("q_proj", "k_proj")
 
@@ -33,9 +32,9 @@ def outer_matrices(model: Any) -> Iterator[nn.Linear]:
                 yield matrix
 
 
-def loaded_embeddings(model: Any, config: DLCLTransformerConfig) -> list[nn.Embedding]:
+def loaded_embeddings(model: Any, options: InitializerOptions) -> list[nn.Embedding]:
     """The embedding tables whose values come from a file."""
-    paths = {"encoder": config.encoder_embed_path, "decoder": config.decoder_embed_path}
+    paths = {"encoder": options.encoder_embed_path, "decoder": options.decoder_embed_path}
     return [getattr(model, stack).embed_tokens for stack, path in paths.items() if path]
 
 

@@ -8,17 +8,15 @@ stays fairseq's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
+from deepnmt.model.initializers.initializer import InitializerOptions
 from deepnmt.model.initializers.weights import matrices, zero_bias
 
-if TYPE_CHECKING:
-    from deepnmt.model.config import DLCLTransformerConfig
 
-
-def xavier(model: Any, config: DLCLTransformerConfig) -> None:
+def xavier(model: Any, options: InitializerOptions) -> None:
     """Set the matrices of the layers of a `dlcl_transformer`."""
     for stack in (model.encoder, model.decoder):
         for layer in stack.deep_layers():

@@ -23,7 +23,9 @@ from torch import Tensor
 
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.initializers import admin
+from deepnmt.model.initializers import batch_initializer
+from deepnmt.model.initializers.admin import residuals
+from deepnmt.model.initializers.from_batches import initialize_from_batches
 from deepnmt.model.transformer import DLCLTransformerModel
 
 # A learning rate of 0 leaves `w` as the pass has set it.
@@ -31,6 +33,7 @@ COMMAND = (
     "data --cpu --seed 5 --arch dlcl_transformer --optimizer sgd --lr 0 --criterion label_smoothed_cross_entropy "
     "--label-smoothing 0.1"
 )
+LOGGER = "deepnmt.model.initializers.from_batches"
 ADMIN = {"initializer": "admin", "residual_scale": "admin"}
 
 
@@ -156,7 +159,7 @@ def test_w_is_the_formula(options: dict[str, Any], sublayers: int, batches: int)
     samples = SAMPLES[:batches]
     by_formula = expected(profiled, samples)
     profiled.get_model().eval()
-    admin.profile_once(profiled, samples)
+    initialize_from_batches(profiled, samples)
     found = weights(profiled.get_model())
     assert len(found) == sublayers
     assert found == by_formula
@@ -176,7 +179,7 @@ def test_w_is_the_formula(options: dict[str, Any], sublayers: int, batches: int)
 def test_no_sublayer_is_left_out(options: dict[str, Any], factor: float) -> None:
     profiled = trainer(double=True, **PLAIN, dropout=0.0, **options)
     by_formula = expected(profiled, SAMPLES, factor=factor)
-    admin.profile_once(profiled, SAMPLES)
+    initialize_from_batches(profiled, SAMPLES)
     assert weights(profiled.get_model()) == by_formula
     assert all(module.training for module in profiled.get_model().modules())
 
@@ -193,7 +196,9 @@ def test_training_profiles_once_before_its_first_update(caplog: pytest.LogCaptur
         trained.train_step(SAMPLES[2:])
     assert weights(trained.get_model()) == first
     encoder, decoder = first[:6], first[6:]
-    messages = [record.getMessage() for record in caplog.records if record.name == "deepnmt.model.initializers.admin"]
+    messages = [
+        record.getMessage() for record in caplog.records if record.name == "deepnmt.model.initializers.from_batches"
+    ]
     assert messages == [
         f"admin: profiled 2 batches; w of the encoder from {min(encoder):.3g} to {max(encoder):.3g}, "
         f"of the decoder from {min(decoder):.3g} to {max(decoder):.3g}"
@@ -253,13 +258,13 @@ def test_other_initializers_are_not_profiled(residual_scale: str, caplog: pytest
     assert trained.get_num_updates() == 1
     for name, values in trained.get_model().state_dict().items():
         assert torch.equal(values, before[name]), name
-    assert not [record for record in caplog.records if record.name == "deepnmt.model.initializers.admin"]
+    assert not [record for record in caplog.records if record.name == LOGGER]
 
 
 def test_models_of_fairseq_itself_are_trained_as_ever() -> None:
     trained = trainer(initializer="default")
     trained._model.cfg = None
-    assert not admin.uses_admin(trained.get_model())
+    assert batch_initializer(trained.get_model()) is None
     trained.train_step(SAMPLES[:1])
     assert trained.get_num_updates() == 1
 
@@ -285,10 +290,10 @@ class Workers:
             monkeypatch.setattr(distributed_utils, "all_reduce", all_reduce)
             for worker, share in zip(self.trainers, shares):
                 with torch.no_grad():
-                    for residual in admin.residuals(worker.get_model()):
+                    for residual in residuals(worker.get_model()):
                         residual.weight.fill_(1.0)
                 worker.reset_dummy_batch(SAMPLES[2])
-                admin.profile_once(worker, share)
+                initialize_from_batches(worker, share)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +305,7 @@ def test_workers_agree_on_the_mean_over_all_batches(shares: list[Any], monkeypat
     alone = trainer(double=True, dropout=0.3)
     batches = [share for worker in shares for share in worker if share]
     by_formula = expected(alone, batches)
-    admin.profile_once(alone, batches)
+    initialize_from_batches(alone, batches)
     workers = Workers(monkeypatch, shares)
     for worker in (alone, *workers.trainers):
         assert weights(worker.get_model()) == by_formula
@@ -330,7 +335,7 @@ def test_variance_of_half_precision_does_not_overflow() -> None:
     exact = trainer(double=True, **PLAIN, dropout=0.0)
     exact.get_model().load_state_dict(profiled.get_model().state_dict())
     by_formula = expected(exact, SAMPLES)
-    admin.profile_once(profiled, SAMPLES)
+    initialize_from_batches(profiled, SAMPLES)
     found = weights(profiled.get_model())
     assert 256 < max(found) < 1000  # The largest number is 65504, and 256 its root.
     assert found == pytest.approx(by_formula.expected, rel=3e-3)
@@ -353,7 +358,7 @@ def test_learning_rate_goes_on_as_without_the_pass(schedule: str) -> None:
         each.lr_step_begin_epoch(2)
     rate = profiled.get_lr()
     assert rate > 0
-    admin.profile_once(profiled, SAMPLES[:1])
+    initialize_from_batches(profiled, SAMPLES[:1])
     assert profiled.get_lr() == rate
     rates = []
     for each in (profiled, other):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -18,6 +20,8 @@ from torch import Tensor
 
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.initializers import INITIALIZERS
+from deepnmt.model.initializers.from_batches import initialize_from_batches
+from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.transformer import DLCLTransformerModel
 
 SIZE = {
@@ -259,3 +263,41 @@ def test_lipschitz_sets_layer_norms() -> None:
     for norm in norms:
         assert torch.equal(norm.weight, torch.ones(64))
         assert torch.equal(norm.bias, torch.zeros(64))
+
+
+class FromBatches(BatchInitializer):
+    """Sets a bias of the first layer from the number of source tokens of each batch."""
+
+    def is_pending(self, model: Any) -> bool:
+        return not model.encoder.layers[0].fc1.bias[0]
+
+    def size(self, model: Any) -> int:
+        return 2
+
+    def measure(self, model: Any, net_input: dict[str, Tensor]) -> list[float]:
+        return [float(net_input["src_tokens"].numel()), 7.0]
+
+    def set_weights(self, model: Any, means: Sequence[float]) -> str:
+        with torch.no_grad():
+            model.encoder.layers[0].fc1.bias[: len(means)] = torch.tensor(means)
+        return "the bias is set"
+
+
+def test_initializer_that_needs_batches_is_one_registration(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stand-in for fairseq's trainer: what it calls before the first update is in test_admin.py."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setitem(INITIALIZERS, "from-batches", FromBatches(base=INITIALIZERS["xavier"]))
+    model = build("from-batches")
+    assert not model.encoder.layers[0].fc1.bias.any()
+    assert torch.equal(model.encoder.layers[0].fc1.weight, build("xavier").encoder.layers[0].fc1.weight)
+    trainer = MagicMock(is_fsdp=False, data_parallel_world_size=1, device=None)
+    trainer.get_model.return_value = model
+    trainer._prepare_sample.side_effect = lambda sample: (sample, sample is None)
+    samples = [{"net_input": {"src_tokens": torch.ones(2, size)}} for size in (3, 6)]
+    for _ in range(2):  # The second time there is nothing left to do.
+        initialize_from_batches(trainer, [*samples, None])
+        assert model.encoder.layers[0].fc1.bias[:3].tolist() == [9.0, 7.0, 0.0]
+    assert [record.getMessage() for record in caplog.records] == ["from-batches: profiled 2 batches; the bias is set"]
+    trainer._build_optimizer.assert_called_once_with()

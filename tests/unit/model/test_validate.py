@@ -12,6 +12,7 @@ from support.models import SIZE, dictionary, task
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import group_boundaries
+from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.transformer import DLCLTransformerModel
 
 NO_GROUPS = {"encoder_groups": "none", "decoder_groups": "none"}
@@ -176,3 +177,14 @@ def test_foreign_entries_of_a_namespace_are_left_alone() -> None:
     config = DLCLTransformerConfig.from_options(Namespace(encoder_layers=5, max_tokens=100))
     assert config.encoder_layers == 5
     assert not hasattr(config, "max_tokens")
+
+
+def test_values_that_are_no_choice_are_refused() -> None:
+    values = {"encoder_norm": "sandwich", "initializer": "t-fixdown", "decoder_norm": "pre"}
+    for options in (Namespace(**values), OmegaConf.create(values)):
+        with pytest.raises(UserError, match="--encoder-norm") as error:
+            DLCLTransformerConfig.from_options(options)
+        assert str(error.value).splitlines() == [
+            "--encoder-norm must be one of auto, post, pre, none, b2t, but is sandwich",
+            f"--initializer must be one of {', '.join(INITIALIZERS)}, but is t-fixdown",
+        ]

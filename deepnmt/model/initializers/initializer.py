@@ -1,0 +1,69 @@
+"""What an initialiser is: a function of model and options, or one that needs batches of the training data too."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Protocol
+
+from torch import Tensor
+
+from deepnmt.model.stack import StackOptions
+
+
+class InitializerOptions(Protocol):
+    """The options that initialisers read."""
+
+    encoder_embed_path: Any
+    decoder_embed_path: Any
+    ds_init_alpha: float
+    initializer: Any
+    residual_scale: Any
+
+    def stack(self, name: str) -> StackOptions:
+        """Return the numbers of a stack."""
+
+
+# Sets the weights of a `dlcl_transformer` that is complete and into which nothing has been loaded.
+Initializer = Callable[[Any, InitializerOptions], None]
+
+
+def keep(model: Any, options: InitializerOptions) -> None:
+    """Leave the weights as the modules' constructors have drawn them."""
+
+
+class BatchInitializer(ABC):
+    """An initialiser that needs batches. It measures those of the first update, each by itself, before that update.
+
+    The numbers are averaged over all batches of all workers, so that it does not matter how they are spread.
+
+    Args:
+        base: sets the weights that need no data, when the model is built
+    """
+
+    def __init__(self, base: Initializer = keep) -> None:
+        self.base = base
+
+    def __call__(self, model: Any, options: InitializerOptions) -> None:
+        """Set the weights that need no data."""
+        self.base(model, options)
+
+    def faults(self, options: InitializerOptions) -> Iterator[str]:
+        """Yield what other options must be for this initialiser, and are."""
+        yield from ()
+
+    @abstractmethod
+    def is_pending(self, model: Any) -> bool:
+        """Return whether the weights are those that the model was built with; else they were set or trained before."""
+
+    @abstractmethod
+    def size(self, model: Any) -> int:
+        """Return how many numbers there are for each batch."""
+
+    @abstractmethod
+    def measure(self, model: Any, net_input: dict[str, Tensor]) -> list[float]:
+        """Return the numbers of one batch. It may change the weights that `set_weights` sets."""
+
+    @abstractmethod
+    def set_weights(self, model: Any, means: Sequence[float]) -> str:
+        """Set the weights from the mean of what `measure` returned, and return a summary for the log."""
