@@ -37,10 +37,10 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            "deepnmt-grow = deepnmt.commands.grow:grow_main",
-            "deepnmt-import = deepnmt.commands.import_checkpoint:import_main",
+            "deepnmt-grow = deepnmt.commands.grow:main",
+            "deepnmt-import = deepnmt.commands.import_checkpoint:main",
             "deepnmt-inspect = deepnmt.commands.inspect:main",
-            "deepnmt-shrink = deepnmt.commands.shrink:shrink_main",
+            "deepnmt-shrink = deepnmt.commands.shrink:main",
         ]
     },
     extras_require={

@@ -1,4 +1,4 @@
-"""Manners of the package's commands: errors in one line each, files that appear whole or not at all."""
+"""Run commands: errors in one line each, files that appear whole or not at all, and a progress bar."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, NoReturn
+from typing import TYPE_CHECKING, Callable, NoReturn, Optional
 
-from deepnmt.errors import UserError, user_message
+from deepnmt.errors import UserError, os_message, user_message
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,9 +35,14 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message} (see --help)")
 
 
-def run(main: Callable[[], None]) -> None:
-    """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2."""
-    name = Path(sys.argv[0]).name
+def run(main: Callable[[], None], name: Optional[str] = None) -> None:
+    """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2.
+
+    Args:
+        main: the command
+        name: the program that its errors begin with; by default the file that was started
+    """
+    name = name or Path(sys.argv[0]).name
     # As on Ctrl-C, temporary files have to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
@@ -43,9 +51,7 @@ def run(main: Callable[[], None]) -> None:
         print(f"\n{name}: interrupted", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        message = user_message(error)
-        if message is None and isinstance(error, OSError):
-            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        message = os_message(error) if isinstance(error, OSError) else user_message(error)
         if message is None:
             raise
         for line in message.splitlines():
@@ -73,3 +79,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def progress(total: int, description: str, unit: str) -> tqdm[object]:
+    """Return a progress bar on standard error."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=description, unit=unit, unit_scale=True)

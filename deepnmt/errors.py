@@ -17,8 +17,14 @@ class UserError(Exception):
         super().__init__("\n".join(faults))
 
 
+def os_message(error: OSError) -> str:
+    """Return the operating system's reason, after the file it is about where that is known."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
 def user_message(error: BaseException) -> Optional[str]:
-    """The lines to show for an error, or None where it is a defect that needs its traceback.
+    """Return the lines to show for an error, or None where it is a defect that needs its traceback.
 
     fairseq wraps errors in others of its own ("please ensure that the architectures match"), so the causes are
     looked at too.
@@ -34,10 +40,10 @@ def user_message(error: BaseException) -> Optional[str]:
 
 
 def show_user_errors(previous: ExceptHook) -> ExceptHook:
-    """An exception hook that shows a user's fault in one line, Ctrl-C too, and leaves the rest to `previous`."""
+    """Return an exception hook that shows a user's faults, and Ctrl-C, in a line each; `previous` gets the rest."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
-        message = "interrupted; the same command goes on from the last checkpoint"
+        message = "interrupted; run the same command again to resume from the last checkpoint"
         if not isinstance(error, KeyboardInterrupt):
             message = user_message(error) or ""
         if not message:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import argparse
 import re
-import signal
 import sys
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
-import console
 import torch
-from console import UserError
 from safe_load import load_checkpoint
+
+from deepnmt import console
+from deepnmt.errors import UserError
 
 NUMBERED = re.compile(r"checkpoint(\d+|_\d+_\d+)\.pt")
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
@@ -142,9 +142,6 @@ def main() -> None:
     which.add_argument("--around-best", type=int, metavar="N", help=f"average N checkpoints around {BEST}")
     arguments = parser.parse_args()
     output: Path = arguments.output
-    # As on Ctrl-C, the temporary file has to go.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-
     if NUMBERED.fullmatch(output.name) or output.name in (BEST, LAST):
         raise UserError(f"OUT.pt must not be named like a checkpoint of the training, but is {output.name}")
     paths = choose(arguments.save_dir, arguments.last, arguments.around_best)

@@ -15,9 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import console
 import manifest
-from console import UserError
+
+from deepnmt import console
+from deepnmt.errors import UserError
 
 STACKS = ("encoder", "decoder")
 DEFAULT = (2, 3, 4, 6)

@@ -53,8 +53,6 @@ CHECKPOINT=${POSITIONAL[0]} DATA=${POSITIONAL[1]%/} OUT=${POSITIONAL[2]%/}
 
 need python3 fairseq-generate
 ON_INTERRUPT="go on with the first model that has no scores"
-PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
-export PYTHONPATH
 python3 "$ROOT/scripts/translations.py" check "$CHECKPOINT" "$DATA" "$SUBSET" >/dev/null
 PLAN=$(python3 "$ROOT/scripts/bleu_per_depth.py" plan "$OUT" "$CHECKPOINT" "$DATA" "$SUBSET" "$ENCODER" "$DECODER" "${OPTIONS[@]}")
 

@@ -13,6 +13,9 @@ RUNNING=
 LOG=
 ON_INTERRUPT="start over"
 
+# The Python beside the scripts imports the package, which DEEPNMT_PYTHON_BIN need not have installed.
+export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
+
 BIN=${DEEPNMT_PYTHON_BIN:-$ROOT/.venv/bin}
 if [[ -d $BIN ]]; then
     PATH=$BIN:$PATH

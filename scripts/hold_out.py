@@ -7,9 +7,10 @@ import json
 import os
 from pathlib import Path
 
-import console
 import manifest
-from console import UserError
+
+from deepnmt import console
+from deepnmt.errors import UserError
 
 
 def hold_out(train: Path, valid: Path, every: int) -> int:

@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import console
-from console import UserError
+from deepnmt import console
+from deepnmt.errors import UserError
 
 # fairseq adds <s>, <pad>, </s> and <unk>, which its dictionary files do not list.
 SPECIAL_SYMBOLS = 4

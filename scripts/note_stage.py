@@ -10,9 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import console
-from console import UserError
 from safe_load import load_checkpoint
+
+from deepnmt import console
+from deepnmt.errors import UserError
 
 MODEL = ("encoder_layers", "decoder_layers", "encoder_groups", "decoder_groups")
 

@@ -21,9 +21,10 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-import console
-from console import UserError
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from deepnmt import console
+from deepnmt.errors import UserError
 
 # Bounds the memory, since an executor's map takes all of its input at once.
 BATCH = 20_000
@@ -131,6 +132,7 @@ def check_parallel(paths: Iterable[Path]) -> int:
 def _start_worker(settings: Settings) -> None:
     # On Ctrl-C the main process ends the workers; they would each print a traceback of their own.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     global _prepare
     _prepare = Preparer(settings)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from console import UserError
+
+from deepnmt.errors import UserError
 
 # Run by its path, since importing the package it belongs to would import fairseq, which takes seconds.
 _TYPES = Path(__file__).resolve().parent.parent / "deepnmt" / "checkpoints" / "safe_types.py"

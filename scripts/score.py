@@ -16,12 +16,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import console
 import manifest
-from console import UserError
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+
+from deepnmt import console
+from deepnmt.errors import UserError
 
 TOKENISED, COMPOUNDS = "tokenised BLEU", "compounds split"
 

@@ -60,7 +60,7 @@ if [[ ${LAUNCH[0]} == torchrun ]]; then
     LAUNCH+=(--nproc-per-node "$PROCESSES" "$(command -v fairseq-train)")
 fi
 
-PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python3 -m deepnmt.recipe "$RECIPE" --devices $((NODES * PROCESSES)) "$@" >"$TMP"
+python3 -m deepnmt.recipe "$RECIPE" --devices $((NODES * PROCESSES)) "$@" >"$TMP"
 mapfile -d '' -t OPTIONS <"$TMP"
 
 if [[ $GPUS -gt 0 ]]; then

@@ -41,7 +41,6 @@ shift 3
 need python3 fairseq-train fairseq-generate flock
 
 ON_INTERRUPT="go on from the last checkpoint in $SAVE"
-export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 TMP=$(mktemp)
 python3 -m deepnmt.progressive "$RECIPE" "$SAVE" "$@" >"$TMP"
 mapfile -d '' -t PLAN <"$TMP"

@@ -16,9 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import console
 import manifest
-from console import UserError
+
+from deepnmt import console
+from deepnmt.errors import UserError
 
 HYPOTHESIS = "H-"
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 import torch
 from torch import Tensor
 
-from deepnmt.checkpoints.grow.grow_plan import HistoryPlan, LayerPlan
+if TYPE_CHECKING:
+    from deepnmt.checkpoints.grow.grow_plan import HistoryPlan, LayerPlan
 
 # How far below the largest of a row the logit of an output lies that is not to be read: exp(-20) is 2e-9.
 UNREAD_LOGIT = 20.0

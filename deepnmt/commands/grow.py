@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
@@ -22,14 +23,14 @@ groups, and the new checkpoint as --restore-file, or as checkpoint_last.pt of it
 example: deepnmt-grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint_last.pt --encoder-layers 12"""
 
 
-def grow_main() -> None:
+def main() -> None:
     """The command."""
-    run(grow_command)
+    run(command, "deepnmt-grow")
 
 
-def grow_command() -> None:
+def command() -> None:
     """Grow what the command line says, and print what was done."""
-    arguments = grow_parser().parse_args()
+    arguments = parse()
     growth = Growth(
         depths={stack: n for stack in STACKS if (n := getattr(arguments, f"{stack}_layers")) is not None},
         groups={stack: text for stack in STACKS if (text := getattr(arguments, f"{stack}_groups")) is not None},
@@ -42,8 +43,8 @@ def grow_command() -> None:
     print("\n".join([*lines, f"{arguments.out} is ready"]))
 
 
-def grow_parser() -> Parser:
-    """The options."""
+def parse() -> argparse.Namespace:
+    """Return the command line."""
     parser = Parser(
         "deepnmt-grow",
         description="Write a deeper checkpoint made out of a shallower one.",
@@ -76,4 +77,8 @@ def grow_parser() -> Parser:
         action="store_true",
         help="let the learning rate go on, instead of going back to its peak (lr-scheduler inverse_sqrt_reset)",
     )
-    return parser
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

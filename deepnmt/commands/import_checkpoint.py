@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 from pathlib import Path
 
@@ -17,14 +18,14 @@ shared embeddings, is taken from them; what they do not say has to be given, and
 example: deepnmt-import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm post --decoder-norm post"""
 
 
-def import_main() -> None:
+def main() -> None:
     """The command."""
-    run(import_command)
+    run(command, "deepnmt-import")
 
 
-def import_command() -> None:
+def command() -> None:
     """Import what the command line says, and print what it is."""
-    arguments = import_parser().parse_args()
+    arguments = parse()
     # fairseq reports every step.
     logging.getLogger().setLevel(logging.WARNING)
 
@@ -45,8 +46,8 @@ def import_command() -> None:
     print("\n".join([*lines, f"{arguments.out} is ready"]))
 
 
-def import_parser() -> Parser:
-    """The options."""
+def parse() -> argparse.Namespace:
+    """Return the command line."""
     parser = Parser(
         "deepnmt-import",
         description="Write a checkpoint made out of the parameters of the published DLCL or SDT code.",
@@ -72,4 +73,8 @@ def import_parser() -> Parser:
         "--dlcl-window", type=int, default=0, metavar="N", help="as in training, with softmax (default: 0, all)"
     )
     parser.add_argument("--dlcl-softmax", action="store_true", help="as in training")
-    return parser
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -42,7 +42,7 @@ class Source(NamedTuple):
 
 def main() -> None:
     """The command."""
-    run(command)
+    run(command, "deepnmt-inspect")
 
 
 def command() -> None:

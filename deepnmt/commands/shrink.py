@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 from deepnmt.checkpoints.shrink.shrink_model import shrink_checkpoint
@@ -21,14 +21,14 @@ the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir
 example: deepnmt-shrink checkpoints/12/checkpoint_best.pt 6.pt --encoder-every 2"""
 
 
-def shrink_main() -> None:
+def main() -> None:
     """The command."""
-    run(shrink_command)
+    run(command, "deepnmt-shrink")
 
 
-def shrink_command() -> None:
+def command() -> None:
     """Shrink what the command line says, and print what was done."""
-    arguments = shrink_parser().parse_args()
+    arguments = parse()
     shrinking = Shrinking(
         keep={
             stack: _layers(stack, text) for stack in STACKS if (text := getattr(arguments, f"{stack}_keep")) is not None
@@ -46,8 +46,8 @@ def _layers(stack: str, text: str) -> tuple[int, ...]:
         raise UserError(f"--{stack}-keep {error}") from error
 
 
-def shrink_parser() -> Parser:
-    """The options."""
+def parse() -> argparse.Namespace:
+    """Return the command line."""
     parser = Parser(
         "deepnmt-shrink",
         description="Write a shallower checkpoint made out of a deeper one.",
@@ -68,9 +68,8 @@ def shrink_parser() -> Parser:
         action="store_true",
         help="let the learning rate go on, instead of going back to its peak (lr-scheduler inverse_sqrt_reset)",
     )
-    return parser
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    sys.argv[0] = "deepnmt-shrink"  # what errors begin with
-    shrink_main()
+    main()

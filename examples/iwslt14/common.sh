@@ -2,8 +2,8 @@
 # Sourced by the scripts beside it: how the Python of the study is run.
 set -euo pipefail
 
-# Found in Python's path: the manners of scripts/, the study, the grammar of the demo, and the package.
-export PYTHONPATH=$ROOT/scripts:$ROOT/examples/iwslt14:$ROOT/examples/demo:$ROOT${PYTHONPATH:+:$PYTHONPATH}
+# Found in Python's path: the Python of scripts/, the study, and the grammar of the demo.
+export PYTHONPATH=$ROOT/scripts:$ROOT/examples/iwslt14:$ROOT/examples/demo${PYTHONPATH:+:$PYTHONPATH}
 
 study() {
     run python3 -m "study.$1" "${@:2}"

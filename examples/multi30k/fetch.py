@@ -7,14 +7,11 @@ import gzip
 import hashlib
 import http.client
 import os
-import sys
 import urllib.request
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-
-import console
-from console import UserError
+from deepnmt import console
+from deepnmt.errors import UserError
 
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 REPOSITORY = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1"

@@ -13,12 +13,12 @@ import torch
 from support.checkpoints import BAD_STATES, checkpoint, load, run_main, with_optimizer
 
 from deepnmt.checkpoints.grow import STRATEGIES, Growth, grow
-from deepnmt.commands.grow import grow_main
+from deepnmt.commands.grow import main
 from deepnmt.errors import UserError
 
 
 def command(source: Path, target: Path, *words: str) -> None:
-    run_main(grow_main, "deepnmt-grow", source, target, *words)
+    run_main(main, "deepnmt-grow", source, target, *words)
 
 
 def refused(source: Path, target: Path, *words: str) -> None:

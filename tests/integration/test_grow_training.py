@@ -18,9 +18,9 @@ from support.models import EXAMPLE, logits
 from support.trainings import DUMMY, LAYOUTS, binarised_text, fairseq_train, moments
 
 from deepnmt.checkpoints.grow import Growth, grow, grow_checkpoint
-from deepnmt.commands.grow import grow_main
+from deepnmt.commands.grow import main
 
-command = functools.partial(run_main, grow_main, "deepnmt-grow")
+command = functools.partial(run_main, main, "deepnmt-grow")
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)

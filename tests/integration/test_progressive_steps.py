@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import console
 import note_stage
 import pytest
 import torch
@@ -185,5 +184,5 @@ def test_what_a_stage_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ]
     (two / "valid" / "scores.json").unlink()
     monkeypatch.setattr("sys.argv", ["note_stage.py", str(two), "average.pt"])
-    with pytest.raises(console.UserError, match=r"scores.json: no scores; run score.sh"):
+    with pytest.raises(UserError, match=r"scores.json: no scores; run score.sh"):
         note_stage.main()

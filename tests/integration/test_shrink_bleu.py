@@ -11,12 +11,12 @@ from typing import Any
 import bleu_per_depth
 import pytest
 import torch
-from console import UserError
 from fairseq import tasks
 from grammar.generate import write_splits
 from support.models import ROOT, SIZE
 
 from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
+from deepnmt.errors import UserError
 
 SCRIPT = ROOT / "scripts" / "bleu_per_depth.sh"
 

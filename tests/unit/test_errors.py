@@ -51,7 +51,7 @@ def test_full_disk(number: int, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_interruption(capsys: pytest.CaptureFixture[str]) -> None:
     text, _ = shown(KeyboardInterrupt(), capsys)
-    assert text == "deepnmt: error: interrupted; the same command goes on from the last checkpoint\n"
+    assert text == "deepnmt: error: interrupted; run the same command again to resume from the last checkpoint\n"
 
 
 @pytest.mark.parametrize("error", [ValueError("a defect"), OSError(errno.EACCES, "Permission denied")])

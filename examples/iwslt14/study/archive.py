@@ -8,8 +8,8 @@ import tarfile
 import zlib
 from pathlib import Path
 
-import console
-from console import UserError
+from deepnmt import console
+from deepnmt.errors import UserError
 
 LANGUAGES = ("de", "en")
 TRAIN = "train.tags.de-en"

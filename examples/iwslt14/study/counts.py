@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import console
 import manifest
+
+from deepnmt import console
 
 STANDARD = {"train": 160_239, "valid": 7_283, "test": 6_750}
 # sacremoses and Moses' own tokeniser disagree on few sentences; more than that is another text.

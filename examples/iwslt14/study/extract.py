@@ -11,9 +11,8 @@ import argparse
 import re
 from pathlib import Path
 
-import console
-from console import UserError
-
+from deepnmt import console
+from deepnmt.errors import UserError
 from study.archive import LANGUAGES, TESTS, TRAIN, read_archive
 
 ABOUT_THE_TALK = ("<url>", "<talkid>", "<keywords>")

@@ -20,9 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import console
-from console import UserError
-
+from deepnmt import console
+from deepnmt.errors import UserError
 from study.archive import read_archive
 
 # The place that fairseq's prepare-iwslt14.sh names, encrypted and as it names it; between them, the organisers' own.

@@ -14,10 +14,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import console
 import manifest
-from console import UserError
 from score import COMPOUNDS, TOKENISED
+
+from deepnmt import console
+from deepnmt.errors import UserError
 
 RECORD = "run.json"
 SETTING = re.compile(r"\.beam(\d+)\.lenpen([\d.]+)$")

@@ -8,9 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import console
-from console import UserError
-
+from deepnmt import console
+from deepnmt.errors import UserError
 from study.pages import Table, to_html, to_markdown
 from study.results import Run, read_runs, spread
 from study.rows import Row, all_rows

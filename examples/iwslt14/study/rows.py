@@ -13,8 +13,8 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-import console
-from console import UserError
+from deepnmt import console
+from deepnmt.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = ROOT / "configs" / "iwslt14"

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from console import UserError
 from sacrebleu.significance import PairedTest, Result
 from score import tokenised_bleu
 
+from deepnmt.errors import UserError
 from study.results import Run
 
 

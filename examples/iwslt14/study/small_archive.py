@@ -9,9 +9,9 @@ import tarfile
 from html import escape
 from pathlib import Path
 
-import console
 from grammar.corpus import Pair, sample_pairs
 
+from deepnmt import console
 from study.archive import LANGUAGES, TESTS, TRAIN
 
 TALK = 20

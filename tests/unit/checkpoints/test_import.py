@@ -18,9 +18,9 @@ from support.trainings import binarised_text, fairseq_train
 
 from deepnmt.checkpoints.grow import Growth, grow
 from deepnmt.checkpoints.importing.published_names import names_here
-from deepnmt.commands.import_checkpoint import import_main
+from deepnmt.commands.import_checkpoint import main
 
-command = functools.partial(run_main, import_main, "deepnmt-import")
+command = functools.partial(run_main, main, "deepnmt-import")
 TYPES = (14, 17)
 LANGUAGES = ["--source-lang=a", "--target-lang=b"]
 NORMS = ["--encoder-norm=post", "--decoder-norm=post"]

@@ -13,9 +13,9 @@ from support.checkpoints import run_main
 from support.published_model import dictionaries, known_state, saved
 from torch import Tensor
 
-from deepnmt.commands.import_checkpoint import import_main
+from deepnmt.commands.import_checkpoint import main
 
-command = functools.partial(run_main, import_main, "deepnmt-import")
+command = functools.partial(run_main, main, "deepnmt-import")
 LANGUAGES = ["--source-lang=a", "--target-lang=b"]
 State = dict[str, Tensor]
 SOURCE = "the state dict must hold all parameters of its model, but lacks "

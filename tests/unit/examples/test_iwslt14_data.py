@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console import UserError
 from grammar.corpus import sample_pairs
 from hold_out import hold_out
 from prepare_text import Preparer, Settings
@@ -19,6 +18,8 @@ from study.extract import extract, segments, training_text
 from study.small_archive import write_archive
 from support.models import ROOT
 from test_iwslt14_fetch import tar_of
+
+from deepnmt.errors import UserError
 
 EXAMPLE = ROOT / "examples" / "iwslt14"
 PAIRS = sample_pairs(160, seed=3)

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console import UserError
 from study import archive, fetch
 from study.small_archive import write_archive
+
+from deepnmt.errors import UserError
 
 TEXT = [("Ein Hund.", "A dog."), ("Zwei Hunde.", "Two dogs.")]
 ADDRESS = "/data/de-en.tgz"

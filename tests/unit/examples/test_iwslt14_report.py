@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from console import UserError
 from sacrebleu import corpus_bleu
 from score import main as score_main
 from score import split_compounds
 from study import record, report, rows
 from study.pages import Table, to_html, to_markdown
 from study.results import spread
+
+from deepnmt.errors import UserError
 
 REFERENCE = [f"das ist der satz nummer {n} von vielen sätzen" for n in range(40)]
 

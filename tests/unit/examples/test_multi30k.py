@@ -15,8 +15,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from console import UserError
 from support.models import ROOT
+
+from deepnmt.errors import UserError
 
 EXAMPLE = ROOT / "examples" / "multi30k"
 TEXT = {"train.en": b"a dog\n", "train.lc.norm.tok.en": b"a dog .\n"}

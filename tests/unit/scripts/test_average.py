@@ -14,8 +14,9 @@ import average
 import numpy as np
 import pytest
 import torch
-from console import UserError
 from safe_load import load_checkpoint
+
+from deepnmt.errors import UserError
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import manifest
 import prepare_text
 import pytest
-from console import UserError
+
+from deepnmt.errors import UserError
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 

@@ -15,8 +15,9 @@ import pytest
 import score
 import torch
 import translations
-from console import UserError
 from sacrebleu.metrics.bleu import BLEU
+
+from deepnmt.errors import UserError
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 

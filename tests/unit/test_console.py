@@ -1,0 +1,112 @@
+"""Commands end in one line for each fault, and leave whole files or none."""
+
+from __future__ import annotations
+
+import errno
+import re
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+from deepnmt.console import run, whole_file
+from deepnmt.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def keep_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def main() -> None:
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (UserError("a must be b", "c must be d"), 2, "tool: error: a must be b\ntool: error: c must be d\n"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "a.txt"), 2, "tool: error: a.txt: No such file\n"),
+        (OSError("no more room"), 2, "tool: error: no more room\n"),
+        (KeyboardInterrupt(), 130, "\ntool: interrupted\n"),
+    ],
+)
+def test_faults_in_lines(error: BaseException, status: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=str(status)):
+        run(raising(error), "tool")
+    assert capsys.readouterr().err == text
+
+
+def test_defect_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError, match="a defect"):
+        run(raising(ZeroDivisionError("a defect")), "tool")
+
+
+def test_errors_begin_with_the_file_that_was_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/somewhere/score.py"])
+    with pytest.raises(SystemExit, match="2"):
+        run(raising(UserError("a must be b")))
+    assert capsys.readouterr().err == "score.py: error: a must be b\n"
+
+
+@pytest.mark.parametrize("error", [ValueError("no value"), KeyboardInterrupt()])
+def test_file_is_not_left_half_written(error: BaseException, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(type(error)), whole_file(path) as temporary:  # noqa: PT012
+        temporary.write_text("ne")
+        raise error
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+    assert path.read_text() == "old"
+
+
+def test_full_disk_is_named_though_a_library_wraps_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot write .*a\.txt: No room"), whole_file(tmp_path / "a.txt"):
+        raise RuntimeError("write failed") from OSError(errno.ENOSPC, "No room")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("grow", "deepnmt-grow"),
+        ("shrink", "deepnmt-shrink"),
+        ("import_checkpoint", "deepnmt-import"),
+        ("inspect", "deepnmt-inspect"),
+    ],
+)
+def test_commands_as_modules(
+    module: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [f"{module}.py", "--no-such-option"])
+    monkeypatch.delitem(sys.modules, f"deepnmt.commands.{module}", raising=False)
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_module(f"deepnmt.commands.{module}", run_name="__main__")
+    assert re.fullmatch(rf"{name}: error: .*\(see --help\)\n", capsys.readouterr().err)
+    assert f'"{name} = deepnmt.commands.{module}:main"' in (ROOT / "setup.py").read_text(encoding="utf-8")
+
+
+def test_scripts_find_the_package_where_it_is_not_installed(tmp_path: Path) -> None:
+    """DEEPNMT_PYTHON_BIN may name a Python that does not know the package: here one without its site packages."""
+    (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (tmp_path / "python3").chmod(0o755)
+    find = "import importlib.util as u; print(u.find_spec('deepnmt').origin)"
+    done = subprocess.run(
+        ["bash", "-c", f'source "{ROOT}/scripts/common.sh"; python3 -c "{find}"'],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={"DEEPNMT_PYTHON_BIN": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
+    assert done.stdout == f"{ROOT}/deepnmt/__init__.py\n"
