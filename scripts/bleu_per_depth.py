@@ -15,10 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import manifest
-
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.record import read_record, write_record
 
 STACKS = ("encoder", "decoder")
 DEFAULT = (2, 3, 4, 6)
@@ -71,7 +70,7 @@ def plan(output: Path, checkpoint: Path, data: Path, subset: str, every: dict[st
     }
     record = output / "models.json"
     if record.exists():
-        old = manifest.read(record)
+        old = read_record(record)
         if other := [key for key, value in settings.items() if old.get(key) != value]:
             raise UserError(
                 f"{output} must be of the same {other[0]}, {settings[other[0]]}, but is of {old.get(other[0])}; "
@@ -81,7 +80,7 @@ def plan(output: Path, checkpoint: Path, data: Path, subset: str, every: dict[st
         raise UserError(f"{output} exists, and was not made by bleu_per_depth.sh; remove it or choose another OUT")
     output.mkdir(parents=True, exist_ok=True)
     with console.whole_file(record) as temporary:
-        manifest.write(temporary, {**settings, "models": found})
+        write_record(temporary, {**settings, "models": found})
     for model in found:
         print(model["model"], model["option"])
 
@@ -89,7 +88,7 @@ def plan(output: Path, checkpoint: Path, data: Path, subset: str, every: dict[st
 def table(output: Path) -> None:
     """Write OUT/bleu.tsv, a line a model, and print it in columns."""
     rows = []
-    for model in manifest.read(output / "models.json")["models"]:
+    for model in read_record(output / "models.json", models=list)["models"]:
         scores = json.loads((output / model["model"] / "scores.json").read_text(encoding="utf-8"))
         layers = {key: value for key, value in model.items() if key != "option"}
         rows.append({**layers, **{name: f"{entry['score']:.2f}" for name, entry in scores.items()}})

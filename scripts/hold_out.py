@@ -7,14 +7,13 @@ import json
 import os
 from pathlib import Path
 
-import manifest
-
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.record import read_record
 
 
 def hold_out(train: Path, valid: Path, every: int) -> int:
-    """Move lines `every`, 2 `every`, ... of each file TRAIN.KIND to VALID.KIND; returns their number.
+    """Move lines `every`, 2 `every`, ... of each file TRAIN.KIND to VALID.KIND, and return their number.
 
     Raises:
         UserError: there are fewer lines than that
@@ -39,7 +38,7 @@ def hold_out(train: Path, valid: Path, every: int) -> int:
 
 
 def main() -> None:
-    """Split the files, and what was counted of them."""
+    """Split the files and their counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("train", type=Path, metavar="TRAIN", help="prefix of the files to take lines from")
     parser.add_argument("valid", type=Path, metavar="VALID", help="prefix of the files to write")
@@ -49,7 +48,7 @@ def main() -> None:
     moved = hold_out(arguments.train, arguments.valid, arguments.every)
     if arguments.counts:
         train, valid = arguments.counts
-        counts = manifest.read(train)
+        counts = read_record(train)
         counts["kept"] -= moved
         train.write_text(json.dumps({**counts, "held_out": moved}), encoding="utf-8")
         valid.write_text(json.dumps({"read": moved, "kept": moved}), encoding="utf-8")

@@ -2,8 +2,8 @@
 
 commands:
   manifest.py describe FILE KEY=VALUE... --inputs NAME=PATH...   begin a record, with the inputs' SHA-256
-  manifest.py compare OLD NEW                                    succeed if both stand for the same data
-  manifest.py finish FILE DATA COUNTS...                         add counts of pairs, and dictionary sizes
+  manifest.py compare OLD NEW                                    succeed if OLD is whole, and of the same data as NEW
+  manifest.py finish FILE DATA COUNTS...                         add counts of pairs, dictionary and file sizes
 """
 
 from __future__ import annotations
@@ -11,48 +11,26 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.data_folder import check_files
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS, check_dictionary
+from deepnmt.text.record import read_record, write_record
 
-# fairseq adds <s>, <pad>, </s> and <unk>, which its dictionary files do not list.
-SPECIAL_SYMBOLS = 4
-RESULTS = ("counts", "types")
+RESULTS = ("counts", "types", "files")
 
 
 def sha256(path: Path) -> str:
-    """The checksum of a file, as sha256sum prints it."""
+    """Return the checksum of a file, as sha256sum prints it."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-def types(dictionary: Path) -> int:
-    """The number of types of a fairseq dictionary file, its special symbols included."""
-    with dictionary.open("rb") as file:
-        return sum(1 for _ in file) + SPECIAL_SYMBOLS
-
-
-def read(path: Path) -> dict[str, Any]:
-    """The record in a file; `UserError` if there is none that can be read."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; is {path.parent} a folder made by preprocess.sh?") from None
-    except ValueError as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
-    if not isinstance(record, dict):
-        raise UserError(f"{path} must be a JSON object, but is a {type(record).__name__}")
-    return record
-
-
-def write(path: Path, record: dict[str, Any]) -> None:
-    """Write a record, one key a line."""
-    path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def describe(path: Path, settings: list[str], inputs: list[str]) -> None:
@@ -63,35 +41,55 @@ def describe(path: Path, settings: list[str], inputs: list[str]) -> None:
             record[key] = json.loads(value)
         except ValueError:
             record[key] = value
-    named = (entry.partition("=") for entry in inputs)
+    named = [entry.partition("=") for entry in inputs]
     record["inputs"] = {name: sha256(Path(file)) for name, _, file in named}
-    write(path, record)
+    warn_of_copies(record["inputs"])
+    write_record(path, record)
+
+
+def warn_of_copies(checksums: dict[str, str]) -> None:
+    """Say which inputs have the same text as an earlier one, such as a test set that is trained on."""
+    first: dict[str, str] = {}
+    for name, checksum in checksums.items():
+        # The raw text of a split is no split of its own.
+        if ".raw." in name:
+            continue
+        if checksum in first:
+            print(f"warning: {name} has the same text as {first[checksum]}", file=sys.stderr)
+        first.setdefault(checksum, name)
 
 
 def compare(old: Path, new: Path) -> None:
-    """Raise `UserError` naming the first difference in what two data folders were made from."""
-    before, after = (flat(read(path)) for path in (old, new))
+    """Raise `UserError` naming the first difference in what two data folders were made from, or a damaged file."""
+    before, after = (flat(read_record(path, inputs=dict)) for path in (old, new))
     for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith("input: "), key)):
         if before.get(key) != after.get(key):
             what = f"another {key}" if key.startswith("input: ") else f"{key} {before.get(key)}, not {after.get(key)}"
             raise UserError(f"{old.parent} was made with {what}; remove it or choose another --dest")
+    try:
+        check_files(old.parent)
+    except UserError as error:
+        raise UserError(f"{error}; remove {old.parent} to make it again") from None
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """What a data folder was made from: its settings, and `input: NAME` for each input file."""
+    """Return what a data folder was made from: its settings, and `input: NAME` for each input file."""
     settings = {key: value for key, value in record.items() if key not in ("inputs", *RESULTS)}
     return settings | {f"input: {name}": checksum for name, checksum in record["inputs"].items()}
 
 
 def finish(path: Path, data: Path, counts: list[Path]) -> None:
-    """Complete the record with the counts of each split and the number of types of each dictionary."""
-    record = read(path)
-    record["counts"] = {file.stem: read(file) for file in counts}
+    """Complete the record with the counts of each split, the types of each dictionary, and the size of each file."""
+    record = read_record(path)
+    record["counts"] = {file.stem: read_record(file) for file in counts}
     languages = (record["source_lang"], record["target_lang"])
-    record["types"] = {language: types(data / f"dict.{language}.txt") for language in languages}
-    write(path, record)
+    record["types"] = {language: check_dictionary(data / f"dict.{language}.txt") for language in languages}
+    files = (file for file in sorted(data.rglob("*")) if file.is_file() and file not in (path, *counts))
+    record["files"] = {file.relative_to(data).as_posix(): file.stat().st_size for file in files}
+    with console.whole_file(path) as temporary:
+        write_record(temporary, record)
     for language, number in record["types"].items():
-        print(f"{language}: {number} types, fairseq's {SPECIAL_SYMBOLS} special symbols included")
+        print(f"{language}: {number} types, fairseq's {len(SPECIAL_SYMBOLS)} special symbols included")
 
 
 def main() -> None:

@@ -75,10 +75,14 @@ done
 [[ -n $VALID || -n $VALID_EVERY ]] || die "--valid or --valid-every must be given"
 [[ -z $VALID && -z $RAW_VALID || -z $VALID_EVERY ]] || die "--valid-every stands in place of --valid and --raw-valid"
 [[ -n $DEST ]] || die "--dest must be given"
+[[ $SOURCE != *[/[:space:]]* ]] || die "--source-lang must be a language such as de, but is '$SOURCE'"
+[[ $TARGET != *[/[:space:]]* ]] || die "--target-lang must be a language such as en, but is '$TARGET'"
 [[ $SOURCE != "$TARGET" ]] || die "--source-lang and --target-lang must differ, but both are '$SOURCE'"
-# fairseq takes a comma for the end of a path.
+# fairseq takes either for the end of a path.
 [[ $DEST != *,* ]] || die "--dest must not contain a comma, but is '$DEST'"
+[[ $DEST != *:* ]] || die "--dest must not contain a colon, but is '$DEST'"
 whole_number --bpe-merges "$MERGES"
+[[ $MERGES =~ [1-9] ]] || die "--bpe-merges must be at least 1, but is $MERGES"
 whole_number --max-len "$MAX_LEN"
 whole_number --workers "$WORKERS"
 [[ $MAX_RATIO =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--max-ratio must be a number, but is '$MAX_RATIO'"
@@ -97,7 +101,7 @@ if [[ ${#RAW_TESTS[@]} -gt 0 && ${#RAW_TESTS[@]} -ne ${#TESTS[@]} ]]; then
     die "--raw-test must be given once for each --test (${#TESTS[@]}), but is given ${#RAW_TESTS[@]} times"
 fi
 
-need python3 subword-nmt fairseq-preprocess
+need python3 fairseq-preprocess
 
 SPLITS=(train) PREFIXES=("$TRAIN") RAWS=('')
 if [[ -n $VALID ]]; then
@@ -162,20 +166,15 @@ done
 TEXTS=("${SPLITS[@]}")
 if [[ -n $VALID_EVERY ]]; then TEXTS+=(valid); fi
 
-cat -- "$TMP/text/train.tok.$SOURCE" "$TMP/text/train.tok.$TARGET" >"$TMP/train.tok"
-run subword-nmt learn-bpe --symbols "$MERGES" --input "$TMP/train.tok" --output "$TMP/codes" ||
-    die "subword-nmt learn-bpe failed"
-rm -- "$TMP/train.tok"
+run python3 "$ROOT/scripts/segment.py" learn "$TMP/codes" "$MERGES" \
+    "$TMP/text/train.tok.$SOURCE" "$TMP/text/train.tok.$TARGET"
+SEGMENT=()
 for split in "${TEXTS[@]}"; do
     for lang in "$SOURCE" "$TARGET"; do
-        run subword-nmt apply-bpe --codes "$TMP/codes" --num-workers "$WORKERS" \
-            --input "$TMP/text/$split.tok.$lang" --output "$TMP/text/$split.bpe.$lang" ||
-            die "subword-nmt apply-bpe failed"
-        # It does not notice when one of its workers fails.
-        cmp -s <(wc -l <"$TMP/text/$split.tok.$lang") <(wc -l <"$TMP/text/$split.bpe.$lang") ||
-            die "subword-nmt apply-bpe lost lines of $split.$lang; is there space left on the disk?"
+        SEGMENT+=(--text "$TMP/text/$split.tok.$lang" "$TMP/text/$split.bpe.$lang")
     done
 done
+run python3 "$ROOT/scripts/segment.py" apply "$TMP/codes" --workers "$WORKERS" "${SEGMENT[@]}"
 
 options=()
 if [[ $JOINED == true ]]; then options+=(--joined-dictionary); fi
@@ -186,9 +185,14 @@ if [[ ${#TESTS[@]} -gt 0 ]]; then
     done
     options+=(--testpref "${tests#,}")
 fi
+# What it writes to standard error are warnings that no one can act on, and at worst a traceback; its last line says why.
+fairseq-preprocess() {
+    command fairseq-preprocess "$@" 2>"$TMP/error"
+}
 run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpref "$TMP/text/train.bpe" \
     --validpref "$TMP/text/valid.bpe" --destdir "$TMP" --workers "$WORKERS" "${options[@]}" ||
-    die "fairseq-preprocess failed"
+    die "fairseq-preprocess failed: $(tail -n 1 -- "$TMP/error")"
+rm -f -- "$TMP/error"
 
 python3 "$ROOT/scripts/manifest.py" finish "$RECORD" "$TMP" "${COUNTS[@]}"
 rm -r -- "$TMP/counts"

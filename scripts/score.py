@@ -16,44 +16,34 @@ import re
 from pathlib import Path
 from typing import Any
 
-import manifest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.lines import read_text
+from deepnmt.text.record import read_record
 
 TOKENISED, COMPOUNDS = "tokenised BLEU", "compounds split"
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text, ended by line feeds alone. Raises `UserError` if there is none."""
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: invalid UTF-8 at byte {error.start}") from None
-    if not text.strip():
-        raise UserError(f"{path} is empty")
-    return text[: -1 if text.endswith("\n") else None].split("\n")
-
-
 def read_pair(hypothesis: Path, reference: Path) -> tuple[list[str], list[str]]:
-    """Hypotheses and references. Raises `UserError` if their numbers differ."""
-    hypotheses, references = read_lines(hypothesis), read_lines(reference)
+    """Return hypotheses and references. Raises `UserError` if their numbers differ."""
+    hypotheses, references = read_text(hypothesis), read_text(reference)
     if len(hypotheses) != len(references):
         raise UserError(f"{hypothesis} has {len(hypotheses)} lines, but {reference} has {len(references)}")
     return hypotheses, references
 
 
 def tokenised_bleu() -> BLEU:
-    """The metric of tokens against tokens."""
+    """Return the metric that compares tokens with tokens."""
     # multi-bleu.perl and fairseq-score do not smooth.
     return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
 def score(metric: Any, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
-    """One score of a corpus, with what sacrebleu says about it."""
+    """Return one score of a corpus, with sacrebleu's signature."""
     result = metric.corpus_score(hypotheses, [references])
     entry = {"score": round(result.score, 2), "signature": str(metric.get_signature())}
     if isinstance(metric, BLEU):
@@ -63,12 +53,12 @@ def score(metric: Any, hypotheses: list[str], references: list[str]) -> dict[str
 
 
 def split_compounds(line: str) -> str:
-    """The tokens of a line with hyphens inside them as tokens of their own, as fairseq and tensor2tensor do."""
+    """Return a line's tokens with the hyphens inside them as tokens, as fairseq and tensor2tensor do."""
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
 
 
 def score_folder(folder: Path, language: str, lowercase: bool, compounds: bool = False) -> dict[str, dict[str, Any]]:
-    """All the scores of a folder; the detokenised ones only where it has an untokenised reference."""
+    """Return all the scores of a folder; detokenised ones only where it has an untokenised reference."""
     tokenised = tokenised_bleu()
     texts = read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}")
     scores = {TOKENISED: score(tokenised, *texts)}
@@ -94,12 +84,10 @@ def main() -> None:
     folder: Path = arguments.folder
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    if arguments.data:
-        record = manifest.read(arguments.data / "preprocess.json")
-    else:
-        record = manifest.read(folder / "generate.json")
+    record = arguments.data / "preprocess.json" if arguments.data else folder / "generate.json"
+    settings = read_record(record, target_lang=str, lowercase=bool)
 
-    scores = score_folder(folder, record["target_lang"], record["lowercase"], arguments.split_compounds)
+    scores = score_folder(folder, settings["target_lang"], settings["lowercase"], arguments.split_compounds)
     with console.whole_file(folder / "scores.json") as temporary:
         temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
     for name, entry in scores.items():

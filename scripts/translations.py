@@ -10,31 +10,39 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import manifest
-
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
+from deepnmt.text.dictionary import check_dictionary
+from deepnmt.text.lines import count_lines, read_lines
+from deepnmt.text.pipeline import Detokenizer
+from deepnmt.text.record import write_record
+from deepnmt.text.settings import TextSettings
 
-HYPOTHESIS = "H-"
+HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 
 
-def source_and_target(data: Path) -> tuple[str, str]:
-    """The languages of a data folder."""
-    record = manifest.read(data / "preprocess.json")
-    return record["source_lang"], record["target_lang"]
-
-
-def check_subset(data: Path, subset: str) -> None:
-    """Raise `UserError` if the data folder has no such subset."""
-    subsets = sorted(path.name[: -len(".idx")].split(".")[0] for path in data.glob("*.idx"))
-    if subset not in subsets:
-        raise UserError(f"the subset must be one of {', '.join(dict.fromkeys(subsets))} ({data}), but is {subset}")
+def check_data(data: Path, subset: str) -> int:
+    """Return the number of pairs of a subset. Raises `UserError` if the data folder or the subset is faulty."""
+    # fairseq would take it for two folders.
+    if os.pathsep in str(data):
+        raise UserError(f"DATA must not have a colon in its name, but is '{data}'")
+    settings = TextSettings.read(data)
+    dictionaries = check_dictionaries(data, settings.languages)
+    check_record(data, dictionaries)
+    pairs = check_subset(data, subset, settings.languages, dictionaries)
+    if pairs is None:
+        pairs = count_lines(data / "text" / f"{subset}.tok.{settings.source_lang}")
+    raw = [f"raw.{x}" for x in settings.languages if (data / "text" / f"{subset}.raw.{x}").exists()]
+    check_texts(data, subset, [*(f"tok.{language}" for language in settings.languages), *raw], pairs)
+    return pairs
 
 
 def check_checkpoint(path: str, data: Path) -> None:
@@ -42,7 +50,7 @@ def check_checkpoint(path: str, data: Path) -> None:
     from safe_load import load_checkpoint
 
     state = load_checkpoint(path)
-    languages = source_and_target(data)
+    languages = TextSettings.read(data).languages
     trained = trained_languages(state)
     if all(trained) and trained != languages:
         raise UserError(
@@ -51,7 +59,7 @@ def check_checkpoint(path: str, data: Path) -> None:
     for side, language in zip(("encoder", "decoder"), languages):
         embedding = state["model"].get(f"{side}.embed_tokens.weight")
         dictionary = data / f"dict.{language}.txt"
-        types = manifest.types(dictionary)
+        types = check_dictionary(dictionary)
         if embedding is not None and embedding.shape[0] != types:
             raise UserError(
                 f"dictionary {dictionary} has {types} types, but the {side} of checkpoint {path} has "
@@ -60,7 +68,7 @@ def check_checkpoint(path: str, data: Path) -> None:
 
 
 def trained_languages(state: dict[str, Any]) -> tuple[str | None, str | None]:
-    """The languages that a checkpoint names, if it does."""
+    """Return the languages that a checkpoint names; None where it names none."""
     options = (state.get("cfg") or {}).get("task") or state.get("args") or {}
     if isinstance(options, argparse.Namespace):
         options = vars(options)
@@ -69,18 +77,17 @@ def trained_languages(state: dict[str, Any]) -> tuple[str | None, str | None]:
 
 def check(checkpoints: str, data: Path, subset: str) -> None:
     """Check that all fits, then print the two languages, the number of sentences, and the options for the device."""
-    source, target = source_and_target(data)
-    check_subset(data, subset)
+    pairs = check_data(data, subset)
     for checkpoint in checkpoints.split(os.pathsep):
         check_checkpoint(checkpoint, data)
     import torch
 
     device = "--fp16" if torch.cuda.is_available() else "--cpu"
-    print(source, target, len(read_text(data, subset, "tok", source)), device)
+    print(*TextSettings.read(data).languages, pairs, device)
 
 
 def watch(log: Path, total: int, command: list[str]) -> int:
-    """Run fairseq-generate with its output in `log`, and a bar of the sentences done; returns its exit status."""
+    """Run fairseq-generate with its output in `log` and a bar of the sentences done, and return its exit status."""
     # Otherwise Python keeps back some kilobytes of what it prints, and the bar with it.
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
@@ -89,15 +96,15 @@ def watch(log: Path, total: int, command: list[str]) -> int:
         assert process.stdout is not None
         for line in process.stdout:
             file.write(line)
-            if line.startswith(HYPOTHESIS.encode()):
+            if line.startswith(b"H-"):
                 done.add(line.split(b"\t", 1)[0])
                 bar.update(len(done) - bar.n)
     return process.returncode
 
 
-def read_text(data: Path, subset: str, kind: str, language: str) -> list[str]:
-    """The lines of one of the texts that preprocess.sh keeps."""
-    return (data / "text" / f"{subset}.{kind}.{language}").read_bytes().decode("utf-8").split("\n")[:-1]
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a text without their line feeds."""
+    return [line.rstrip("\n") for line in read_lines(path)]
 
 
 def write_text(path: Path, lines: list[str]) -> None:
@@ -106,24 +113,29 @@ def write_text(path: Path, lines: list[str]) -> None:
 
 
 def hypotheses(log: Path, sentences: int) -> list[str | None]:
-    """The best hypothesis of each sentence in the order of the corpus, or None where fairseq left one out."""
+    """Return the best hypothesis of each sentence in the order of the corpus; None where fairseq left one out.
+
+    Raises:
+        UserError: the log has a sentence that the subset does not
+    """
     best: list[str | None] = [None] * sentences
-    for line in log.read_bytes().decode("utf-8").split("\n"):
-        if line.startswith(HYPOTHESIS):
-            name, _, text = line.split("\t", 2)
-            number = int(name[len(HYPOTHESIS) :])
+    for line in lines_of(log):
+        if found := HYPOTHESIS.fullmatch(line):
+            number = int(found[1])
+            if number >= sentences:
+                raise UserError(f"{log}: must be of the {sentences} sentences of the subset, but has number {number}")
             # With --nbest, the best comes first.
             if best[number] is None:
-                best[number] = text
+                best[number] = found[2]
     return best
 
 
 def extract(log: Path, data: Path, subset: str, output: Path) -> None:
     """Write the hypotheses, tokenised and not, beside their references and sources."""
-    from sacremoses import MosesDetokenizer
-
-    source, target = source_and_target(data)
-    reference = read_text(data, subset, "tok", target)
+    settings = TextSettings.read(data)
+    source, target = settings.languages
+    texts = data / "text"
+    reference = lines_of(texts / f"{subset}.tok.{target}")
     found = hypotheses(log, len(reference))
     if left_out := found.count(None):
         print(
@@ -132,19 +144,17 @@ def extract(log: Path, data: Path, subset: str, output: Path) -> None:
             file=sys.stderr,
         )
     tokenised = [text or "" for text in found]
-    detokenise = MosesDetokenizer(lang=target).detokenize
+    detokenize = Detokenizer(target)
     write_text(output / f"hyp.tok.{target}", tokenised)
-    write_text(output / f"hyp.{target}", [detokenise(text.split()) for text in tokenised])
+    write_text(output / f"hyp.{target}", [detokenize(text) for text in tokenised])
     write_text(output / f"ref.tok.{target}", reference)
-    texts = data / "text"
     if (texts / f"{subset}.raw.{target}").exists():
         shutil.copyfile(texts / f"{subset}.raw.{target}", output / f"ref.{target}")
     kind = "raw" if (texts / f"{subset}.raw.{source}").exists() else "tok"
     shutil.copyfile(texts / f"{subset}.{kind}.{source}", output / f"src.{source}")
-    record = manifest.read(data / "preprocess.json")
-    manifest.write(
+    write_record(
         output / "generate.json",
-        {"target_lang": target, "subset": subset, "lowercase": record["lowercase"], "untranslated": left_out},
+        {"target_lang": target, "subset": subset, "lowercase": settings.lowercase, "untranslated": left_out},
     )
 
 

@@ -1,4 +1,4 @@
-"""Read the JSON records that the scripts leave in their folders: preprocess.json and generate.json."""
+"""Read and write the JSON records that the scripts leave in their folders: preprocess.json and generate.json."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from deepnmt.errors import UserError
 
 MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh"}
-KINDS = {str: "text", bool: "true or false", int: "a whole number", dict: "an object"}
+KINDS = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
 
 
 def read_record(path: Path, **keys: type) -> dict[str, Any]:
@@ -38,3 +38,8 @@ def read_record(path: Path, **keys: type) -> dict[str, Any]:
         if not isinstance(record[key], kind) or (kind is int and isinstance(record[key], bool)):
             raise UserError(f"{path}: '{key}' must be {KINDS[kind]}, but is {json.dumps(record[key])[:60]}")
     return record
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write a record, one key a line."""
+    path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -45,9 +45,9 @@ class TextSettings:
         """Return the settings in a record that was read from `path`."""
         settings = cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
         for name in ("source_lang", "target_lang"):
-            # It becomes part of file names, and ends at a full stop or a hyphen there.
+            # It becomes part of file names.
             language = getattr(settings, name)
-            if not language or any(sign in language for sign in "./-:\x00\n"):
+            if not language or any(sign in "/\x00" or sign.isspace() for sign in language):
                 raise UserError(f"{path}: '{name}' must be a language such as de, but is '{language}'")
         return settings
 

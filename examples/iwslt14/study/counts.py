@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import manifest
-
 from deepnmt import console
+from deepnmt.text.record import read_record
 
 STANDARD = {"train": 160_239, "valid": 7_283, "test": 6_750}
 # sacremoses and Moses' own tokeniser disagree on few sentences; more than that is another text.
@@ -53,7 +52,7 @@ def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, metavar="DATA", help="folder made by prepare.sh")
-    record: dict[str, Any] = manifest.read(parser.parse_args().data / "preprocess.json")
+    record: dict[str, Any] = read_record(parser.parse_args().data / "preprocess.json", counts=dict)
     for line in explain(record["counts"]):
         print(line)
 

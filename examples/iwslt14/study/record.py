@@ -14,11 +14,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import manifest
 from score import COMPOUNDS, TOKENISED
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.record import read_record
 
 RECORD = "run.json"
 SETTING = re.compile(r"\.beam(\d+)\.lenpen([\d.]+)$")
@@ -29,7 +29,7 @@ BROKE_DOWN = re.compile(r"error: (training stopped at update .*)")
 
 def scores(folder: Path) -> dict[str, float]:
     """The scores of a folder by our names."""
-    found = manifest.read(folder / "scores.json")
+    found = read_record(folder / "scores.json")
     return {name: float(found[theirs]["score"]) for name, theirs in SCORES.items()}
 
 

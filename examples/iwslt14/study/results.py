@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import manifest
-from score import read_lines
-
+from deepnmt.text.lines import read_text
+from deepnmt.text.record import read_record
 from study.record import RECORD
 from study.rows import Row
 
@@ -38,8 +37,8 @@ class Run:
     def text(self, kind: str) -> list[str]:
         """The tokenised translations (`hyp`) or references (`ref`) of the average."""
         folder = self.folder / self.record["average"]["folder"]
-        language = manifest.read(folder / "generate.json")["target_lang"]
-        return read_lines(folder / f"{kind}.tok.{language}")
+        language = read_record(folder / "generate.json", target_lang=str)["target_lang"]
+        return read_text(folder / f"{kind}.tok.{language}")
 
 
 def read_runs(output: Path, row: Row) -> tuple[list[Run], list[int]]:
@@ -47,7 +46,7 @@ def read_runs(output: Path, row: Row) -> tuple[list[Run], list[int]]:
     finished, begun = [], []
     for folder in (output / "runs" / row.name).glob("seed*"):
         if (folder / RECORD).is_file():
-            finished.append(Run(folder, manifest.read(folder / RECORD)))
+            finished.append(Run(folder, read_record(folder / RECORD)))
         elif folder.name[4:].isdecimal():
             begun.append(int(folder.name[4:]))
     return sorted(finished, key=lambda run: run.seed), sorted(begun)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from grammar.corpus import sample_pairs
 from hold_out import hold_out
-from prepare_text import Preparer, Settings
+from prepare_text import Preparer, Rules
 from study.archive import LANGUAGES, MEMBERS, TESTS
 from study.counts import explain
 from study.extract import extract, segments, training_text
@@ -20,6 +20,7 @@ from support.models import ROOT
 from test_iwslt14_fetch import tar_of
 
 from deepnmt.errors import UserError
+from deepnmt.text import TextSettings
 
 EXAMPLE = ROOT / "examples" / "iwslt14"
 PAIRS = sample_pairs(160, seed=3)
@@ -142,7 +143,7 @@ def test_hold_out(tmp_path: Path) -> None:
 def test_punctuation_is_normalised_or_kept() -> None:
     pair = ("Er sagte: „Ja“ …", "He said: “yes”")
     for keep, wanted in ((True, ("Er sagte : „ Ja “ …", "He said : “ yes ”")), (False, None)):
-        prepared = Preparer(Settings(LANGUAGES, False, False, 0, 0, keep))(pair)
+        prepared = Preparer(Rules(TextSettings(*LANGUAGES, keep_punctuation=keep)))(pair)
         assert (prepared.tokenised == wanted) == keep
         assert ("&quot;" in prepared.tokenised[1]) != keep
 
@@ -210,7 +211,7 @@ def test_prepare(tmp_path: Path) -> None:
     assert every == every.lower()
     assert "„ ja ! “" in every
     # The 23rd pair that is kept is the first for validation: the one before it is the 22nd for training.
-    prepare = Preparer(Settings(LANGUAGES, False, True, 175, 1.5, True))
+    prepare = Preparer(Rules(TextSettings(*LANGUAGES, lowercase=True, keep_punctuation=True), 175, 1.5))
     lines = [(out / "text" / f"train.{lang}").read_text("utf-8").split("\n")[:-1] for lang in LANGUAGES]
     whole = [made.tokenised[0] for pair in zip(*lines) if not (made := prepare(pair)).skipped]
     assert (text / "valid.tok.de").read_text("utf-8").splitlines() == whole[22::23]

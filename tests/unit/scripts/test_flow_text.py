@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import manifest
 import prepare_text
 import pytest
+import workers
 
 from deepnmt.errors import UserError
+from deepnmt.text import TextSettings
+from deepnmt.text.record import read_record
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
@@ -128,6 +133,37 @@ def test_same_command_does_nothing(made: tuple[dict[str, Path], Path]) -> None:
     assert contents(data) == before
 
 
+@pytest.mark.parametrize("name", ["train.de-en.de.bin", "codes", "text/test.raw.en"])
+def test_folder_that_lost_a_file_is_not_up_to_date(
+    made: tuple[dict[str, Path], Path], tmp_path: Path, name: str
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(made[1], data)
+    manifest.compare(data / "preprocess.json", made[1] / "preprocess.json")
+    content = (data / name).read_bytes()
+    (data / name).write_bytes(content[:-1])
+    size = len(content)
+    with pytest.raises(
+        UserError, match=f"{name}: must have the {size} bytes .*, but has {size - 1}; remove .*/data to"
+    ):
+        manifest.compare(data / "preprocess.json", made[1] / "preprocess.json")
+    (data / name).unlink()
+    with pytest.raises(UserError, match=f"{name}: must have the {size} bytes .*, but there is no such file; remove"):
+        manifest.compare(data / "preprocess.json", made[1] / "preprocess.json")
+
+
+def test_same_text_in_two_splits_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = corpus(tmp_path)
+    names = [f"{split}.{lang}={prefix}.{lang}" for split, prefix in files.items() for lang in ("de", "en")]
+    record = tmp_path / "record.json"
+    manifest.describe(record, ["source_lang=de"], names)
+    assert capsys.readouterr().err == ""
+    manifest.describe(
+        record, ["source_lang=de"], [*names, f"test1.de={files['train']}.de", f"test.raw.de={files['test']}.de"]
+    )
+    assert capsys.readouterr().err == "warning: test1.de has the same text as train.de\n"
+
+
 def test_other_settings_or_input_never_overwrite(made: tuple[dict[str, Path], Path]) -> None:
     files, data = made
     before = contents(data)
@@ -151,12 +187,6 @@ def test_different_line_counts(tmp_path: Path) -> None:
     files = corpus(tmp_path / "raw")
     write(tmp_path / "raw", "train", GERMAN, ENGLISH[:2])
     assert f"{files['train']}.de has 3 lines, but {files['train']}.en has 2" in refused(tmp_path, files)
-
-
-def test_last_line_without_line_feed_counts(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    path.write_bytes(b"one\ntwo")
-    assert prepare_text.count_lines(path) == 2
 
 
 def test_empty_file(tmp_path: Path) -> None:
@@ -187,6 +217,9 @@ def test_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--bpe-merges", "0"], "--bpe-merges must be at least 1, but is 0"),
+        (["--dest", "a:b"], "--dest must not contain a colon, but is 'a:b'"),
+        (["--source-lang", "d e"], "--source-lang must be a language such as de, but is 'd e'"),
         (["--bpe-merges", "many"], "--bpe-merges must be a whole number, but is 'many'"),
         (["--max-len", "-1"], "--max-len must be a whole number, but is '-1'"),
         (["--max-ratio", "x"], "--max-ratio must be a number, but is 'x'"),
@@ -222,7 +255,7 @@ def test_interruption_leaves_nothing(tmp_path: Path, sent: signal.Signals, statu
     with (tmp_path / "log").open("wb+") as log:
         process = subprocess.Popen(arguments, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 120
-        while b"subword-nmt learn-bpe" not in (tmp_path / "log").read_bytes():
+        while b"segment.py learn" not in (tmp_path / "log").read_bytes():
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -235,22 +268,23 @@ def test_interruption_leaves_nothing(tmp_path: Path, sent: signal.Signals, statu
     assert "Traceback" not in output
     assert {path.name for path in tmp_path.iterdir()} == {"raw", "log"}
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert not [line for line in listing.splitlines() if "learn-bpe" in line and str(tmp_path) in line]
+    assert not [line for line in listing.splitlines() if "segment.py" in line and str(tmp_path) in line]
 
 
-def prepare(
-    folder: Path, settings: prepare_text.Settings, inputs: list[Path], workers: int = 1
-) -> dict[str, list[str]]:
+def rules(max_len: int = 0, max_ratio: float = 0, **text: bool) -> prepare_text.Rules:
+    return prepare_text.Rules(TextSettings("de", "en", **text), max_len, max_ratio)
+
+
+def prepare(folder: Path, job: prepare_text.Rules, inputs: list[Path], processes: int = 1) -> dict[str, list[str]]:
     (folder / "out").mkdir()
-    prepare_text.prepare_split(inputs, str(folder / "out" / "x"), settings, workers)
+    prepare_text.prepare_split(inputs, str(folder / "out" / "x"), job, processes)
     return {path.name[2:]: path.read_bytes().decode().split("\n")[:-1] for path in (folder / "out").iterdir()}
 
 
 def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     odd = ["\ufeffa\u2028b\r", "c\x00d\x0be\x0cf\x85g\u00a0h", "i\rj\x1ek\u3000l"]
     prefix = write(tmp_path, "odd", odd, ["one", "two", "three"])
-    settings = prepare_text.Settings(("de", "en"), False, False, 0, 0)
-    texts = prepare(tmp_path, settings, [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
+    texts = prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
     assert texts["tok.de"] == texts["raw.de"] == ["a b", "c d e f g h", "i j k l"]
     assert texts["tok.en"] == ["one", "two", "three"]
 
@@ -260,9 +294,8 @@ def test_pretokenised_text_is_kept_and_stays_beside_its_raw_text(tmp_path: Path)
         tmp_path, "tok", ["Ein &quot; Wort &quot;", "", "zwei .", "c"], ["a &quot; word &quot;", "b", "two .", "c"]
     )
     raw = write(tmp_path, "raw", ['Ein "Wort"', "x", "zwei.", ""], ['a "word"', "y", "two.", "c"])
-    settings = prepare_text.Settings(("de", "en"), True, True, 0, 0)
-    texts = prepare(tmp_path, settings, [Path(f"{p}.{lang}") for p in (tokenised, raw) for lang in ("de", "en")])
-    assert texts == {
+    inputs = [Path(f"{p}.{lang}") for p in (tokenised, raw) for lang in ("de", "en")]
+    assert prepare(tmp_path, rules(pretokenized=True, lowercase=True), inputs) == {
         "tok.de": ["ein &quot; wort &quot;", "zwei ."],
         "tok.en": ["a &quot; word &quot;", "two ."],
         "raw.de": ['Ein "Wort"', "zwei."],
@@ -271,13 +304,21 @@ def test_pretokenised_text_is_kept_and_stays_beside_its_raw_text(tmp_path: Path)
 
 
 def test_several_processes_keep_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare_text, "BATCH", 70)
-    monkeypatch.setattr(prepare_text, "CHUNK", 7)
+    monkeypatch.setattr(workers, "BATCH", 70)
+    monkeypatch.setattr(workers, "CHUNK", 7)
     numbers = [f"{number}" for number in range(300)]
     prefix = write(tmp_path, "numbers", numbers, numbers)
-    settings = prepare_text.Settings(("de", "en"), False, False, 0, 0)
-    texts = prepare(tmp_path, settings, [Path(f"{prefix}.de"), Path(f"{prefix}.en")], workers=3)
+    texts = prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")], processes=3)
     assert texts["tok.de"] == texts["tok.en"] == numbers
+
+
+def suicide() -> Callable[[int], int]:
+    return lambda item: os.kill(os.getpid(), signal.SIGKILL) or item  # type: ignore[func-returns-value]
+
+
+def test_killed_worker_is_one_line() -> None:
+    with pytest.raises(UserError, match="a worker was killed, perhaps for want of memory; run with fewer --workers"):
+        list(workers.map_in_order(suicide, range(9), 2))
 
 
 @pytest.mark.parametrize(
@@ -288,19 +329,35 @@ def test_several_processes_keep_the_order(tmp_path: Path, monkeypatch: pytest.Mo
         ("a", "a b c", "ratio"),
         ("a", "a b", ""),
         ("", "a", "empty"),
+        ("a", "x" * 1000, ""),
+        ("a", "x" * 1001, "too_long"),
     ],
 )
 def test_length_filter(german: str, english: str, skipped: str) -> None:
-    preparer = prepare_text.Preparer(prepare_text.Settings(("de", "en"), True, False, max_len=4, max_ratio=2))
+    preparer = prepare_text.Preparer(rules(max_len=4, max_ratio=2, pretokenized=True))
     assert preparer((german, english)).skipped == skipped
+
+
+def test_text_that_has_had_bpe_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prefix = write(tmp_path, "train", ["Hun@@ de", "Hund"], ["dogs", "dog"])
+    prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
+    said = capsys.readouterr().err
+    assert "train.en seem to have had BPE already: 1 of 2 pairs have words that end in @@" in said
+
+
+def test_full_disk_is_one_line(tmp_path: Path) -> None:
+    prefix = write(tmp_path, "train", ["Hund"] * 3000, ["dog"] * 3000)
+    os.symlink("/dev/full", tmp_path / "x.tok.en")
+    with pytest.raises(UserError, match=r"cannot write .*/x\.\*: No space left on device"):
+        prepare_text.prepare_split([Path(f"{prefix}.de"), Path(f"{prefix}.en")], str(tmp_path / "x"), rules(), 1)
 
 
 def test_unreadable_record(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"preprocess\.json: no such file; is .* a folder made by preprocess\.sh\?"):
-        manifest.read(tmp_path / "preprocess.json")
+        read_record(tmp_path / "preprocess.json")
     (tmp_path / "preprocess.json").write_text("{")
     with pytest.raises(UserError, match=r"preprocess\.json cannot be read: "):
-        manifest.read(tmp_path / "preprocess.json")
+        read_record(tmp_path / "preprocess.json")
 
 
 @pytest.mark.parametrize("script", ["preprocess.sh", "train.sh", "average.sh", "generate.sh", "score.sh"])

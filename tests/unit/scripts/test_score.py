@@ -16,6 +16,7 @@ import score
 import torch
 import translations
 from sacrebleu.metrics.bleu import BLEU
+from support.data_folders import TYPES, data_folder
 
 from deepnmt.errors import UserError
 
@@ -118,29 +119,37 @@ def test_bad_translations(tmp_path: Path, texts: dict[str, list[str]], message: 
     assert (folder / "scores.json").read_text() == "earlier"
 
 
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ('{"lowercase": true}', "generate.json: must have the key 'target_lang', but does not"),
+        ('{"target_lang": "en"}', "generate.json: must have the key 'lowercase', but does not"),
+        ('{"target_lang": "en", "lowercase": 1}', "generate.json: 'lowercase' must be true or false, but is 1"),
+    ],
+)
+def test_record_without_a_key(tmp_path: Path, record: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of_translations(tmp_path / "out", {"hyp": ["a"]})
+    (folder / "generate.json").write_text(record)
+    monkeypatch.setattr(sys, "argv", ["score.py", str(folder)])
+    with pytest.raises(UserError, match=message):
+        score.main()
+
+
+def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
+    lines = ["a\u2028b", "c\x0cd\x85e", "f\rg"]
+    folder = folder_of_translations(tmp_path / "out", {"hyp.tok": lines, "ref.tok": ["a", "c", "f"]})
+    assert score.read_pair(folder / "hyp.tok.en", folder / "ref.tok.en") == (lines, ["a", "c", "f"])
+
+
 def test_folder_not_made_by_generate(tmp_path: Path) -> None:
     assert "nowhere: no such folder" in error_of(run_script("score.sh", tmp_path / "nowhere"))
     (tmp_path / "out").mkdir()
     assert "generate.json: no such file" in error_of(run_script("score.sh", tmp_path / "out"))
 
 
-DATA_LANGUAGES = ("de", "en")
-
-
-def data_folder(folder: Path, types: int = 10) -> Path:
-    """The parts of a data folder that matter before and after fairseq runs."""
-    (folder / "text").mkdir(parents=True)
-    record = {"source_lang": "de", "target_lang": "en", "lowercase": True}
-    (folder / "preprocess.json").write_text(json.dumps(record))
-    for language in DATA_LANGUAGES:
-        (folder / f"dict.{language}.txt").write_text("".join(f"w{number} 1\n" for number in range(types - 4)))
-        (folder / f"test.de-en.{language}.idx").write_bytes(b"")
-        (folder / "text" / f"test.tok.{language}").write_text(f"{language} 1 .\n{language} 2 .\n{language} 3 .\n")
-        (folder / "text" / f"test.raw.{language}").write_text(f"{language} 1.\n{language} 2.\n{language} 3.\n")
-    return folder
-
-
-def checkpoint(path: Path, encoder: int = 10, decoder: int = 10, languages: tuple[str, str] = ("de", "en")) -> Path:
+def checkpoint(
+    path: Path, encoder: int = TYPES, decoder: int = TYPES, languages: tuple[str, str] = ("de", "en")
+) -> Path:
     task = {"source_lang": languages[0], "target_lang": languages[1]}
     model = {
         "encoder.embed_tokens.weight": torch.ones(encoder, 2),
@@ -151,11 +160,11 @@ def checkpoint(path: Path, encoder: int = 10, decoder: int = 10, languages: tupl
 
 
 def test_dictionary_that_does_not_fit(tmp_path: Path) -> None:
-    data, wrong = data_folder(tmp_path / "data", types=10), checkpoint(tmp_path / "wrong.pt", decoder=12)
+    data, wrong = data_folder(tmp_path / "data"), checkpoint(tmp_path / "wrong.pt", decoder=14)
     earlier = folder_of_translations(tmp_path / "out", {"hyp": ["earlier"]})
     good = checkpoint(tmp_path / "good.pt")
     message = error_of(run_script("generate.sh", f"{good}:{wrong}", data, earlier))
-    assert f"dict.en.txt has 10 types, but the decoder of checkpoint {wrong} has 12" in message
+    assert f"dict.en.txt has 12 types, but the decoder of checkpoint {wrong} has 14" in message
     assert (earlier / "hyp.en").read_text() == "earlier\n"
     assert {path.name for path in tmp_path.iterdir()} == {"data", "good.pt", "wrong.pt", "out"}
 
@@ -167,7 +176,7 @@ def test_other_bad_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "cut.pt").write_bytes(whole[: len(whole) // 2])
     message = error_of(run_script("generate.sh", tmp_path / "cut.pt", data, tmp_path / "out"))
     assert f"{tmp_path}/cut.pt is truncated" in message
-    with pytest.raises(UserError, match=r"dict\.de\.txt has 10 types, but the encoder of checkpoint .* has 9"):
+    with pytest.raises(UserError, match=r"dict\.de\.txt has 12 types, but the encoder of checkpoint .* has 9"):
         translations.check_checkpoint(str(checkpoint(tmp_path / "wrong.pt", encoder=9)), data)
     with pytest.raises(UserError, match=r"back\.pt translates en to de, but .*data is de to en"):
         translations.check_checkpoint(str(checkpoint(tmp_path / "back.pt", languages=("en", "de"))), data)
@@ -184,17 +193,18 @@ def test_languages_of_a_model_without_a_dataclass() -> None:
         (["{0}/good.pt", "{0}/data"], "CHECKPOINT, DATA and OUT_DIR must be given"),
         (
             ["{0}/good.pt", "{0}/data", "{0}/out", "--subset", "valid"],
-            "the subset must be one of test ({0}/data), but is valid",
+            "the subset must be one of test, train ({0}/data), but is valid",
         ),
         (["{0}/no.pt", "{0}/data", "{0}/out"], "{0}/no.pt: no such checkpoint"),
         (["{0}/good.pt", "{0}/no", "{0}/out"], "{0}/no/preprocess.json: no such file"),
+        (["{0}/good.pt", "{0}/a:b", "{0}/out"], "DATA must not have a colon in its name, but is '{0}/a:b'"),
         (["{0}/good.pt", "{0}/data", "{0}/data"], "{0}/data exists, and was not made by generate.sh"),
         (["{0}/good.pt", "{0}/data", "{0}/good.pt"], "{0}/good.pt exists, and is not a folder"),
         (["{0}/good.pt", "{0}/data", "{0}/out", "--quiet"], "--quiet cannot be used here"),
     ],
 )
 def test_bad_arguments_of_generate(tmp_path: Path, arguments: list[str], message: str) -> None:
-    data_folder(tmp_path / "data")
+    data_folder(tmp_path / "data", ["train", "test"])
     checkpoint(tmp_path / "good.pt")
     before = {path.name for path in tmp_path.iterdir()}
     result = run_script("generate.sh", *(argument.format(tmp_path) for argument in arguments))
@@ -229,6 +239,27 @@ def test_translations_are_in_the_order_of_the_corpus(tmp_path: Path, capsys: pyt
     }
     assert record == {"target_lang": "en", "subset": "test", "lowercase": True, "untranslated": 1}
     assert "warning: 1 of 3 sentences were not translated" in capsys.readouterr().err
+
+
+def test_log_of_another_subset(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(LOG + "H-3\t-1\tmore\nH-x\tno hypothesis\n")
+    with pytest.raises(UserError, match="log: must be of the 3 sentences of the subset, but has number 3"):
+        translations.hypotheses(tmp_path / "log", 3)
+    assert translations.hypotheses(tmp_path / "log", 4)[3] == "more"
+
+
+def test_texts_and_binarised_sentences_must_match(tmp_path: Path) -> None:
+    data = data_folder(tmp_path / "data")
+    assert translations.check_data(data, "test") == 3
+    record = json.loads((data / "preprocess.json").read_text())
+    del record["files"]
+    (data / "preprocess.json").write_text(json.dumps(record))
+    (data / "text" / "test.raw.en").write_text("en 1.\n")
+    with pytest.raises(UserError, match=r"test\.raw\.en must have a line for each of the 3 sentences, but has 1"):
+        translations.check_data(data, "test")
+    (data / "text" / "test.tok.de").unlink()
+    with pytest.raises(UserError, match=r"test\.tok\.de: no such file; .*/data must be a whole folder"):
+        translations.check_data(data, "test")
 
 
 def test_watched_command_keeps_its_output_and_status(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,113 @@
+"""Learn a BPE and segment text by it.
+
+commands:
+  segment.py learn CODES MERGES TEXT...            learn merge operations from all the texts together
+  segment.py apply CODES --text IN OUT ...         write each text in subwords
+
+subword-nmt does both. It is called as a library: its commands leave files unclosed, so that a full disk cuts them off
+with status 0, and read a text with one process whatever --num-workers says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import workers
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.text.lines import count_lines, read_lines
+from deepnmt.text.pipeline import Bpe, check_codes
+
+
+def learn(codes: Path, merges: int, texts: list[Path]) -> int:
+    """Write the codes, and return how many merges the texts had for them.
+
+    Raises:
+        UserError: there is nothing to merge, or the disk is full
+    """
+    from subword_nmt.learn_bpe import learn_bpe
+
+    names = " and ".join(map(str, texts))
+    nothing = UserError(
+        f"{names}: must have two symbols side by side that occur twice for the BPE to merge, but have none; "
+        "is there more text?"
+    )
+    with console.whole_file(codes) as temporary:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            try:
+                learn_bpe(chain.from_iterable(map(read_lines, texts)), file, merges)
+            except ValueError:
+                # Of `max` over no pairs at all: every word has one character.
+                raise nothing from None
+        with temporary.open("rb") as file:
+            made = sum(1 for _ in file) - 1
+        if not made:
+            raise nothing
+    if made < merges:
+        print(f"warning: --bpe-merges is {merges}, but the text has only {made} merges to make", file=sys.stderr)
+    return made
+
+
+class Segmenter:
+    """Turns a numbered line of tokens into subwords; with dropout, by random numbers that the line's number seeds."""
+
+    def __init__(self, codes: Path, dropout: float = 0, seed: int = 1) -> None:
+        self.bpe, self.dropout, self.seed = Bpe(codes), dropout, seed
+
+    def __call__(self, numbered: tuple[int, str]) -> str:
+        """Segment one line."""
+        number, line = numbered
+        if self.dropout:
+            # The same whatever the number of processes.
+            random.seed(f"{self.seed} {number}")
+        return self.bpe(line.rstrip("\n"), self.dropout)
+
+
+def apply(source: Path, target: Path, make: Callable[[], Segmenter], processes: int) -> None:
+    """Write a text in subwords. Raises `UserError` if a line is not UTF-8 or the disk is full."""
+    total = count_lines(source)
+    with (
+        console.whole_file(target) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as file,
+        console.progress(total, f"segmenting {source.name}", " lines") as bar,
+    ):
+        numbered = enumerate(read_lines(source))
+        for line in workers.map_in_order(make, numbered, min(processes, 1 + total // workers.CHUNK)):
+            file.write(line + "\n")
+            bar.update()
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("learn")
+    command.add_argument("codes", type=Path)
+    command.add_argument("merges", type=int)
+    command.add_argument("texts", type=Path, nargs="+", metavar="TEXT")
+    command = commands.add_parser("apply")
+    command.add_argument("codes", type=Path)
+    command.add_argument("--text", type=Path, nargs=2, action="append", required=True, metavar=("IN", "OUT"))
+    command.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
+    command.add_argument("--dropout", type=float, default=0, metavar="P", help="leave out a merge with probability P")
+    command.add_argument("--seed", type=int, default=1, metavar="S", help="of --dropout")
+    arguments = parser.parse_args()
+    if arguments.command == "learn":
+        learn(arguments.codes, arguments.merges, arguments.texts)
+        return
+    check_codes(arguments.codes)
+    make = partial(Segmenter, arguments.codes, arguments.dropout, arguments.seed)
+    for source, target in arguments.text:
+        apply(source, target, make, arguments.workers)
+
+
+if __name__ == "__main__":
+    console.run(main)

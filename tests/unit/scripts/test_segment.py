@@ -1,0 +1,113 @@
+"""BPE learnt and applied: as subword-nmt does it, whatever the text, and whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import segment
+import workers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import clean
+
+TOKENS = st.text(st.sampled_from("abäß中@'\u0301🙂"), min_size=1, max_size=8)
+TEXTS = st.lists(st.lists(TOKENS, min_size=1, max_size=6).map(" ".join).map(clean), min_size=1, max_size=12)
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_bytes("".join(line + "\n" for line in lines).encode())
+    return path
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_bytes().decode().split("\n")[:-1]
+
+
+def segmented(folder: Path, lines: list[str], processes: int = 1, **options: float) -> list[str]:
+    make = partial(segment.Segmenter, folder / "codes", **options)
+    segment.apply(write(folder / "in", lines), folder / "out", make, processes)
+    return lines_of(folder / "out")
+
+
+@settings(max_examples=60, deadline=None)
+@given(german=TEXTS, english=TEXTS, merges=st.integers(1, 40))
+def test_any_text(tmp_path_factory: pytest.TempPathFactory, german: list[str], english: list[str], merges: int) -> None:
+    folder = tmp_path_factory.mktemp("bpe")
+    texts = [write(folder / "train.de", german), write(folder / "train.en", english)]
+    expected = io.StringIO()
+    try:
+        learn_bpe(io.StringIO("".join(line + "\n" for line in german + english)), expected, merges)
+    except ValueError:
+        assert expected.getvalue() == "#version: 0.2\n"
+    made = expected.getvalue().count("\n") - 1
+    if not made:
+        with pytest.raises(
+            UserError, match=r"train\.de and .*train\.en: must have two symbols side by side that occur"
+        ):
+            segment.learn(folder / "codes", merges, texts)
+        assert {path.name for path in folder.iterdir()} == {"train.de", "train.en"}
+        return
+    assert segment.learn(folder / "codes", merges, texts) == made
+    assert (folder / "codes").read_bytes().decode() == expected.getvalue()
+    bpe = BPE(io.StringIO(expected.getvalue()))
+    assert segmented(folder, german) == [bpe.process_line(line) for line in german]
+
+
+def test_fewer_merges_than_asked_for_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = segment.learn(tmp_path / "codes", 10_000, [write(tmp_path / "train", ["dog dog dogs"])])
+    # d+o, do+g</w>, and do+g in dogs, which stands once alone.
+    assert made == len(lines_of(tmp_path / "codes")) - 1 == 2
+    said = capsys.readouterr().err
+    assert "warning: --bpe-merges is 10000, but the text has only 2 merges to make\n" in said
+    segment.learn(tmp_path / "codes", 2, [tmp_path / "train"])
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_dropout_is_the_same_for_any_number_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "CHUNK", 7)
+    text = ["the dogs sleep and the dogs eat"] * 60
+    segment.learn(tmp_path / "codes", 40, [write(tmp_path / "train", text)])
+    whole = segmented(tmp_path, text)
+    assert whole == text
+    dropped = segmented(tmp_path, text, dropout=0.3)
+    assert dropped == segmented(tmp_path, text, processes=3, dropout=0.3)
+    assert dropped != segmented(tmp_path, text, dropout=0.3, seed=2)
+    assert len(set(dropped)) > 30
+    assert {line.replace("@@ ", "") for line in dropped} == set(text)
+    # All merges left out: characters.
+    assert segmented(tmp_path, ["the dogs"], dropout=1) == ["t@@ h@@ e d@@ o@@ g@@ s"]
+
+
+def small_files() -> None:
+    # A larger file fails as a full disk does; Python ignores the signal that comes with it.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+@pytest.mark.parametrize("command", ["learn", "apply"])
+def test_full_disk(tmp_path: Path, command: str) -> None:
+    text = write(tmp_path / "train", ["the dogs sleep and the cats eat"] * 50)
+    segment.learn(tmp_path / "codes", 15, [text])
+    arguments = {
+        "learn": ["learn", tmp_path / "new", "60", text],
+        "apply": ["apply", tmp_path / "codes", "--workers", "1", "--text", text, tmp_path / "new"],
+    }
+    done = subprocess.run(
+        [sys.executable, segment.__file__, *map(str, arguments[command])],
+        capture_output=True, text=True, check=False, preexec_fn=small_files,
+        env={**os.environ, "PYTHONPATH": str(Path(segment.__file__).parents[1])},
+    )  # fmt: skip
+    assert done.returncode == 2
+    errors = [line for line in done.stderr.split("\n") if "error" in line.lower() or "Traceback" in line]
+    assert errors == [f"segment.py: error: cannot write {tmp_path}/new: File too large"]
+    assert {path.name for path in tmp_path.iterdir()} == {"train", "codes"}
