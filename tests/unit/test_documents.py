@@ -27,7 +27,12 @@ FILES += [path.relative_to(ROOT) for path in ROOT.iterdir() if path.is_file()]
 
 METHODS = (ROOT / "docs" / "methods.md").read_text("utf-8")
 SECTIONS = [int(number) for number in re.findall(r"^## (\d+) ", METHODS, re.MULTILINE)]
-EQUATIONS = [int(number) for number in re.findall(r" {2}\((\d+)\)$", METHODS, re.MULTILINE)]
+# Pages beside methods.md may define equations with further numbers.
+EQUATIONS = [
+    int(number)
+    for page in sorted((ROOT / "docs").glob("*.md"))
+    for number in re.findall(r" {2}\((\d+)\)$", page.read_text("utf-8"), re.MULTILINE)
+]
 
 # Files of fairseq's, which pages compare with.
 THEIRS = r"fairseq/.*|prepare-iwslt14\.sh|compound_split_bleu\.sh"
