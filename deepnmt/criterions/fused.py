@@ -2,7 +2,6 @@
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
-import logging
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -14,9 +13,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import nn
 
+from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -33,19 +31,13 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
     log says so.
     """
 
-    told = False
-
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
         """The loss of a batch, as fairseq's criterions give it.
 
         Returns:
             the sum over the target positions, in nats (N x 1 unless `reduce`); the sample size; what to log
         """
-        obstacle = why_not(model)
-        if obstacle and not self.told:
-            self.told = True
-            logger.warning(f"label_smoothed_cross_entropy_fused is label_smoothed_cross_entropy here: {obstacle}")
-        if obstacle or not reduce:
+        if not may_take("fused loss", obstacle(model)) or not reduce:
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
             return result
         net_output = model(**sample["net_input"], features_only=True)
@@ -69,8 +61,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         return losses.loss, sample_size, logging_output
 
 
-def why_not(model: Any) -> Optional[str]:
-    """What stands against projecting a model's features outside of it; None if nothing does.
+def obstacle(model: Any) -> Optional[str]:
+    """Return the reason why a model's features cannot be projected outside of it, or None.
 
     Args:
         model: wrapped for distributed training or not

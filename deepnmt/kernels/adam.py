@@ -21,13 +21,15 @@ from fairseq.optim.adam import Adam, FairseqAdam
 from torch import Tensor
 from torch.optim.adamw import adamw
 
+from deepnmt.kernels.fast_path import EXACT, may_take
+
 
 class FusedAdam(Adam):  # type: ignore[misc]
     """fairseq's optimizer; what the kernel does not know (half precision, AMSGrad) takes fairseq's way."""
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Update the parameters that have gradients."""
-        if not all(map(_is_known, self.param_groups)):
+        if not may_take("fast Adam", obstacle(self.param_groups)):
             return super().step(closure)
         loss = closure() if closure is not None else None
         for group in self.param_groups:
@@ -53,7 +55,8 @@ class FusedAdam(Adam):  # type: ignore[misc]
             [self.state[parameter]["exp_avg"] for parameter in parameters],
             [self.state[parameter]["exp_avg_sq"] for parameter in parameters],
             [],
-            [torch.tensor(step - 1.0, device=parameter.device) for parameter in parameters],
+            # One tensor for all: a copy from the host for each would wait for the GPU each time.
+            list(torch.full((len(parameters),), step - 1.0, device=parameters[0].device).unbind()),
             fused=True,
             amsgrad=False,
             beta1=beta1,
@@ -65,15 +68,19 @@ class FusedAdam(Adam):  # type: ignore[misc]
         )
 
 
-def _is_known(group: dict[str, Any]) -> bool:
-    if group.get("amsgrad"):
-        return False
-    for parameter in group["params"]:
-        if parameter.dtype not in (torch.float32, torch.float64) or parameter.device.type not in ("cpu", "cuda"):
-            return False
-        if parameter.grad is not None and parameter.grad.layout != torch.strided:
-            return False
-    return True
+def obstacle(groups: list[dict[str, Any]]) -> Optional[str]:
+    """Return the reason why the kernel cannot update these parameters, or None."""
+    for group in groups:
+        if group.get("amsgrad"):
+            return "AMSGrad is on"
+        for parameter in group["params"]:
+            if parameter.dtype not in EXACT:
+                return "the optimizer's parameters are in half precision"
+            if parameter.device.type not in ("cpu", "cuda"):
+                return "the parameters are neither on the CPU nor on CUDA"
+            if parameter.grad is not None and parameter.grad.layout != torch.strided:
+                return "a gradient is sparse"
+    return None
 
 
 def apply() -> None:

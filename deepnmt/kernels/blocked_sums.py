@@ -36,7 +36,7 @@ class BlockedSums:
     """
 
     def __init__(self, matrix: Tensor, like: Tensor, room: int, window: int) -> None:
-        self.matrix = matrix.to(like.dtype)
+        self.matrix = matrix.to(like.dtype, copy=True)  # columns move in it
         self.window = window
         self.block = max(4, math.isqrt(len(matrix)))  # with the square root, the fewest reads
         self.values = like.new_empty(min(room, len(matrix)), *like.shape)
@@ -56,6 +56,10 @@ class BlockedSums:
 
     def arrived(self, column: int) -> None:
         """The slot has its value, `v_j` of this column j; columns grow."""
+        count = len(self.columns)
+        if column != count:
+            # The values' columns stay together: to pick them by a list of numbers would wait for the GPU.
+            self.matrix[:, count] = self.matrix[:, column]
         self.columns.append(column)
 
     def present(self) -> Tensor:
@@ -64,42 +68,45 @@ class BlockedSums:
 
     def row(self, row: int) -> Tensor:
         """The sum of row i, T x B x C; rows grow. For autograd a tensor of its own."""
-        if self.matrix.size(-1) > 1:
-            return self._channelwise(row)
-        values = self.values.flatten(1)
+        count = len(self.columns)
         if row >= self.ends:
-            self.older = len(self.columns)
-            # As long as there is little to read, a large block would take memory for nothing.
-            self.begins, self.ends = row, min(row + min(self.older, self.block), len(self.matrix))
-            first = self._first(row)
-            weights = self._weights(slice(self.begins, self.ends))[:, first:, 0]
-            self.shares = torch.mm(weights, values[first : self.older])
+            self._begin_block(row)
         total = self.shares[row - self.begins]
-        if self.older < len(self.columns):
-            weights = self._weights(slice(row, row + 1))[0, self.older :, 0]
-            torch.addmv(total, values[self.older : len(self.columns)].t(), weights, out=total)
+        if self.older < count:
+            weights = self.matrix[row, self.older : count]
+            if self._channelwise:
+                for value, weight in zip(self.values[self.older : count], weights):
+                    total.addcmul_(value, weight)
+            else:
+                torch.addmv(total, self.values[self.older : count].flatten(1).t(), weights[:, 0], out=total)
         return total.data.view_as(self.values[0])
 
-    def _channelwise(self, row: int) -> Tensor:
-        weights = self._weights(slice(row, row + 1))[0]
+    def _begin_block(self, row: int) -> None:
+        """Give the rows from this one on their share of the values so far."""
+        self.older = len(self.columns)
+        # As long as there is little to read, a large block would take memory for nothing.
+        self.begins, self.ends = row, min(row + min(self.older, self.block), len(self.matrix))
         first = self._first(row)
-        total = self.values[first] * weights[first]
-        for index in range(first + 1, len(self.columns)):
-            total.addcmul_(self.values[index], weights[index])
-        return total
+        weights = self.matrix[self.begins : self.ends, first : self.older]
+        values = self.values[first : self.older]
+        if not self._channelwise:
+            self.shares = torch.mm(weights[..., 0], values.flatten(1))
+            return
+        # A value times the weights of all rows, rather than a batched product, which would copy the values.
+        weights = weights[:, :, None, None]  # rows x n x 1 x 1 x C
+        self.shares = values[0] * weights[:, 0]
+        for index in range(1, len(values)):
+            self.shares.addcmul_(values[index], weights[:, index])
+
+    @property
+    def _channelwise(self) -> bool:
+        return self.matrix.size(-1) > 1
 
     def _first(self, row: int) -> int:
         """The first value that a row, or one after it, reads; the newest if it reads none."""
         if not self.window:
             return 0
         return min(bisect_left(self.columns, row + 1 - self.window), len(self.columns) - 1)
-
-    def _weights(self, rows: slice) -> Tensor:
-        """What rows multiply the values so far by, rows x n x S."""
-        count = len(self.columns)
-        if self.columns[-1] == count - 1:
-            return self.matrix[rows, :count]
-        return self.matrix[rows, self.columns]
 
 
 class Combinations:
@@ -166,10 +173,10 @@ class _Tape:
 
     def begin(self, last: int, like: Tensor, outputs: Optional[Tensor]) -> None:
         """A backward pass begins, with the row at this place; `outputs` are those that it and the rows before read."""
-        matrix = self.weight[self.rows[: last + 1]][:, self.columns[: last + 1]]
+        matrix = _chosen(_chosen(self.weight, self.rows[: last + 1], 0), self.columns[: last + 1], 1).clone()
         for place in (place for place in self.alone if place <= last):
-            matrix[place] = 0.0
-            matrix[place, place] = 1.0
+            matrix[place].zero_()
+            matrix[place, place].fill_(1.0)
         # What later rows hand to earlier ones, both numbered from the end. At first, memory is at its peak; there is
         # room for more when later layers have freed theirs.
         reverse = matrix.flip(0, 1).transpose(0, 1)
@@ -190,14 +197,17 @@ class _Tape:
         assert self.outputs is not None
         gradients = self.gradients.present()
         exact = torch.promote_types(gradients.dtype, torch.float32)
-        result = self.weight.new_zeros(self.weight.shape, dtype=exact)
-        last = len(gradients) - 1
-        for begin in range(0, last + 1, self.gradients.block):
+        count = len(gradients)
+        result = self.weight.new_zeros((count, count, self.weight.size(-1)), dtype=exact)
+        for begin in range(0, count, self.gradients.block):
             some = gradients[begin : begin + self.gradients.block]
-            products = _products(some, self.outputs[: last + 1 - begin], self.weight.size(-1) > 1)
-            for place, product in zip(range(last - begin, -1, -1), products):
-                result[self.rows[place], self.columns[: place + 1]] = product[: place + 1]
-        return result.to(self.weight.dtype)
+            ends = count - begin  # the gradients are those of the last row first
+            products = _products(some, self.outputs[:ends], self.weight.size(-1) > 1)
+            result[ends - len(some) : ends, :ends] = products.flip(0)
+        spread = _spread(
+            _spread(result, self.rows[:count], len(self.weight), 0), self.columns[:count], len(self.weight), 1
+        )
+        return spread.to(self.weight.dtype)
 
     def end(self) -> None:
         """No row is left."""
@@ -267,6 +277,31 @@ def _products(gradients: Tensor, outputs: Tensor, channelwise: bool) -> Tensor:
     exact = torch.promote_types(gradients.dtype, torch.float32)
     gradients, outputs = gradients.flatten(1, 2), outputs.flatten(1, 2)
     if channelwise:
-        return torch.stack([torch.stack([(g.to(exact) * z).sum(0) for z in outputs]) for g in gradients])
+        gradients = gradients.to(exact)
+        return torch.stack([(gradients * output).sum(1) for output in outputs], dim=1)
     # A small product for each position: the libraries are slow at one that is narrow and long.
     return torch.bmm(gradients.transpose(0, 1), outputs.permute(1, 2, 0)).sum(0, dtype=exact).unsqueeze(-1)
+
+
+def _runs(indices: list[int]) -> list[tuple[int, int, int]]:
+    """Return the stretches of consecutive numbers in a growing list: place of the first, the first, how many."""
+    starts = [place for place, index in enumerate(indices) if place == 0 or index != indices[place - 1] + 1]
+    return [(a, indices[a], b - a) for a, b in zip(starts, [*starts[1:], len(indices)])]
+
+
+def _chosen(x: Tensor, indices: list[int], dim: int) -> Tensor:
+    """Return `x.index_select(dim, indices)`, without a copy of the indices to the GPU, which would wait for it."""
+    pieces = [x.narrow(dim, index, count) for _, index, count in _runs(indices)]
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
+
+
+def _spread(x: Tensor, indices: list[int], size: int, dim: int) -> Tensor:
+    """Return the opposite of `_chosen`: x at these indices of an axis of this size, and zeros elsewhere."""
+    if len(indices) == size:
+        return x
+    shape = list(x.shape)
+    shape[dim] = size
+    result = x.new_zeros(shape)
+    for place, index, count in _runs(indices):
+        result.narrow(dim, index, count).copy_(x.narrow(dim, place, count))
+    return result

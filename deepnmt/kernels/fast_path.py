@@ -20,6 +20,8 @@ from torch import nn
 
 logger = logging.getLogger(__name__)
 
+# A hook would not be called.
+HOOKED = "a projection has hooks"
 EXACT = (torch.float32, torch.float64)
 # Paths and reasons that the log has had.
 logged: set[tuple[str, str]] = set()
@@ -47,7 +49,7 @@ def linear_obstacle(linear: nn.Module) -> Optional[str]:
     if linear.weight.dtype not in EXACT:
         return "the model is in half precision"
     if has_hooks(linear):
-        return "a projection has hooks"
+        return HOOKED
     return None
 
 

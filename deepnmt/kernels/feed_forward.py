@@ -14,22 +14,22 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from deepnmt.model.attention import has_hooks, is_plain
+from deepnmt.kernels.fast_path import linear_obstacle
 
 
 def feed_forward(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
-    """The sublayer's function of ... x C, for maps of which `can_feed_forward` says yes."""
+    """Return the sublayer's function of x, ... x C; to be called where `obstacle` returns None."""
     result: Tensor = _FeedForward.apply(  # type: ignore[no-untyped-call]
         x, inner.weight, inner.bias, outer.weight, outer.bias
     )
     return result
 
 
-def can_feed_forward(x: Tensor, inner: nn.Module, outer: nn.Module) -> bool:
-    """Whether all is as `feed_forward` wants it: in float32 or float64, on the CPU, and without hooks."""
+def obstacle(x: Tensor, inner: nn.Module, outer: nn.Module) -> Optional[str]:
+    """Return the reason why `feed_forward` cannot take these maps, or None."""
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-        return False
-    return is_plain(inner) and is_plain(outer) and not has_hooks(inner) and not has_hooks(outer)
+        return "it is for the CPU, without autocast"
+    return linear_obstacle(inner) or linear_obstacle(outer)
 
 
 class _FeedForward(torch.autograd.Function):

@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from deepnmt.kernels.fast_path import EXACT, may_take
+
 # Rounding of z, divided by the gain, is to stay near that of the normalised input: the bias must not dwarf the gain.
 LARGEST_BIAS = 16.0
 
@@ -33,19 +35,20 @@ class OutputNorm(nn.LayerNorm):
             place: gives memory for the output, where it may go but need not: of the input's shape, and not written to
                 again before the backward pass
         """
-        if not self._needs_output_alone(x):
+        if not torch.is_grad_enabled() or not may_take("memory-saving layer norm", self.obstacle(x)):
             return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
         # A hook may hand on something else than this output.
         memory = place() if place is not None and not self._forward_hooks else None
         result: Tensor = _OutputNorm.apply(x, self.weight, self.bias, self.eps, memory)  # type: ignore[no-untyped-call]
         return result
 
-    def _needs_output_alone(self, x: Tensor) -> bool:
-        if not torch.is_grad_enabled() or x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
-            return False
-        if x.dtype != self.weight.dtype:
-            return False
-        return bool((self.bias.detach().abs() < LARGEST_BIAS * self.weight.detach().abs()).all())
+    def obstacle(self, x: Tensor) -> Optional[str]:
+        """Return the reason why the input has to be kept, or None."""
+        if x.device.type != "cpu" or x.dtype not in EXACT or x.dtype != self.weight.dtype:
+            return "it is for the CPU, without half precision"
+        if not bool((self.bias.detach().abs() < LARGEST_BIAS * self.weight.detach().abs()).all()):
+            return "a gain is close to zero"
+        return None
 
 
 class _OutputNorm(torch.autograd.Function):

@@ -1,241 +1,86 @@
-"""fairseq's attention, faster on the CPU, where sentences are short.
-
-Shapes: T queries, S keys in W columns, B sentences, C channels; H heads of D channels.
-
-    softmax(q k' / sqrt(D)) v,  projected                                          (Vaswani 2017, NIPS, equation 1)
-
-torch's fused attention does without a tensor of T x S probabilities, which for long sequences is what counts; for the
-few dozen words of a sentence they are as small as the keys, and its blocks cost more than plain products. Here a
-sublayer is one node of the graph, with a backward pass of its own: queries, keys and values stay where their
-projections have written them, and the gradient of the input is summed by the products that form it. Where there are
-fewer keys than a vector register holds, zeros take the places of those that are missing, and are hidden.
-"""
+"""fairseq's attention, by the fast kernel of `kernels/attention.py` where that can be taken."""
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import torch
-import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from deepnmt.kernels.dropout import FastDropout, dropout_noise
-
-# Keys beyond which torch's attention is faster.
-SHORT = 128
-# Below this, torch's softmax is up to ten times slower; from half of it on, W is this.
-REGISTER = 16
+from deepnmt.kernels.attention import SHORT, Settings, attention
+from deepnmt.kernels.dropout import FastDropout
+from deepnmt.kernels.fast_path import HOOKED, has_hooks, linear_obstacle, may_take
 
 
 class Attention(MultiheadAttention):  # type: ignore[misc]
-    """fairseq's module; parameters and results are the same."""
+    """fairseq's module, faster on the CPU; arguments, parameters and results are the same."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The name by which --retain-dropout-modules knows it.
+        self.dropout_module.module_name = MultiheadAttention.__name__
+        self.quantised = any(map(has_hooks, self.projections()))
 
     def forward(self, query: Tensor, key: Optional[Tensor], value: Optional[Tensor], **options: Any) -> Any:
         """As fairseq's, for T x B x C."""
-        if key is None or not self._can(query, key, value, options):
+        obstacle = self.obstacle(query, key, value, options)
+        if not may_take("fast attention", obstacle):
+            if obstacle == HOOKED:
+                # The way in which fairseq calls the modules, and draws dropout as it is drawn here.
+                options["static_kv"] = True
             return super().forward(query, key, value, **options)
-        projections = projections_of(self)
-        if any(map(has_hooks, projections)):
-            # The way in which fairseq calls the modules, and draws dropout as it is drawn here.
-            return super().forward(query, key, value, **{**options, "static_kv": True})
-        masks = _added(options.get("key_padding_mask"), options.get("attn_mask"), key)
         of_heads, wanted = options.get("need_head_weights", False), options.get("need_weights", True)
-        attended, weights = _Attention.apply(  # type: ignore[no-untyped-call]
-            query,
-            None if key is query else key,
-            *(parameter for linear in projections for parameter in (linear.weight, linear.bias)),
-            _Settings(
-                self.num_heads, self.scaling, masks, self.dropout_module.p if self.training else 0.0, of_heads or wanted
-            ),
+        settings = Settings(
+            self.num_heads,
+            self.scaling,
+            options.get("key_padding_mask"),
+            options.get("attn_mask"),
+            self.dropout_module.p if self.training else 0.0,
+            of_heads or wanted,
         )
+        assert key is not None
+        attended, weights = attention(query, key, self.projections(), settings)
         if weights is None:
             return attended, None
         return attended, weights.transpose(0, 1) if of_heads else weights.mean(1)
 
-    def _can(self, query: Tensor, key: Tensor, value: Optional[Tensor], options: dict[str, Any]) -> bool:
-        # Not whether gradients are on: activation checkpointing must find the same way, and dropout, both times.
+    def projections(self) -> tuple[nn.Module, ...]:
+        """Return the maps of queries, keys, values and of the result."""
+        return self.q_proj, self.k_proj, self.v_proj, self.out_proj
+
+    def obstacle(
+        self, query: Tensor, key: Optional[Tensor], value: Optional[Tensor], options: dict[str, Any]
+    ) -> Optional[str]:
+        """Return the reason why this call of `forward` is left to fairseq; None if it is not.
+
+        Gradients play no part: activation checkpointing must take the same path, and draw the same dropout, twice.
+        """
         if query.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-            return False
-        if value is not key or len(key) > SHORT:
-            return False
-        if options.get("incremental_state") is not None or options.get("before_softmax"):
-            return False
+            return "it is for the CPU, without autocast"
+        if self.use_xformers:
+            return "xFormers computes the attention"
+        if self.quantised:
+            return "there is quantisation noise"
+        if self.bias_k is not None or self.add_zero_attn or self.skip_embed_dim_check:
+            return "the attention has a bias or a zero among its keys, or is pruned"
+        if options.get("incremental_state") is not None:
+            return "fairseq's search decodes position by position"
+        if options.get("before_softmax"):
+            return "scores before the softmax are asked for"
+        if key is None or value is not key:
+            return "keys and values are computed from different tensors"
+        if len(key) > SHORT:
+            return f"torch's is faster for more than {SHORT} positions"
         mask = options.get("attn_mask")
         if mask is not None and (mask.dim() != 2 or mask.dtype == torch.bool):
-            return False
+            return "the attention mask is not a matrix of numbers"
+        dropout = self.dropout_module
         if not self.training:
-            if self.dropout_module.apply_during_inference:
-                return False
-        elif self.dropout_module.p > 0 and type(self.dropout_module) is not FastDropout:
-            return False
-        if self.bias_k is not None or self.add_zero_attn or self.use_xformers or self.skip_embed_dim_check:
-            return False
-        return all(map(is_plain, projections_of(self)))
-
-
-def faster(attention: MultiheadAttention) -> MultiheadAttention:
-    """The same attention, as an `Attention`; fairseq's layers build it, each with options of its own.
-
-    Those with quantisation noise, a hook of their projections which fairseq's training goes past, stay fairseq's.
-    """
-    if not any(map(has_hooks, projections_of(attention))):
-        attention.__class__ = Attention
-    return attention
-
-
-def projections_of(attention: MultiheadAttention) -> tuple[nn.Module, ...]:
-    """The maps of queries, keys, values and of the result."""
-    return attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj
-
-
-class _Settings(NamedTuple):
-    """What is no parameter.
-
-    Attributes:
-        heads: H
-        scaling: of the queries
-        masks: added to the scores, each of a shape that broadcasts to B x H x T x W
-        dropout: probability for the attention's probabilities
-        weights: return these, B x H x T x S, without dropout
-    """
-
-    heads: int
-    scaling: float
-    masks: list[Tensor]
-    dropout: float
-    weights: bool
-
-
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Optional[Tensor],
-        wq: Tensor,
-        bq: Tensor,
-        wk: Tensor,
-        bk: Tensor,
-        wv: Tensor,
-        bv: Tensor,
-        wo: Tensor,
-        bo: Tensor,
-        settings: _Settings,
-    ) -> tuple[Tensor, Optional[Tensor]]:
-        length, batch, _ = query.shape
-        x = _rows(query)
-        y = x if key is None else _rows(key)
-        wq = wq * settings.scaling
-        q = _heads(_linear(x, wq, bq * settings.scaling), batch, settings.heads)
-        keys = len(y) // batch
-        k = _heads(_linear(y, wk, bk, _width(keys) * batch), batch, settings.heads)
-        v = _heads(_linear(y, wv, bv, _width(keys) * batch), batch, settings.heads)
-        scores = torch.bmm(q, k.transpose(1, 2))  # BH x T x W
-        each = scores.view(batch, settings.heads, *scores.shape[1:])
-        for mask in settings.masks:
-            each.add_(mask)
-        probabilities = torch.softmax(scores, dim=-1, out=scores)
-        noise: Optional[Tensor] = None
-        if settings.dropout > 0:
-            noise = dropout_noise(probabilities[..., :keys], settings.dropout)
-            noise = F.pad(noise, (0, _width(keys) - keys))
-        attended = _rows(torch.bmm(probabilities if noise is None else probabilities * noise, v), batch)
-        ctx.save_for_backward(x, None if key is None else y, wq, wk, wv, wo, q, k, v, probabilities, noise, attended)
-        ctx.shapes = query.shape, None if key is None else key.shape
-        ctx.settings = settings
-        ctx.set_materialize_grads(False)
-        return _linear(attended, wo, bo).view(length, batch, -1), each[..., :keys] if settings.weights else None
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Optional[Tensor], to_weights: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
-        x, y, wq, wk, wv, wo, q, k, v, probabilities, noise, attended = ctx.saved_tensors
-        settings, (shape, key_shape) = ctx.settings, ctx.shapes
-        batch = shape[1]
-        output = torch.zeros_like(attended) if gradient is None else _rows(gradient)
-        dwo, dbo = torch.mm(output.t(), attended), output.sum(0)
-        inner = _heads(torch.mm(output, wo), batch, settings.heads)
-        dropped = probabilities if noise is None else probabilities * noise
-        dv = _rows(torch.bmm(dropped.transpose(1, 2), inner), batch)
-        to_scores = torch.bmm(inner, v.transpose(1, 2))
-        if noise is not None:
-            to_scores.mul_(noise)
-        if to_weights is not None:
-            to_scores[..., : to_weights.size(-1)].add_(to_weights.flatten(0, 1))
-        to_scores = torch.ops.aten._softmax_backward_data(to_scores, probabilities, -1, probabilities.dtype)
-        dq = _rows(torch.bmm(to_scores, k), batch)
-        source = x if y is None else y
-        dk = _rows(torch.bmm(to_scores.transpose(1, 2), q), batch)[: len(source)]
-        dv = dv[: len(source)]
-        dx = torch.mm(dq, wq)
-        dy = dx.addmm_(dk, wk) if y is None else torch.mm(dk, wk)
-        dy.addmm_(dv, wv)
-        return (
-            dx.view(shape),
-            None if y is None else dy.view(key_shape),
-            torch.mm(dq.t(), x).mul_(settings.scaling),
-            dq.sum(0).mul_(settings.scaling),
-            torch.mm(dk.t(), source),
-            dk.sum(0),
-            torch.mm(dv.t(), source),
-            dv.sum(0),
-            dwo,
-            dbo,
-            None,
-        )
-
-
-def is_plain(linear: nn.Module) -> bool:
-    """Whether it is a linear map with a bias in float32 or float64."""
-    return (
-        type(linear) is nn.Linear and linear.bias is not None and linear.weight.dtype in (torch.float32, torch.float64)
-    )
-
-
-def has_hooks(module: nn.Module) -> bool:
-    """Whether a call of the module does more than its `forward`."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks)
-
-
-def _width(keys: int) -> int:
-    """W."""
-    return REGISTER if REGISTER // 2 < keys < REGISTER else keys
-
-
-def _added(padding: Optional[Tensor], mask: Optional[Tensor], key: Tensor) -> list[Tensor]:
-    """What is added to the scores, for padded keys (B x S) and for a mask (T x S) such as the causal one."""
-    missing = _width(len(key)) - len(key)
-    masks = [] if mask is None else [F.pad(mask, (0, missing))]
-    if padding is not None or missing:
-        hidden = key.new_zeros(key.size(1) if padding is not None else 1, len(key))
-        if padding is not None:
-            hidden.masked_fill_(padding.bool(), float("-inf"))
-        masks.append(F.pad(hidden, (0, missing), value=float("-inf"))[:, None, None, :])
-    return masks
-
-
-def _linear(x: Tensor, weight: Tensor, bias: Tensor, rows: Optional[int] = None) -> Tensor:
-    """x W' + b; zeros from row len(x) on, up to `rows`."""
-    # torch's addmm writes the bias to all rows before the product.
-    if rows is None or rows == len(x):
-        return torch.mm(x, weight.t()).add_(bias)
-    result = x.new_empty(rows, len(weight))
-    torch.mm(x, weight.t(), out=result[: len(x)]).add_(bias)
-    result[len(x) :].zero_()
-    return result
-
-
-def _heads(x: Tensor, batch: int, heads: int) -> Tensor:
-    """TB x C -> BH x T x D, a view."""
-    return x.view(-1, batch * heads, x.size(1) // heads).transpose(0, 1)
-
-
-def _rows(x: Tensor, batch: Optional[int] = None) -> Tensor:
-    """T x B x C -> TB x C; with `batch`, BH x T x D -> TB x C."""
-    if batch is None:
-        return x.reshape(-1, x.size(2))
-    return x.transpose(0, 1).reshape(x.size(1) * batch, -1)
+            if dropout.apply_during_inference:
+                return "dropout is retained in inference"
+        elif dropout.p > 0 and type(dropout) is not FastDropout:
+            return "--attention-dropout is above 0 and --fast-dropout is not given"
+        obstacles = [linear_obstacle(linear) for linear in self.projections()]
+        return next((obstacle for obstacle in obstacles if obstacle is not None), None)

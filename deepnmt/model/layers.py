@@ -19,12 +19,13 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
-from deepnmt.kernels.feed_forward import can_feed_forward, feed_forward
-from deepnmt.model.attention import faster
+from deepnmt.kernels import feed_forward
+from deepnmt.kernels.fast_path import may_take
+from deepnmt.model.attention import Attention
 from deepnmt.model.build import build_residual, relative_positions
 from deepnmt.model.config import NestedConfig
 from deepnmt.model.merged_attention import MergedAttention
-from deepnmt.model.relative_position import RelativePositionOptions, RelativeSelfAttention
+from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.model.skipping import without
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION, branch_modules, sublayers_of
 
@@ -42,6 +43,8 @@ class DeepLayer(nn.Module):
     activation_fn: Any
     activation_dropout_module: Any
     dropout_module: Any
+    quant_noise: float
+    quant_noise_block_size: int
 
     def arrange(self, cfg: NestedConfig, stack: str) -> None:
         """Put the norms and residuals in place; called by the constructors, after fairseq's."""
@@ -96,11 +99,26 @@ class DeepLayer(nn.Module):
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """The feed-forward sublayer's function."""
+        if may_take("fast feed-forward", self.feed_forward_obstacle(x)):
+            return feed_forward.feed_forward(x, self.fc1, self.fc2)
+        return cast(Tensor, self.fc2(self.activation_dropout_module(self.activation_fn(self.fc1(x)))))
+
+    def feed_forward_obstacle(self, x: Tensor) -> Optional[str]:
+        """Return the reason why the fast kernel cannot be taken, or None."""
         dropout = self.activation_dropout_module
-        dropped = dropout.p > 0 and (self.training or dropout.apply_during_inference)
-        if self.activation_fn is F.relu and not dropped and can_feed_forward(x, self.fc1, self.fc2):
-            return feed_forward(x, self.fc1, self.fc2)
-        return cast(Tensor, self.fc2(dropout(self.activation_fn(self.fc1(x)))))
+        if self.activation_fn is not F.relu:
+            return "the activation is not ReLU"
+        if dropout.p > 0 and (self.training or dropout.apply_during_inference):
+            return "--activation-dropout is above 0"
+        return feed_forward.obstacle(x, self.fc1, self.fc2)
+
+    def attention_options(self, cfg: NestedConfig) -> dict[str, Any]:
+        """Return what fairseq gives to every attention of a layer."""
+        return {
+            "dropout": cfg.attention_dropout,
+            "q_noise": self.quant_noise,
+            "qn_block_size": self.quant_noise_block_size,
+        }
 
 
 class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[misc]
@@ -115,9 +133,15 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
     def build_self_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
         """Called by fairseq's constructor."""
         options = relative_positions(cfg.deep, "encoder")
-        if not options.max_length:
-            return faster(super().build_self_attention(embed_dim, cfg))
-        return relative_self_attention(self, cfg.encoder.attention_heads, options, cfg)
+        if options.max_length:
+            return RelativeSelfAttention(embed_dim, cfg.encoder.attention_heads, options, **self.attention_options(cfg))
+        return Attention(
+            embed_dim,
+            cfg.encoder.attention_heads,
+            self_attention=True,
+            xformers_att_config=cfg.encoder.xformers_att_config,
+            **self.attention_options(cfg),
+        )
 
     def forward(
         self, x: Tensor, encoder_padding_mask: Optional[Tensor], factors: Optional[Sequence[float]] = None
@@ -154,21 +178,31 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
     ) -> MultiheadAttention:
         """Called by fairseq's constructor."""
         options = relative_positions(cfg.deep, "decoder")
-        if not options.max_length:
-            return faster(super().build_self_attention(embed_dim, cfg, add_bias_kv, add_zero_attn))
-        return relative_self_attention(self, cfg.decoder.attention_heads, options, cfg)
+        if options.max_length:
+            return RelativeSelfAttention(embed_dim, cfg.decoder.attention_heads, options, **self.attention_options(cfg))
+        return Attention(
+            embed_dim,
+            cfg.decoder.attention_heads,
+            add_bias_kv=add_bias_kv,
+            add_zero_attn=add_zero_attn,
+            self_attention=not cfg.cross_self_attention,
+            xformers_att_config=cfg.decoder.xformers_att_config,
+            **self.attention_options(cfg),
+        )
 
     def build_encoder_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
         """Called by fairseq's constructor."""
         if not cfg.deep.merged_attention:
-            return faster(super().build_encoder_attention(embed_dim, cfg))
-        return MergedAttention(
-            embed_dim,
-            cfg.decoder.attention_heads,
-            dropout=cfg.attention_dropout,
-            q_noise=self.quant_noise,
-            qn_block_size=self.quant_noise_block_size,
-        )
+            return Attention(
+                embed_dim,
+                cfg.decoder.attention_heads,
+                kdim=cfg.encoder.embed_dim,
+                vdim=cfg.encoder.embed_dim,
+                encoder_decoder_attention=True,
+                xformers_att_config=cfg.encoder.xformers_att_config,
+                **self.attention_options(cfg),
+            )
+        return MergedAttention(embed_dim, cfg.decoder.attention_heads, **self.attention_options(cfg))
 
     def forward(
         self,
@@ -257,20 +291,6 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                 source_padding = padding.new_zeros(source.size(1), source.size(0))
             padding = torch.cat((source_padding, padding), dim=1)
         return torch.cat((source, x), dim=0), mask, padding
-
-
-def relative_self_attention(
-    layer: Any, heads: int, options: RelativePositionOptions, cfg: NestedConfig
-) -> RelativeSelfAttention:
-    """The self-attention of a layer whose stack has relative positions."""
-    return RelativeSelfAttention(
-        layer.embed_dim,
-        heads,
-        options,
-        dropout=cfg.attention_dropout,
-        q_noise=layer.quant_noise,
-        qn_block_size=layer.quant_noise_block_size,
-    )
 
 
 def wrap_layers(stack: Any, cfg: NestedConfig) -> None:

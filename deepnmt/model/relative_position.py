@@ -102,8 +102,10 @@ class RelativeSelfAttention(MultiheadAttention):  # type: ignore[misc]
 
         attended = torch.matmul(probabilities, v)  # B x H x T x D
         if self.relative_values is not None:
-            by_distance = probabilities.new_zeros(*probabilities.shape[:3], len(self.relative_values))
-            by_distance = by_distance.scatter_add(-1, index, probabilities)
+            # Many small ones in half precision: added one by one, they would be lost beside their sum.
+            exact = torch.promote_types(probabilities.dtype, torch.float32)
+            by_distance = probabilities.new_zeros(*probabilities.shape[:3], len(self.relative_values), dtype=exact)
+            by_distance = by_distance.scatter_add(-1, index, probabilities.to(exact)).type_as(probabilities)
             attended = attended + torch.matmul(by_distance, self.relative_values)
         # B x H x T x D -> T x B x C
         attended = attended.permute(2, 0, 1, 3).reshape(length, batch, self.embed_dim)

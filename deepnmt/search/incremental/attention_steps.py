@@ -21,7 +21,7 @@ from typing import Any, Callable, Optional
 import torch
 from torch import Tensor
 
-from deepnmt.model.attention import REGISTER
+from deepnmt.kernels.attention import REGISTER
 from deepnmt.model.relative_position import RelativeSelfAttention
 
 # Positions that there is room for at first; then it doubles, so that a batch pays for the length that it reaches.
@@ -170,9 +170,11 @@ class RelativeSelfAttentionSteps(SelfAttentionSteps):
         attended = torch.bmm(weights, values)
         if self.module.relative_values is None:
             return attended
-        by_distance = weights.new_zeros(*weights.shape[:2], len(self.module.relative_values))
-        by_distance.index_add_(-1, self._distances(step, weights), weights)
-        return attended + torch.matmul(by_distance, self.module.relative_values)
+        # In half precision, many small ones added one by one would be lost beside their sum.
+        exact = torch.promote_types(weights.dtype, torch.float32)
+        by_distance = weights.new_zeros(*weights.shape[:2], len(self.module.relative_values), dtype=exact)
+        by_distance.index_add_(-1, self._distances(step, weights), weights.to(exact))
+        return attended + torch.matmul(by_distance.type_as(weights), self.module.relative_values)
 
     def _distances(self, step: Step, like: Tensor) -> Tensor:
         """Return the row of aK and aV for each entry of the last axis of `like`; those after the newest are hidden."""

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
+from support.waits import Waits
 from torch import Tensor, nn
 
 import deepnmt  # noqa: F401  puts it in place
-from deepnmt.kernels.adam import FusedAdam
+from deepnmt.kernels.adam import FusedAdam, obstacle
 
 OPTIONS = {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.1}
 
@@ -90,6 +91,35 @@ def test_gradients_of_another_type_take_fairseqs_way() -> None:
     one[0].grad = torch.sparse_coo_tensor([[0], [0]], [1.0], (5, 3), check_invariants=True)
     with pytest.raises(RuntimeError, match="does not support sparse gradients"):
         FusedAdam(one, **OPTIONS).step()
+
+
+def test_the_host_waits_for_no_parameter() -> None:
+    found = [nn.Parameter(torch.ones(2)) for _ in range(50)]
+    optimizer = FusedAdam(found, **OPTIONS)
+    set_gradients(found, 0)
+    with Waits() as counted:
+        optimizer.step()
+    assert counted.waits == {}
+    assert counted.operations > 50
+
+
+OBSTACLES = {
+    "amsgrad": "AMSGrad is on",
+    "half": "the optimizer's parameters are in half precision",
+    "meta": "the parameters are neither on the CPU nor on CUDA",
+    "sparse": "a gradient is sparse",
+}
+
+
+@pytest.mark.parametrize(("how", "reason"), OBSTACLES.items())
+def test_obstacles(how: str, reason: str) -> None:
+    one, other = parameters(), nn.Parameter(torch.ones(2, device="meta" if how == "meta" else None))
+    if how == "half":
+        other.data = other.data.half()
+    elif how == "sparse":
+        other.grad = torch.ones(2).to_sparse()
+    assert obstacle([{"params": one}]) is None
+    assert obstacle([{"params": one}, {"params": [other], "amsgrad": how == "amsgrad"}]) == reason
 
 
 def test_amsgrad_takes_fairseqs_way() -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.waits import Waits
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
+from deepnmt.kernels.output_norm import OutputNorm
 from deepnmt.model.dlcl import HistoryOptions, LayerHistory
 
 WIDTH = 8
@@ -327,6 +329,30 @@ def test_outputs_are_read_in_blocks() -> None:
         assert 200 < reads.elements["sums"] / size < 350
     assert forward.elements["weights"] == 0
     assert backward.elements["weights"] / size < 250
+
+
+@pytest.mark.parametrize("options", [{}, {"slices": WIDTH}, {"window": 3}], ids=["scalar", "vector", "window"])
+@pytest.mark.parametrize("kept", [list(range(24)), [0, 3, 4, 9, *range(12, 24)]], ids=["all", "dropped"])
+def test_the_host_waits_for_no_row(kept: list[int], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OutputNorm, "obstacle", lambda norm, x: "as on a GPU")
+    history = LayerHistory(WIDTH, range(25), True, HistoryOptions(**options))
+    x = torch.randn(4, 2, WIDTH, requires_grad=True)
+    with Waits() as counted:
+        fast(history, [lambda x: x + 1.0] * 24, kept, x)[-1].sum().backward()
+    assert counted.waits == {}
+    assert counted.operations > len(kept)
+
+
+def test_channels_are_summed_in_blocks() -> None:
+    history = LayerHistory(WIDTH, range(49), True, HistoryOptions(slices=WIDTH))
+    x = torch.randn(4, 2, WIDTH, requires_grad=True)
+    with Waits() as forward:
+        out = fast(history, [lambda x: x + 1.0] * 48, list(range(48)), x)[-1]
+    with Waits() as backward:
+        out.sum().backward()
+    # One pair after the other, it is 49 * 50 / 2 = 1,225 additions in the forward pass, and four times that behind.
+    assert forward.operations < 900
+    assert backward.operations < 1300
 
 
 def test_memory_for_gradients_is_taken_when_layers_have_freed_theirs() -> None:

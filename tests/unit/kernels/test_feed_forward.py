@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from support.models import EXAMPLE, build
 from torch import Tensor, nn
 
-from deepnmt.kernels import feed_forward as module
-from deepnmt.kernels.feed_forward import can_feed_forward, feed_forward
-from deepnmt.model import layers
+from deepnmt.kernels.fast_path import HOOKED
+from deepnmt.kernels.feed_forward import feed_forward, obstacle
 
 
 def maps(dtype: torch.dtype = torch.float64) -> tuple[nn.Linear, nn.Linear]:
@@ -62,39 +60,25 @@ def change(inner: nn.Linear, how: str) -> None:
         getattr(inner, f"register_{how}_hook")(nothing)
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["no bias", "other map", "half", "autocast", "forward", "forward_pre", "full_backward", "full_backward_pre"],
-)
+NOT_PLAIN = "a projection is not a plain linear map with a bias"
+OBSTACLES = {
+    "no bias": NOT_PLAIN,
+    "other map": NOT_PLAIN,
+    "half": "the model is in half precision",
+    "autocast": "it is for the CPU, without autocast",
+    **dict.fromkeys(("forward", "forward_pre", "full_backward", "full_backward_pre"), HOOKED),
+}
+
+
+@pytest.mark.parametrize(("how", "reason"), OBSTACLES.items())
 @pytest.mark.parametrize("which", [0, 1])
-def test_what_it_is_not_for(how: str, which: int) -> None:
+def test_obstacles(how: str, reason: str, which: int) -> None:
     both, x = maps(), torch.zeros(1, 1, 6)
-    assert can_feed_forward(x, *both)
+    assert obstacle(x, *both) is None
     change(both[which], how)
     with torch.autocast("cpu", enabled=how == "autocast"):
-        assert not can_feed_forward(x, *both)
+        assert obstacle(x, *both) == reason
 
 
 def test_other_devices() -> None:
-    assert not can_feed_forward(torch.zeros(1, 1, 6, device="meta"), *maps())
-
-
-@pytest.mark.parametrize(
-    ("options", "train", "expected"),
-    [
-        ({}, True, 6),
-        ({}, False, 6),
-        ({"activation_fn": "gelu"}, True, 0),
-        ({"activation_dropout": 0.1}, True, 0),
-        ({"activation_dropout": 0.1}, False, 6),
-        ({"checkpoint_activations": True}, True, 12),
-    ],
-    ids=["training", "evaluation", "gelu", "dropout", "dropout in evaluation", "recomputed"],
-)
-def test_sublayers_of_a_model(
-    options: dict[str, Any], train: bool, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken: list[Any] = []
-    monkeypatch.setattr(layers, "feed_forward", lambda *x: (taken.append(x), module.feed_forward(*x))[1])
-    build(**options).train(train)(**EXAMPLE)[0].sum().backward()
-    assert len(taken) == expected
+    assert obstacle(torch.zeros(1, 1, 6, device="meta"), *maps()) == "it is for the CPU, without autocast"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from fairseq.modules import FairseqDropout, MultiheadAttention
 from support.models import EXAMPLE, build
 from torch import Tensor
 
+from deepnmt.kernels import attention as kernel
+from deepnmt.kernels import fast_path
+from deepnmt.kernels.attention import SHORT
 from deepnmt.kernels.dropout import FastDropout, dropout_noise
-from deepnmt.model import attention as module
-from deepnmt.model.attention import SHORT, Attention, faster
+from deepnmt.model.attention import Attention
 
 HEADS, SIZE, WIDTH, BATCH = 3, 4, 12, 2
 QUERIES = 5
@@ -23,7 +26,7 @@ def made(cross: bool = False, dropout: float = 0.0, dtype: torch.dtype = torch.f
     torch.manual_seed(1)
     kind = {"encoder_decoder_attention": cross, "self_attention": not cross}
     width = 8 if cross else WIDTH
-    attention = faster(MultiheadAttention(WIDTH, HEADS, kdim=width, vdim=width, dropout=dropout, **kind))
+    attention = Attention(WIDTH, HEADS, kdim=width, vdim=width, dropout=dropout, **kind)
     for parameter in attention.parameters():
         parameter.data.normal_(std=0.5)
     if dropout:
@@ -213,20 +216,54 @@ def change(attention: Attention, how: str) -> dict[str, Any]:
     }.get(how, {})
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "dropout in evaluation", "torch's dropout", "hook", "hook before", "other map", "no check", "zero", "half",
-        "state", "scores", "boolean mask", "autocast",
-    ],
-)  # fmt: skip
-def test_what_is_left_to_fairseq(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module._Attention, "apply", lambda *_: pytest.fail("taken the fast way"))
+OBSTACLES = {
+    "dropout in evaluation": "dropout is retained in inference",
+    "torch's dropout": "--attention-dropout is above 0 and --fast-dropout is not given",
+    "hook": "a projection has hooks",
+    "hook before": "a projection has hooks",
+    "other map": "a projection is not a plain linear map with a bias",
+    "no check": "the attention has a bias or a zero among its keys, or is pruned",
+    "zero": "the attention has a bias or a zero among its keys, or is pruned",
+    "half": "the model is in half precision",
+    "state": "fairseq's search decodes position by position",
+    "scores": "scores before the softmax are asked for",
+    "boolean mask": "the attention mask is not a matrix of numbers",
+    "autocast": "it is for the CPU, without autocast",
+}
+
+
+@pytest.mark.parametrize(("how", "reason"), OBSTACLES.items())
+def test_what_is_left_to_fairseq(
+    how: str, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fast_path, "logged", set())
+    monkeypatch.setattr(kernel._Attention, "apply", lambda *_: pytest.fail("taken the fast way"))
     attention = made(dtype=torch.float32)
     options = change(attention, how)
     query = inputs(False, torch.bfloat16 if how == "half" else torch.float32)[0]
-    with torch.autocast("cpu", enabled=how == "autocast"):
-        assert attention(query, query, query, **options)[0].shape[0] in (QUERIES, BATCH * HEADS)
+    with torch.autocast("cpu", enabled=how == "autocast"), caplog.at_level(logging.INFO):
+        for _ in range(2):
+            assert attention(query, query, query, **options)[0].shape[0] in (QUERIES, BATCH * HEADS)
+    assert caplog.messages == [f"fast attention is not used: {reason}"]
+
+
+def test_quantisation_noise_is_left_to_fairseq() -> None:
+    """fairseq's own attention goes past the hooks that draw the noise; so does this one."""
+    noisy = build(quant_noise_pq=0.5, quant_noise_pq_block_size=2)
+    attention = noisy.encoder.layers[0].self_attn.train()
+    query = torch.randn(QUERIES, BATCH, attention.embed_dim, dtype=torch.float64)
+    assert attention.obstacle(query, query, query, {}) == "there is quantisation noise"
+    before = attention.q_proj.weight.clone()
+    output = attention(query, query, query, need_weights=False)[0]
+    assert torch.equal(attention.q_proj.weight, before)
+    assert torch.equal(output, attention(query, query, query, need_weights=False)[0])
+
+
+@pytest.mark.parametrize("kind", ["MultiheadAttention", "Attention"])
+def test_retained_dropout_knows_it_by_fairseqs_name(kind: str) -> None:
+    attention = made()
+    attention.dropout_module.make_generation_fast_("self_attn", retain_dropout=True, retain_dropout_modules=[kind])
+    assert attention.dropout_module.apply_during_inference == (kind == "MultiheadAttention")
 
 
 def test_value_that_is_not_the_key() -> None:
@@ -248,8 +285,8 @@ def test_a_recomputed_layer_takes_the_same_way(dropout: float) -> None:
 
 def test_all_attentions_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[object] = []
-    stock = module._Attention.apply
-    monkeypatch.setattr(module._Attention, "apply", lambda *x: (taken.append(x), stock(*x))[1])
+    stock = kernel._Attention.apply
+    monkeypatch.setattr(kernel._Attention, "apply", lambda *x: (taken.append(x), stock(*x))[1])
     build().train()(**EXAMPLE)
     assert len(taken) == 3 + 2 * 3  # encoder layers; decoder layers, each twice
     build().eval()(**EXAMPLE)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
-from support.models import EXAMPLE, batch, build, logits
+from support.models import EXAMPLE, batch, build, dictionary, logits
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deepnmt.model.relative_position import RelativePositionOptions, RelativeSelfAttention, relative_index
+from deepnmt.search import BeamGenerator
 
 HEADS, WIDTH = 2, 6
 
@@ -149,3 +151,28 @@ def test_no_tensor_of_length_by_length_by_head_size() -> None:
         module(x, x, x, need_weights=False)[0].sum().backward()
     assert largest.elements < length * length * size
     assert largest.elements >= 2 * length * length  # the scores of both heads: the measure sees what it should
+
+
+class SummedTypes(TorchDispatchMode):
+    """The types in which sums by distance are taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.types: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.name in ("aten::scatter_add", "aten::index_add_"):
+            self.types.add(args[0].dtype)
+        return func(*args, **(kwargs or {}))
+
+
+def test_probabilities_are_summed_by_distance_in_float32() -> None:
+    """A GPU adds them one by one in the type that they are kept in; the CPU does not show it in the values."""
+    model = build(decoder_max_relative_length=2).half().eval()
+    with torch.no_grad(), SummedTypes() as training:
+        model(**EXAMPLE)
+    generator = BeamGenerator([model], dictionary(), beam_size=2, max_len_b=3)
+    inputs = {name: value for name, value in EXAMPLE.items() if name != "prev_output_tokens"}
+    with torch.no_grad(), SummedTypes() as search:
+        generator.generate([model], {"net_input": inputs})
+    assert training.types == search.types == {torch.float32}
