@@ -1,26 +1,30 @@
 """Deep Transformers for machine translation, as a plug-in of fairseq (`--user-dir deepnmt`).
 
-Importing the package registers the model and its named architectures, the learning-rate schedules and the criterions.
+The package registers itself where fairseq has been imported before it, as `--user-dir` does. Otherwise importing it is
+cheap and changes nothing, and a program that needs the model, the criterions or the schedules calls
+
+    deepnmt.register()
+
+Importing a single module never registers anything, so that there is no state in which fairseq knows half of it.
 """
 
-from deepnmt.fairseq_patches import distributed_compat, fairseq_compat, patience_compat, tensorboard_compat
-
-fairseq_compat.apply()
-distributed_compat.apply()
-patience_compat.apply()
-tensorboard_compat.apply()
-
-from deepnmt import criterions, lr_schedulers, search  # noqa: E402
-from deepnmt.kernels import adam, malloc  # noqa: E402
-from deepnmt.model import architectures, transformer  # noqa: E402
-from deepnmt.model.initializers import from_batches  # noqa: E402
-from deepnmt.training import nonfinite  # noqa: E402
-
-adam.apply()
-from_batches.apply()
-search.apply()
-malloc.apply()
-nonfinite.apply()
+import functools
+import sys
 
 __version__ = "0.1.0"
-__all__ = ["architectures", "criterions", "lr_schedulers", "transformer"]
+
+
+@functools.cache
+def register() -> None:
+    """Change in fairseq what has to be changed, then register everything with it; a second call does nothing."""
+    from deepnmt import criterions, fairseq_patches, lr_schedulers
+    from deepnmt.model import architectures
+
+    fairseq_patches.install()
+    architectures.register()
+    criterions.register()
+    lr_schedulers.register()
+
+
+if "fairseq" in sys.modules:
+    register()

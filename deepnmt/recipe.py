@@ -11,6 +11,7 @@ from typing import NamedTuple, NoReturn
 
 import yaml
 
+import deepnmt
 from deepnmt.console import run
 from deepnmt.errors import UserError
 from deepnmt.global_batch import KEY, share
@@ -151,9 +152,10 @@ def check(path: Path, options: dict[str, Option], extra: list[str]) -> argparse.
         UserError: names every key that fairseq-train does not know, with file, line and the nearest name, or the
             first value that it refuses
     """
-    # Here, since importing fairseq takes seconds that reading a recipe need not wait for.
+    # Here, since reading a recipe need not wait for the seconds that importing fairseq takes.
     from fairseq import options as fairseq_options
 
+    deepnmt.register()
     user_dir = f"--user-dir={PLUGIN}"
     # fairseq looks for the plug-in on the real command line while it builds its parser.
     sys.argv = ["fairseq-train", user_dir]

@@ -13,6 +13,7 @@ import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from torch import Tensor
 
+import deepnmt
 from deepnmt.checkpoints.tensors import weight_name
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
@@ -112,6 +113,7 @@ def model_config(options: Mapping[str, Any]) -> DLCLTransformerConfig:
         UserError: it is another model's
     """
     name = options.get("_name") or options.get("arch")
+    deepnmt.register()
     known = MODEL_DATACLASS_REGISTRY.get(name)
     if not (isinstance(known, type) and issubclass(known, DLCLTransformerConfig)):
         raise UserError(f"the checkpoint must be one of {NAME}, but is one of {name}")

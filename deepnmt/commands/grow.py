@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import deepnmt
 from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
 from deepnmt.checkpoints.grow.grow_plan import STRATEGIES
 from deepnmt.checkpoints.grow.grow_stacks import Growth
@@ -31,6 +32,7 @@ def main() -> None:
 def command() -> None:
     """Grow what the command line says, and print what was done."""
     arguments = parse()
+    deepnmt.register()
     growth = Growth(
         depths={stack: n for stack in STACKS if (n := getattr(arguments, f"{stack}_layers")) is not None},
         groups={stack: text for stack in STACKS if (text := getattr(arguments, f"{stack}_groups")) is not None},

@@ -6,6 +6,7 @@ import argparse
 import logging
 from pathlib import Path
 
+import deepnmt
 from deepnmt.checkpoints.importing.importer import import_checkpoint
 from deepnmt.checkpoints.importing.inference import Given
 from deepnmt.console import Parser, run
@@ -26,6 +27,7 @@ def main() -> None:
 def command() -> None:
     """Import what the command line says, and print what it is."""
     arguments = parse()
+    deepnmt.register()
     # fairseq reports every step.
     logging.getLogger().setLevel(logging.WARNING)
 

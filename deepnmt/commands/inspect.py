@@ -48,6 +48,7 @@ def main() -> None:
 def command() -> None:
     """Check everything, measure, write the files, print."""
     arguments = parse(sys.argv[1:])
+    deepnmt.register()
     about = facts(arguments)
     # fairseq reports every step of loading data.
     logging.getLogger().setLevel(logging.WARNING)

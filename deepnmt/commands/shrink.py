@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import deepnmt
 from deepnmt.checkpoints.shrink.shrink_model import shrink_checkpoint
 from deepnmt.checkpoints.shrink.shrink_plan import parse_layers
 from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
@@ -29,6 +30,7 @@ def main() -> None:
 def command() -> None:
     """Shrink what the command line says, and print what was done."""
     arguments = parse()
+    deepnmt.register()
     shrinking = Shrinking(
         keep={
             stack: _layers(stack, text) for stack in STACKS if (text := getattr(arguments, f"{stack}_keep")) is not None

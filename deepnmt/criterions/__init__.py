@@ -1,5 +1,17 @@
-"""Training criterions; importing the package registers them with fairseq."""
+"""Training criterions."""
 
-from deepnmt.criterions import fused, r_drop, simcut
 
-__all__ = ["fused", "r_drop", "simcut"]
+def register() -> None:
+    """Register the criterions with fairseq, for `--criterion`."""
+    from fairseq.criterions import register_criterion
+
+    from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
+    from deepnmt.criterions.r_drop import RDrop, RDropConfig
+    from deepnmt.criterions.simcut import SimCut, SimCutConfig
+
+    for name, criterion, options in (
+        ("fused", FusedLabelSmoothedCrossEntropy, FusedConfig),
+        ("r_drop", RDrop, RDropConfig),
+        ("simcut", SimCut, SimCutConfig),
+    ):
+        register_criterion(f"label_smoothed_cross_entropy_{name}", dataclass=options)(criterion)

@@ -5,7 +5,6 @@
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
@@ -22,7 +21,6 @@ class FusedConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[mis
     """fairseq's options of the label-smoothed cross entropy."""
 
 
-@register_criterion("label_smoothed_cross_entropy_fused", dataclass=FusedConfig)
 class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
     """fairseq's `label_smoothed_cross_entropy`: the same loss, gradients, options and log, in less time and memory.
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
 from torch import Tensor
 
@@ -23,7 +22,6 @@ class RDropConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[mis
     )
 
 
-@register_criterion("label_smoothed_cross_entropy_r_drop", dataclass=RDropConfig)
 class RDrop(ConsistencyCriterion):
     """R-Drop (Liang 2021, NeurIPS, arXiv 2106.14448); P1 and P2 differ by their dropout masks alone:
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
 from torch import Tensor, nn
 
@@ -29,7 +28,6 @@ class SimCutConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[mi
     )
 
 
-@register_criterion("label_smoothed_cross_entropy_simcut", dataclass=SimCutConfig)
 class SimCut(ConsistencyCriterion):
     """SimCut (Gao 2022, NAACL, arXiv 2206.02368); for P_cut, the embeddings of random source and target tokens are 0:
 

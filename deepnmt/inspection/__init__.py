@@ -23,6 +23,7 @@ from fairseq import options as fairseq_options
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+import deepnmt
 from deepnmt.errors import UserError
 from deepnmt.inspection.measure import inspect_model
 from deepnmt.inspection.table import Report, Sublayer, read_json, summary, table, write_json
@@ -103,6 +104,7 @@ def inspect_checkpoint(
     _check_data(data)
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint")
+    deepnmt.register()
     overrides = {"data": str(data), **{name.replace("-", "_"): False for name in OFF}}
     with torch.random.fork_rng():
         (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)

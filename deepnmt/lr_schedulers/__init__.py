@@ -1,5 +1,12 @@
-"""Learning-rate schedules; importing the package registers them with fairseq."""
+"""Learning-rate schedules."""
 
-from deepnmt.lr_schedulers import inverse_sqrt_no_warmup, inverse_sqrt_reset
 
-__all__ = ["inverse_sqrt_no_warmup", "inverse_sqrt_reset"]
+def register() -> None:
+    """Register the schedules with fairseq, for `--lr-scheduler`."""
+    from fairseq.optim.lr_scheduler import register_lr_scheduler
+
+    from deepnmt.lr_schedulers.inverse_sqrt_no_warmup import InverseSqrtNoWarmup, InverseSqrtNoWarmupConfig
+    from deepnmt.lr_schedulers.inverse_sqrt_reset import InverseSqrtReset, InverseSqrtResetConfig
+
+    register_lr_scheduler("inverse_sqrt_no_warmup", dataclass=InverseSqrtNoWarmupConfig)(InverseSqrtNoWarmup)
+    register_lr_scheduler("inverse_sqrt_reset", dataclass=InverseSqrtResetConfig)(InverseSqrtReset)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer
-from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
+from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from omegaconf import II
 
 from deepnmt.errors import UserError
@@ -23,7 +23,6 @@ class InverseSqrtNoWarmupConfig(FairseqDataclass):  # type: ignore[misc]
     lr: list[float] = field(default=II("optimization.lr"))
 
 
-@register_lr_scheduler("inverse_sqrt_no_warmup", dataclass=InverseSqrtNoWarmupConfig)
 class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
     """After t updates the rate is
 

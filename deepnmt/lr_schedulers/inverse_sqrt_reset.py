@@ -9,7 +9,7 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer
-from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
+from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from omegaconf import II
 
 from deepnmt.errors import UserError
@@ -56,7 +56,6 @@ def with_reset(state: Mapping[str, Any], update: int) -> dict[str, Any]:
     return {**state, RESETS: sorted({*state.get(RESETS, ()), update})}
 
 
-@register_lr_scheduler("inverse_sqrt_reset", dataclass=InverseSqrtResetConfig)
 class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
     """With w the warm-up, c the decay period and t updates done, the rate is
 

@@ -35,28 +35,6 @@ PRE_NORM = norm("pre")
 PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
 
 
-def register(name: str, size: dict[str, int], **options: Any) -> None:
-    """Register `dlcl_transformer_NAME`: a size for both stacks, and further options of the model."""
-    settings = {f"{stack}_{key}": value for stack in ("encoder", "decoder") for key, value in size.items()}
-    settings.update(options)
-    base = {option.name: option for option in dataclasses.fields(DLCLTransformerConfig)}
-    defaults = [
-        (key, base[key].type, dataclasses.field(default=value, metadata=base[key].metadata))
-        for key, value in settings.items()
-    ]
-    config = dataclasses.make_dataclass(f"DLCLTransformerConfig_{name}", defaults, bases=(DLCLTransformerConfig,))
-    model = type(f"DLCLTransformerModel_{name}", (DLCLTransformerModel,), {"__doc__": DLCLTransformerModel.__doc__})
-    register_model(f"{NAME}_{name}", dataclass=config)(model)
-
-
-register("tiny", TINY, **PRE_NORM, **layers(12, 4))
-register("iwslt_de_en", IWSLT, **PRE_NORM)
-register("wmt_en_de", BASE, **PRE_NORM)
-register("wmt_en_de_big", BIG, **PRE_NORM)
-# Wang 2019, table 1: the deepest models of each norm position, DLCL in encoder and decoder.
-register("wmt_en_de_30l", BASE, **PRE_NORM, **layers(30, 6))
-register("wmt_en_de_postnorm_25l", BASE, **norm("post"), **layers(25, 6))
-
 # The methods: what each sets, and its depth at the two sizes.
 METHODS: dict[str, tuple[dict[str, Any], tuple[int, int], tuple[int, int]]] = {
     # Huang 2020
@@ -93,6 +71,32 @@ METHODS: dict[str, tuple[dict[str, Any], tuple[int, int], tuple[int, int]]] = {
     # Li 2020: group-dense with groups of the growth step
     "sdt": ({**PRE_NORM, "encoder_groups": "6", "decoder_groups": "none"}, (24, 6), (48, 6)),
 }
-for method, (options, iwslt_depth, wmt_depth) in METHODS.items():
-    register(f"{method}_iwslt_de_en", IWSLT, **options, **layers(*iwslt_depth))
-    register(f"{method}_wmt_en_de", BASE, **options, **layers(*wmt_depth))
+
+
+def register() -> None:
+    """Register the model and all its architectures with fairseq, for `--arch`."""
+    register_model(NAME, dataclass=DLCLTransformerConfig)(DLCLTransformerModel)
+    _register("tiny", TINY, **PRE_NORM, **layers(12, 4))
+    _register("iwslt_de_en", IWSLT, **PRE_NORM)
+    _register("wmt_en_de", BASE, **PRE_NORM)
+    _register("wmt_en_de_big", BIG, **PRE_NORM)
+    # Wang 2019, table 1: the deepest models of each norm position, DLCL in encoder and decoder.
+    _register("wmt_en_de_30l", BASE, **PRE_NORM, **layers(30, 6))
+    _register("wmt_en_de_postnorm_25l", BASE, **norm("post"), **layers(25, 6))
+    for method, (options, iwslt_depth, wmt_depth) in METHODS.items():
+        _register(f"{method}_iwslt_de_en", IWSLT, **options, **layers(*iwslt_depth))
+        _register(f"{method}_wmt_en_de", BASE, **options, **layers(*wmt_depth))
+
+
+def _register(name: str, size: dict[str, int], **options: Any) -> None:
+    """Register `dlcl_transformer_NAME`: a size for both stacks, and further options of the model."""
+    settings = {f"{stack}_{key}": value for stack in ("encoder", "decoder") for key, value in size.items()}
+    settings.update(options)
+    base = {option.name: option for option in dataclasses.fields(DLCLTransformerConfig)}
+    defaults = [
+        (key, base[key].type, dataclasses.field(default=value, metadata=base[key].metadata))
+        for key, value in settings.items()
+    ]
+    config = dataclasses.make_dataclass(f"DLCLTransformerConfig_{name}", defaults, bases=(DLCLTransformerConfig,))
+    model = type(f"DLCLTransformerModel_{name}", (DLCLTransformerModel,), {"__doc__": DLCLTransformerModel.__doc__})
+    register_model(f"{NAME}_{name}", dataclass=config)(model)

@@ -1,4 +1,4 @@
-"""`dlcl_transformer`, the fairseq model."""
+"""`dlcl_transformer`, the fairseq model; `architectures.py` registers it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import register_model
 from fairseq.models.transformer import TransformerModelBase
 from torch import nn
 
+import deepnmt
 from deepnmt.kernels.dropout import use_fast_dropout
 from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.decoder import DeepDecoder
@@ -21,7 +21,6 @@ from deepnmt.model.validate import check
 NAME = "dlcl_transformer"
 
 
-@register_model(NAME, dataclass=DLCLTransformerConfig)
 class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
     """Transformer whose connections, norms, residuals, positions, attention, skipping and initial weights are options.
 
@@ -41,6 +40,8 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         Raises:
             UserError: options that are out of range or exclude each other, all of them at once
         """
+        # Without the patches, fairseq's trainer would train this model in another way and not say so.
+        deepnmt.register()
         own = DLCLTransformerConfig.from_options(cfg)
         check(own, joined=task.source_dictionary == task.target_dictionary)
         stock = to_transformer_config(own)

@@ -1,0 +1,68 @@
+"""`import deepnmt` costs nothing, single modules register nothing, and `register()` registers everything, once."""
+
+import subprocess
+import sys
+
+# Modules that import neither fairseq nor torch: scripts and the text steps use them. A module that becomes light joins.
+LIGHT = (
+    "deepnmt",
+    "deepnmt.checkpoints.safe_types",
+    "deepnmt.console",
+    "deepnmt.errors",
+    "deepnmt.global_batch",
+    "deepnmt.lr_schedulers.inverse_sqrt",
+    "deepnmt.model.groups",
+    "deepnmt.recipe",
+    "deepnmt.text.data_folder",
+    "deepnmt.text.pipeline",
+)
+# Modules that import torch without fairseq.
+WITHOUT_FAIRSEQ = (
+    "deepnmt.kernels.blocked_sums",
+    "deepnmt.kernels.linear_cross_entropy",
+    "deepnmt.kernels.output_norm",
+    "deepnmt.model.dlcl",
+    "deepnmt.model.residual",
+    "deepnmt.model.skipping",
+)
+
+SCRIPT = """
+import importlib, sys
+for name in LIGHT:
+    importlib.import_module(name)
+    for heavy in ("fairseq", "torch"):
+        assert heavy not in sys.modules, f"{name} imports {heavy}"
+for name in WITHOUT_FAIRSEQ:
+    importlib.import_module(name)
+    assert "fairseq" not in sys.modules, f"{name} imports fairseq"
+
+import deepnmt.criterions.r_drop, deepnmt.lr_schedulers.inverse_sqrt_reset, deepnmt.model.transformer
+from fairseq import checkpoint_utils
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
+from fairseq.trainer import Trainer
+
+def ours(registry):
+    return [name for name, kind in registry.items() if kind.__module__.startswith("deepnmt.")]
+
+def state():
+    registered = [ours(each) for each in (ARCH_MODEL_REGISTRY, CRITERION_REGISTRY, LR_SCHEDULER_REGISTRY)]
+    return [len(names) for names in registered], Trainer.train_step, checkpoint_utils.load_checkpoint
+
+stock = state()
+assert stock[0] == [0, 0, 0], f"imports alone register {stock[0]}"
+assert stock[1].__module__ == "fairseq.trainer", "imports alone patch"
+deepnmt.register()
+first = state()
+assert first[0] == [29, 3, 2], f"register() registers {first[0]}"
+assert first[1] is not stock[1] and first[2] is not stock[2], "register() does not patch"
+deepnmt.register()
+assert state() == first, "a second call changes something"
+"""
+
+
+def test_light_imports_and_one_registration() -> None:
+    code = f"LIGHT = {LIGHT}; WITHOUT_FAIRSEQ = {WITHOUT_FAIRSEQ}\n{SCRIPT}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
