@@ -111,9 +111,8 @@ def check_subset(
     Raises:
         UserError: the subset or a side is missing or faulty, or the sides differ in length
     """
-    source, target = languages
-    prefixes = (folder / f"{subset}.{first}-{second}" for first, second in (languages, languages[::-1]))
-    prefix = next((path for path in prefixes if _has(f"{path}.{source}") or _has(f"{path}.{target}")), None)
+    target = languages[1]
+    prefix = _prefix(folder, subset, languages)
     if prefix is None:
         found = ", ".join(subsets_of(folder)) or "none at all"
         raise UserError(f"the subset must be one of {found} ({folder}), but is {subset}")
@@ -128,6 +127,20 @@ def check_subset(
         (first, one), (second, other) = lengths.items()
         raise UserError(f"{first}.idx must have as many sentences as {second}.idx, {other}, but has {one}")
     return next(iter(lengths.values()), None)
+
+
+def is_there(folder: Path, subset: str, languages: tuple[str, str]) -> bool:
+    """Return whether a folder has files of a subset."""
+    return _prefix(folder, subset, languages) is not None
+
+
+def _prefix(folder: Path, subset: str, languages: tuple[str, str]) -> Optional[Path]:
+    """Return the path that the files of a subset begin with, in either order of the languages; None: there are none."""
+    for first, second in (languages, languages[::-1]):
+        prefix = folder / f"{subset}.{first}-{second}"
+        if any(_has(f"{prefix}.{language}") for language in languages):
+            return prefix
+    return None
 
 
 def _has(side: str) -> bool:

@@ -115,7 +115,7 @@ BAD: dict[str, tuple[str, str]] = {
     "no dictionaries": ("RECIPE --data bare", r"bare: data must be .*, but it holds no dict\.\*\.txt"),
     "no languages": ("RECIPE --data mute", "mute: data must name its languages"),
     "other dictionary": ("PT --data other", "dictionary must have the 24 types of the checkpoint's"),
-    "no subset": ("RECIPE --subset dev", "Dataset not found: dev"),
+    "no subset": ("RECIPE --subset dev", r"the subset must be one of long, train \(.*data\), but is dev"),
     "unknown option": ("RECIPE --frob", "unrecognized arguments: --frob"),
     "abbreviated": ("RECIPE --batch 2", "unrecognized arguments: --batch 2"),
     "no batches": ("RECIPE --batches 0", "argument --batches: must be at least 1, but is 0"),

@@ -1,0 +1,85 @@
+"""Check a data folder before fairseq reads it: its own answer to a damaged one is a traceback, or a wrong number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Optional
+
+from fairseq.data.data_utils import infer_language_pair
+from fairseq.tasks.translation import TranslationTask
+from fairseq.utils import split_paths
+
+from deepnmt.errors import UserError
+from deepnmt.text.data_folder import check_dictionaries, check_subset, is_there
+from deepnmt.text.index_file import Dictionary
+
+
+def apply() -> None:
+    """Put the checks before fairseq's translation task."""
+    check_dictionaries_first()
+    check_subsets_first()
+
+
+def local_folders(cfg: Any) -> list[Path]:
+    """Return the data folders of a task; none where they are not on this machine.
+
+    Raises:
+        UserError: one of them is no folder
+    """
+    paths = split_paths(cfg.data or "")
+    if any("://" in path for path in paths):
+        return []
+    for path in paths:
+        if not Path(path).is_dir():
+            hint = "; a colon separates folders" if len(paths) > 1 else ""
+            raise UserError(f"{path}: data must be a folder made by fairseq-preprocess, but there is none{hint}")
+    return [Path(path) for path in paths]
+
+
+def check_dictionaries_first() -> None:
+    """Name the line of a dictionary that is faulty, and the folder that has no languages."""
+    stock = TranslationTask.setup_task.__func__
+
+    def setup_task(cls: Any, cfg: Any, **kwargs: Any) -> Any:
+        for folder in local_folders(cfg)[:1]:
+            languages: tuple[Optional[str], Optional[str]] = (cfg.source_lang, cfg.target_lang)
+            if None in languages:
+                languages = tuple(infer_language_pair(str(folder)))
+            source, target = languages
+            if source is None or target is None:
+                raise UserError(f"{folder}: must have files such as train.de-en.de.idx, but has none")
+            check_dictionaries(folder, (source, target))
+        return stock(cls, cfg, **kwargs)
+
+    TranslationTask.setup_task = classmethod(setup_task)
+
+
+def check_subsets_first() -> None:
+    """Name the file that is missing, truncated, or not of the dictionary; those of later epochs at once too."""
+    stock = TranslationTask.load_dataset
+
+    def load_dataset(self: Any, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> Any:
+        checked: set[str] = self.__dict__.setdefault("_checked_subsets", set())
+        if split not in checked and self.cfg.dataset_impl in (None, "mmap"):
+            folders = local_folders(self.cfg)
+            for folder in folders if split == self.cfg.train_subset else folders[:1]:
+                # fairseq-generate and fairseq-validate, which give this, can do without a reference.
+                check_parts(self, folder, split, combine, target_needed="task_cfg" not in kwargs)
+            checked.add(split)
+        return stock(self, split, epoch=epoch, combine=combine, **kwargs)
+
+    TranslationTask.load_dataset = load_dataset
+
+
+def check_parts(task: Any, folder: Path, split: str, combine: bool, target_needed: bool) -> None:
+    """Check a subset of a folder; where fairseq combines train, train1, train2, ..., all of them."""
+    languages = (task.cfg.source_lang, task.cfg.target_lang)
+    dictionaries = {
+        language: Dictionary(folder / f"dict.{language}.txt", len(dictionary))
+        for language, dictionary in zip(languages, (task.src_dict, task.tgt_dict))
+    }
+    part, number = split, 0
+    while number == 0 or (combine and is_there(folder, part, languages)):
+        check_subset(folder, part, languages, dictionaries, target_needed)
+        number += 1
+        part = f"{split}{number}"
