@@ -42,6 +42,15 @@ OTHERS = """
     strict normalize-learned-weight history-window-size
 """
 
+# Files and options of worked examples.
+EXTENDING = (ROOT / "docs" / "extending.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^`([\w/]+\.py)`, new:", EXTENDING, re.MULTILINE)
+
+
+def option_fields(text: str) -> list[str]:
+    """Return the options that the dataclasses of a text define."""
+    return [f"--{name.replace('_', '-')}" for name in re.findall(r"^ {4}(\w+): .*=", text, re.MULTILINE)]
+
 
 def comments(path: Path) -> str:
     """Return what a source file says to its readers: comments and, in Python, strings."""
@@ -89,11 +98,10 @@ def option_names() -> set[str]:
     root = Path(fairseq.origin).parent
     sources = [*(ROOT / name for name in FILES if name.suffix in (".py", ".sh") and name.parts[0] != "tests")]
     sources += [path for path in root.rglob("*.py") if path.parts[-2] != "examples"]
-    result = {f"--{name}" for name in OTHERS.split()}
+    result = {*(f"--{name}" for name in OTHERS.split()), *option_fields(EXTENDING)}
     for path in sources:
         text = path.read_text("utf-8")
-        fields = [name.replace("_", "-") for name in re.findall(r"^ {4}(\w+): .*=", text, re.MULTILINE)]
-        result |= {f"--{prefix}{name}" for name in fields for prefix in ("", "encoder-", "decoder-")}
+        result |= {prefix + name[2:] for name in option_fields(text) for prefix in ("--", "--encoder-", "--decoder-")}
         for option in re.findall(r"--[a-z][\w{}-]*", text):
             result |= {option.replace("{stack}", stack) for stack in ("encoder", "decoder")}
     return result
@@ -126,7 +134,7 @@ def test_links_and_pictures_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", LIVING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths_that_a_page_names_exist(page: Path) -> None:
-    names = {word.strip("`'\"().,:;") for word in words(page)}
+    names = {word.strip("`'\"().,:;") for word in words(page)}.difference(EXAMPLES)
     paths = [
         name for name in names if re.match(rf"(?:{'|'.join(FOLDERS)})/", name) and not re.search(r"[A-Z]{3}|\$", name)
     ]
