@@ -10,9 +10,13 @@ import torch
 from support.models import EXAMPLE, PLAIN, PRE_NORM, build, incremental_logits, logits
 from torch import Tensor
 
+from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
+
 NORMS = ("post", "pre", "none", "b2t")
 RESIDUALS = ("plain", "deepnorm", "admin")
 VALID = [(norm, residual) for norm in NORMS for residual in RESIDUALS if residual == "plain" or norm in ("post", "b2t")]
+# A position that the package does not have: one more row must be enough for it.
+FIFTH = NormPosition("fifth", before=True, after=True, layer_input=True)
 # (4) for 5 encoder and 2 decoder layers, computed by hand: 0.81 (5^4 2)^(1/16), (3 2)^(1/4)
 DEEPNORM = {"encoder": 0.81 * 1250 ** (1 / 16), "decoder": 6 ** (1 / 4)}
 
@@ -62,23 +66,25 @@ def reference_stack(
         start = x
         sublayers = functions(prefix)
         for place, (name, function) in enumerate(sublayers):
-            branch = function(layer_norm(state, f"{prefix}.{name}_layer_norm", x) if norm == "pre" else x)
+            before = norm in ("pre", "fifth")
+            branch = function(layer_norm(state, f"{prefix}.{name}_layer_norm", x) if before else x)
             factor: Any = 1.0
             if residual == "deepnorm":
                 factor = DEEPNORM[stack]
             if residual == "admin":
                 factor = state[f"{prefix}.{name}_residual.weight"]
             x = factor * x + branch
-            if norm == "b2t" and place == len(sublayers) - 1:
+            if norm in ("b2t", "fifth") and place == len(sublayers) - 1:
                 x = x + start
-            if norm in ("post", "b2t"):
+            if norm in ("post", "b2t", "fifth"):
                 x = layer_norm(state, f"{prefix}.{name}_layer_norm", x)
-    return layer_norm(state, f"{stack}.layer_norm", x) if norm == "pre" else x
+    return layer_norm(state, f"{stack}.layer_norm", x) if norm in ("pre", "fifth") else x
 
 
 @pytest.mark.parametrize("merge", [False, True], ids=["self-attention", "merged"])
-@pytest.mark.parametrize(("norm", "residual"), VALID)
-def test_stacks_equal_formula(norm: str, residual: str, merge: bool) -> None:
+@pytest.mark.parametrize(("norm", "residual"), [*VALID, ("fifth", "deepnorm")])
+def test_stacks_equal_formula(norm: str, residual: str, merge: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NORM_POSITIONS, FIFTH.name, FIFTH)
     options = {"encoder_norm": norm, "decoder_norm": norm, "residual_scale": residual, "merged_attention": merge}
     model = build({**PLAIN, **options, "encoder_layers": 5, "decoder_layers": 2})
     state: State = dict(model.state_dict())

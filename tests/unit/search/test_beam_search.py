@@ -15,6 +15,7 @@ from support.models import PLAIN, PRE_NORM, SIZE, batch, build_stock, dictionary
 from torch import Tensor
 
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.search import BeamGenerator, generator
 from deepnmt.search.supported import supported
@@ -109,6 +110,13 @@ def test_every_model(options: dict[str, Any]) -> None:
     stock, own = both(model(options))
     assert_same(stock, own)
     assert len({len(hypothesis["tokens"]) for found in own for hypothesis in found}) > 1, "too easy: all equally long"
+
+
+@pytest.mark.usefixtures("own_alone")
+def test_a_new_norm_position_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = NormPosition("fifth", before=True, after=True, layer_input=True)
+    monkeypatch.setitem(NORM_POSITIONS, row.name, row)
+    assert_same(*both(model({"decoder_norm": "fifth"})))
 
 
 @pytest.mark.usefixtures("own_alone")
