@@ -17,9 +17,9 @@ from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.model.stack import STACKS
 from deepnmt.text.record import read_record, write_record
 
-STACKS = ("encoder", "decoder")
 DEFAULT = (2, 3, 4, 6)
 WHOLE = "whole"
 
