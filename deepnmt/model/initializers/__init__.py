@@ -12,19 +12,23 @@ from typing import Any, Optional, Union
 from deepnmt.model.initializers.admin import Admin
 from deepnmt.model.initializers.deepnorm import deepnorm
 from deepnmt.model.initializers.ds_init import ds_init
+from deepnmt.model.initializers.fairseq_2019 import fairseq_2019
 from deepnmt.model.initializers.initializer import BatchInitializer, Initializer, keep
 from deepnmt.model.initializers.lipschitz import lipschitz
-from deepnmt.model.initializers.t_fixup import t_fixup
+from deepnmt.model.initializers.t_fixup import t_fixup, t_fixup_released
 from deepnmt.model.initializers.xavier import xavier
 
 INITIALIZERS: dict[str, Union[Initializer, BatchInitializer]] = {
     "default": keep,
+    "fairseq-2019": fairseq_2019,
     "xavier": xavier,
     "t-fixup": t_fixup,
+    "t-fixup-released": t_fixup_released,
     "ds-init": ds_init,
     "lipschitz": lipschitz,
     "deepnorm": deepnorm,
     "admin": Admin(),
+    "admin-released": Admin(base=fairseq_2019),
 }
 
 

@@ -7,12 +7,18 @@ With L encoder layers, M decoder layers and embeddings of d channels, matrices a
     all others, queries and keys too                     1
 
 and embeddings are N(0, 1/d), times (9 L)^(-1/4) the source's or (9 M)^(-1/4) the target's; a table that both share is
-scaled once, with L. Biases of the layers' matrices start as zeros. Learned positions stay fairseq's, and so does an
-output projection that is not the target's table.
+scaled once, with L. Learned positions stay fairseq's, and so does an output projection that is not the target's table.
+
+These are the paper's words, which do not speak of biases: here they start as zeros in the layers. The released code
+(layer6ai-labs/T-Fixup) differs in two things, and `t_fixup_released` follows it:
+
+    queries and keys                   gain 1 / sqrt(2), fairseq's, which it undoes for values alone
+    biases of queries, keys, values    U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), those of nn.Linear
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import nn
@@ -20,6 +26,7 @@ from torch import nn
 from deepnmt.model.initializers.initializer import InitializerOptions
 from deepnmt.model.initializers.weights import (
     QUERY_AND_KEY,
+    QUERY_KEY_VALUE,
     loaded_embeddings,
     matrices,
     outer_matrices,
@@ -43,6 +50,19 @@ def t_fixup(model: Any, options: InitializerOptions) -> None:
         if table not in loaded:
             nn.init.normal_(table.weight, std=table.embedding_dim ** (-1 / 2) * (9 * depth) ** (-1 / 4))
             zero_padding(table)
+
+
+def t_fixup_released(model: Any, options: InitializerOptions) -> None:
+    """Set the weights as the released code does."""
+    t_fixup(model, options)
+    for stack in (model.encoder, model.decoder):
+        for layer in stack.deep_layers():
+            for name, matrix in matrices(layer):
+                if name in QUERY_AND_KEY:
+                    nn.init.xavier_uniform_(matrix.weight, gain=1 / math.sqrt(2))
+                if name in QUERY_KEY_VALUE and matrix.bias is not None:
+                    bound = 1 / math.sqrt(matrix.in_features)
+                    nn.init.uniform_(matrix.bias, -bound, bound)
 
 
 def _set_layers(stack: Any, scale: float) -> None:

@@ -14,6 +14,7 @@ from torch import nn
 from deepnmt.model.initializers.initializer import InitializerOptions
 
 QUERY_AND_KEY = ("q_proj", "k_proj")
+QUERY_KEY_VALUE = (*QUERY_AND_KEY, "v_proj")
 
 
 def matrices(layer: nn.Module) -> Iterator[tuple[str, nn.Linear]]:

@@ -19,7 +19,7 @@ from support.models import PLAIN, build_stock, dictionary, task
 from torch import Tensor
 
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.initializers import INITIALIZERS
+from deepnmt.model.initializers import INITIALIZERS, batch_initializer
 from deepnmt.model.initializers.from_batches import initialize_from_batches
 from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.transformer import DLCLTransformerModel
@@ -33,9 +33,10 @@ SIZE = {
 
 @dataclass
 class Place:
-    """Of one parameter: its shape, its layer counted from 1, and the depths of the encoder (L) and decoder (M)."""
+    """Of one parameter: its shape, inputs and layer, from 1, and the depths of the encoder (L) and decoder (M)."""
 
     shape: tuple[int, ...]
+    fan_in: int
     layer: int
     L: int
     M: int
@@ -53,19 +54,35 @@ SAME: Table = [(".*", "same", lambda p: 0.0)]
 NO_BIAS: Table = [(r"\w+\.layers\.\d+\..*(proj|fc.)\.bias", "zero", lambda p: 0.0)]
 UNIT: Table = [(r"(.*\.layer_norms\.\d+|.*layer_norm)\.weight", "one", lambda p: 0.0)]
 UNIT += [(r"(.*\.layer_norms\.\d+|.*layer_norm)\.bias", "zero", lambda p: 0.0)]
+T_FIXUP: Table = [
+    (r"encoder\.embed_tokens\.weight", "normal", lambda p: p.shape[1] ** -0.5 * (9 * p.L) ** -0.25),
+    (r"decoder\.embed_tokens\.weight", "normal", lambda p: p.shape[1] ** -0.5 * (9 * p.M) ** -0.25),
+    (r"encoder\.layers\..*(v_proj|out_proj|fc1|fc2)\.weight", "uniform", lambda p: 0.67 * p.L**-0.25 * p.xavier),
+    (r"decoder\.layers\..*(v_proj|out_proj|fc1|fc2)\.weight", "uniform", lambda p: (9 * p.M) ** -0.25 * p.xavier),
+    (r"\w+\.(quant_noise|project_out_dim)\.weight", "uniform", lambda p: p.xavier),
+]
 TABLES: dict[str, Table] = {
+    "fairseq-2019": [
+        (r"\w+\.layers\.\d+\.\w+\.[qkv]_proj\.weight", "uniform", lambda p: p.xavier / math.sqrt(2)),
+        (r"\w+\.layers\..*(out_proj|fc1|fc2)\.weight", "uniform", lambda p: p.xavier),
+        *NO_BIAS,
+        *SAME,
+    ],
     "xavier": [
         (r"\w+\.layers\..*(proj|fc1|fc2)\.weight", "uniform", lambda p: p.xavier),
         *NO_BIAS,
         *SAME,
     ],
     "t-fixup": [
-        (r"encoder\.embed_tokens\.weight", "normal", lambda p: p.shape[1] ** -0.5 * (9 * p.L) ** -0.25),
-        (r"decoder\.embed_tokens\.weight", "normal", lambda p: p.shape[1] ** -0.5 * (9 * p.M) ** -0.25),
         (r"\w+\.layers\.\d+\.\w+\.[qk]_proj\.weight", "uniform", lambda p: p.xavier),
-        (r"encoder\.layers\..*(v_proj|out_proj|fc1|fc2)\.weight", "uniform", lambda p: 0.67 * p.L**-0.25 * p.xavier),
-        (r"decoder\.layers\..*(v_proj|out_proj|fc1|fc2)\.weight", "uniform", lambda p: (9 * p.M) ** -0.25 * p.xavier),
-        (r"\w+\.(quant_noise|project_out_dim)\.weight", "uniform", lambda p: p.xavier),
+        *T_FIXUP,
+        *NO_BIAS,
+        *SAME,
+    ],
+    "t-fixup-released": [
+        (r"\w+\.layers\.\d+\.\w+\.[qk]_proj\.weight", "uniform", lambda p: p.xavier / math.sqrt(2)),
+        (r"\w+\.layers\.\d+\.\w+\.[qkv]_proj\.bias", "uniform", lambda p: (3 * p.fan_in) ** -0.5),
+        *T_FIXUP,
         *NO_BIAS,
         *SAME,
     ],
@@ -166,7 +183,8 @@ def test_every_parameter_follows_its_law(initializer: str, scenario: str) -> Non
     assert before.keys() == dict(model.named_parameters()).keys()
     for name, parameter in model.named_parameters():
         layer = re.search(r"layers\.(\d+)\.", name)
-        place = Place(tuple(parameter.shape), int(layer[1]) + 1 if layer else 0, options["L"], options["M"])
+        fan_in = before.get(re.sub(r"bias$", "weight", name), parameter).size(-1)
+        place = Place(tuple(parameter.shape), fan_in, int(layer[1]) + 1 if layer else 0, options["L"], options["M"])
         law, deviation = law_of(TABLES[initializer], name, place)
         values = parameter.detach()
         if law in KURTOSIS:
@@ -223,6 +241,15 @@ def test_weights_of_fairseq_are_kept(initializer: str) -> None:
     for name, values in own.items():
         assert name.endswith("_residual.weight")
         assert torch.equal(values, torch.ones(64)), name
+
+
+def test_published_admin_starts_from_the_weights_of_2019() -> None:
+    released, base = (build(name, residual_scale="admin") for name in ("admin-released", "fairseq-2019"))
+    for name, values in base.state_dict().items():
+        assert torch.equal(released.state_dict()[name], values), name
+    method = batch_initializer(released)
+    assert method is not None
+    assert method.is_pending(released)
 
 
 @pytest.mark.parametrize("initializer", INITIALIZERS)
