@@ -7,6 +7,7 @@ Hydra (`model: {_name: NAME}`) and checkpoints all know it.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.models import register_model
@@ -33,59 +34,94 @@ def layers(encoder: int, decoder: int) -> dict[str, int]:
 
 PRE_NORM = norm("pre")
 PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
+# What the published code of DLCL, SDT, sublayer skipping and Admin sets beside the method.
+CODE_OF_2019 = {"initializer": "fairseq-2019"}
+DROPOUTS = {"attention_dropout": 0.1, "activation_dropout": 0.1}
+RELATIVE_KEYS = {
+    "encoder_max_relative_length": 8,
+    "decoder_max_relative_length": 8,
+    "relative_positions": "keys",
+}
 
 
-# The methods: what each sets, and its depth at the two sizes.
-METHODS: dict[str, tuple[dict[str, Any], tuple[int, int], tuple[int, int]]] = {
+@dataclass(frozen=True)
+class Method:
+    """A method at the two sizes.
+
+    Attributes:
+        iwslt: layers of encoder and decoder at the size of IWSLT14
+        wmt: and at the base size of WMT14
+        options: what it sets
+    """
+
+    iwslt: tuple[int, int]
+    wmt: tuple[int, int]
+    options: dict[str, Any]
+
+
+METHODS = {
     # Huang 2020
-    "t_fixup": ({**PLAIN, **norm("none"), "initializer": "t-fixup"}, (6, 6), (6, 6)),
+    "t_fixup": Method((6, 6), (6, 6), {**PLAIN, **norm("none"), "initializer": "t-fixup"}),
     # The course report's fusion with DLCL
-    "dlcl_t_fixup": ({**norm("none"), "initializer": "t-fixup"}, (6, 6), (6, 6)),
+    "dlcl_t_fixup": Method((6, 6), (6, 6), {**norm("none"), "initializer": "t-fixup"}),
     # Zhang 2019
-    "ds_init": ({**PLAIN, **norm("post"), "initializer": "ds-init"}, (12, 12), (12, 12)),
-    "ds_init_matt": (
-        {**PLAIN, **norm("post"), "initializer": "ds-init", "merged_attention": True},
-        (12, 12),
-        (12, 12),
+    "ds_init": Method((12, 12), (12, 12), {**PLAIN, **norm("post"), "initializer": "ds-init"}),
+    "ds_init_matt": Method(
+        (12, 12), (12, 12), {**PLAIN, **norm("post"), "initializer": "ds-init", "merged_attention": True}
     ),
     # Xu 2020
-    "lipschitz": ({**PLAIN, **norm("post"), "initializer": "lipschitz"}, (12, 12), (24, 24)),
+    "lipschitz": Method((12, 12), (24, 24), {**PLAIN, **norm("post"), "initializer": "lipschitz"}),
     # Wang 2022
-    "deepnorm": (
-        {**PLAIN, **norm("post"), "initializer": "deepnorm", "residual_scale": "deepnorm"},
-        (10, 10),
-        (18, 18),
+    "deepnorm": Method(
+        (10, 10), (18, 18), {**PLAIN, **norm("post"), "initializer": "deepnorm", "residual_scale": "deepnorm"}
     ),
     # Liu 2020
-    "admin": ({**PLAIN, **norm("post"), "initializer": "admin", "residual_scale": "admin"}, (6, 6), (18, 18)),
+    "admin": Method(
+        (6, 6),
+        (18, 18),
+        {**PLAIN, **norm("post"), **DROPOUTS, "initializer": "admin-released", "residual_scale": "admin"},
+    ),
     # Takase 2023
-    "b2t": ({**PLAIN, **norm("b2t")}, (6, 6), (18, 18)),
+    "b2t": Method((6, 6), (18, 18), {**PLAIN, **norm("b2t")}),
     # Shaw 2018
-    "relative": (
-        {**PLAIN, **norm("post"), "encoder_max_relative_length": 16, "decoder_max_relative_length": 16},
-        (6, 6),
-        (6, 6),
+    "relative": Method(
+        (6, 6), (6, 6), {**PLAIN, **norm("post"), "encoder_max_relative_length": 16, "decoder_max_relative_length": 16}
     ),
     # Li 2021
-    "skip": ({**PLAIN, **PRE_NORM, "encoder_skip": 0.4}, (24, 6), (48, 6)),
+    "skip": Method(
+        (24, 6), (48, 6), {**PLAIN, **PRE_NORM, **CODE_OF_2019, **DROPOUTS, **RELATIVE_KEYS, "encoder_skip": 0.4}
+    ),
     # Li 2020: group-dense with groups of the growth step
-    "sdt": ({**PRE_NORM, "encoder_groups": "6", "decoder_groups": "none"}, (24, 6), (48, 6)),
+    "sdt": Method(
+        (24, 6),
+        (48, 6),
+        {
+            **PRE_NORM,
+            **CODE_OF_2019,
+            **DROPOUTS,
+            **RELATIVE_KEYS,
+            "encoder_groups": "6",
+            "decoder_groups": "none",
+        },
+    ),
 }
 
 
 def register() -> None:
     """Register the model and all its architectures with fairseq, for `--arch`."""
     register_model(NAME, dataclass=DLCLTransformerConfig)(DLCLTransformerModel)
+    # Sizes that no published code of DLCL has: fairseq's weights, and no dropout but the usual one.
     _register("tiny", TINY, **PRE_NORM, **layers(12, 4))
     _register("iwslt_de_en", IWSLT, **PRE_NORM)
-    _register("wmt_en_de", BASE, **PRE_NORM)
-    _register("wmt_en_de_big", BIG, **PRE_NORM)
-    # Wang 2019, table 1: the deepest models of each norm position, DLCL in encoder and decoder.
-    _register("wmt_en_de_30l", BASE, **PRE_NORM, **layers(30, 6))
-    _register("wmt_en_de_postnorm_25l", BASE, **norm("post"), **layers(25, 6))
-    for method, (options, iwslt_depth, wmt_depth) in METHODS.items():
-        _register(f"{method}_iwslt_de_en", IWSLT, **options, **layers(*iwslt_depth))
-        _register(f"{method}_wmt_en_de", BASE, **options, **layers(*wmt_depth))
+    # Wang 2019: DLCL in encoder and decoder.
+    _register("wmt_en_de", BASE, **PRE_NORM, **CODE_OF_2019, **DROPOUTS)
+    _register("wmt_en_de_big", BIG, **PRE_NORM, **CODE_OF_2019, **DROPOUTS)
+    # Its table 1: the deepest models of each norm position.
+    _register("wmt_en_de_30l", BASE, **PRE_NORM, **CODE_OF_2019, **DROPOUTS, **layers(30, 6))
+    _register("wmt_en_de_postnorm_25l", BASE, **norm("post"), **CODE_OF_2019, **layers(25, 6))
+    for name, method in METHODS.items():
+        _register(f"{name}_iwslt_de_en", IWSLT, **method.options, **layers(*method.iwslt))
+        _register(f"{name}_wmt_en_de", BASE, **method.options, **layers(*method.wmt))
 
 
 def _register(name: str, size: dict[str, int], **options: Any) -> None:

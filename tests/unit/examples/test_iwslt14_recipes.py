@@ -161,8 +161,8 @@ def test_other_papers_recipes() -> None:
         "own/post_no_warmup": own,
         "own/pre_no_warmup": {**own, "encoder_norm": "pre", "decoder_norm": "pre"},
         "peers/ds_init_matt": {**post, "initializer": "ds-init", "merged_attention": True, "encoder_layers": 12},
-        "peers/admin": {**post, "initializer": "admin", "residual_scale": "admin", "encoder_layers": 6},
-        "peers/t_fixup": {**parsed("3.3/2"), "patience": -1},
+        "peers/admin": {**post, "initializer": "admin-released", "residual_scale": "admin", "encoder_layers": 6},
+        "peers/t_fixup": {**parsed("3.3/2"), "patience": -1, "weight_decay": 0.0001},
         "peers/r_drop": {**post, "criterion": "label_smoothed_cross_entropy_r_drop", "r_drop_alpha": 5.0},
         "peers/simcut": {
             **post,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from argparse import Namespace
 from typing import Any
 
 import pytest
@@ -202,6 +203,15 @@ ARCHITECTURES: dict[str, tuple[int, int, int, int, int, str]] = {
     "dlcl_transformer_wmt_en_de_30l": (512, 2048, 8, 30, 6, "pre"),
     "dlcl_transformer_wmt_en_de_postnorm_25l": (512, 2048, 8, 25, 6, "post"),
 }
+# What the published code sets beside the method: attention and ReLU dropout, initial weights, relative keys.
+CODE_DROPOUTS = {"attention_dropout": 0.1, "activation_dropout": 0.1}
+CODE_OF_2019 = {
+    **CODE_DROPOUTS,
+    "initializer": "fairseq-2019",
+    "encoder_max_relative_length": 8,
+    "decoder_max_relative_length": 8,
+    "relative_positions": "keys",
+}
 # Depth at the IWSLT size and the WMT base size, norm, groups of the encoder, and what else the method sets.
 METHODS: dict[str, tuple[tuple[int, int], tuple[int, int], str, str, dict[str, Any]]] = {
     "t_fixup": ((6, 6), (6, 6), "none", "none", {"initializer": "t-fixup"}),
@@ -210,7 +220,13 @@ METHODS: dict[str, tuple[tuple[int, int], tuple[int, int], str, str, dict[str, A
     "ds_init_matt": ((12, 12), (12, 12), "post", "none", {"initializer": "ds-init", "merged_attention": True}),
     "lipschitz": ((12, 12), (24, 24), "post", "none", {"initializer": "lipschitz"}),
     "deepnorm": ((10, 10), (18, 18), "post", "none", {"initializer": "deepnorm", "residual_scale": "deepnorm"}),
-    "admin": ((6, 6), (18, 18), "post", "none", {"initializer": "admin", "residual_scale": "admin"}),
+    "admin": (
+        (6, 6),
+        (18, 18),
+        "post",
+        "none",
+        {"initializer": "admin-released", "residual_scale": "admin", **CODE_DROPOUTS},
+    ),
     "b2t": ((6, 6), (18, 18), "b2t", "none", {}),
     "relative": (
         (6, 6),
@@ -219,8 +235,8 @@ METHODS: dict[str, tuple[tuple[int, int], tuple[int, int], str, str, dict[str, A
         "none",
         {"encoder_max_relative_length": 16, "decoder_max_relative_length": 16},
     ),
-    "skip": ((24, 6), (48, 6), "pre", "none", {"encoder_skip": 0.4}),
-    "sdt": ((24, 6), (48, 6), "pre", "6", {"decoder_groups": "none"}),
+    "skip": ((24, 6), (48, 6), "pre", "none", {"encoder_skip": 0.4, **CODE_OF_2019}),
+    "sdt": ((24, 6), (48, 6), "pre", "6", {"decoder_groups": "none", **CODE_OF_2019}),
 }
 for method, (iwslt, wmt, method_norm, _, _) in METHODS.items():
     ARCHITECTURES[f"dlcl_transformer_{method}_iwslt_de_en"] = (512, 1024, 4, *iwslt, method_norm)
@@ -252,11 +268,46 @@ def test_architecture_of_a_method(method: str, size: str) -> None:
     assert config.encoder_groups == groups
     expected = {"decoder_groups": "1" if groups == "1" else "none", **options}
     default = DLCLTransformerConfig()
-    for name in ("decoder_groups", "initializer", "residual_scale", "merged_attention", "encoder_skip"):
+    for name in SET_BY_METHODS:
         assert getattr(config, name) == expected.get(name, getattr(default, name)), name
     small = {**{key: value for key, value in SIZE.items() if not key.endswith("layers")}, **layers_of(config)}
     model = DLCLTransformerModel.build_model(dataclasses.replace(config, **small), task())
     assert logits(model.eval(), EXAMPLE).isfinite().all()
+
+
+SET_BY_METHODS = ("decoder_groups", "residual_scale", "merged_attention", "encoder_skip", *CODE_OF_2019)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("tiny", {}),
+        ("iwslt_de_en", {}),
+        ("wmt_en_de", {**CODE_DROPOUTS, "initializer": "fairseq-2019"}),
+        ("wmt_en_de_big", {**CODE_DROPOUTS, "initializer": "fairseq-2019"}),
+        ("wmt_en_de_30l", {**CODE_DROPOUTS, "initializer": "fairseq-2019"}),
+        ("wmt_en_de_postnorm_25l", {"initializer": "fairseq-2019"}),
+    ],
+)
+def test_dlcl_architectures_set_what_the_published_code_sets(name: str, options: dict[str, Any]) -> None:
+    config, default = MODEL_DATACLASS_REGISTRY[f"dlcl_transformer_{name}"](), DLCLTransformerConfig()
+    for option in SET_BY_METHODS:
+        if option != "decoder_groups":
+            assert getattr(config, option) == options.get(option, getattr(default, option)), option
+
+
+def test_checkpoint_keeps_the_options_it_was_trained_with() -> None:
+    """A checkpoint stores all options, so that it is read as ever where its architecture has come to set others."""
+    stored = {**dataclasses.asdict(DLCLTransformerConfig(**SIZE)), "encoder_norm": "pre", "decoder_norm": "pre"}
+    old = DLCLTransformerModel.build_model(DLCLTransformerConfig.from_options(Namespace(**stored)), task())
+    config = MODEL_DATACLASS_REGISTRY["dlcl_transformer_sdt_wmt_en_de"].from_options(
+        Namespace(**stored, arch="dlcl_transformer_sdt_wmt_en_de")
+    )
+    for name in CODE_OF_2019:
+        assert getattr(config, name) == stored[name], name
+    new = DLCLTransformerModel.build_model(config, task())
+    new.load_state_dict(old.state_dict())
+    torch.testing.assert_close(logits(new.eval(), EXAMPLE), logits(old.eval(), EXAMPLE), rtol=0, atol=0)
 
 
 def layers_of(config: DLCLTransformerConfig) -> dict[str, int]:
