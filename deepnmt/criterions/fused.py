@@ -40,7 +40,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
             return result
         net_output = model(**sample["net_input"], features_only=True)
         target = model.get_targets(sample, net_output)[:, self.ignore_prefix_size :]
-        counted = target.ne(self.padding_idx)
+        # One list of positions for both: its length is a number that a GPU's host waits for.
+        counted = target.ne(self.padding_idx).nonzero(as_tuple=True)
         features = net_output[0][:, self.ignore_prefix_size :][counted]
         weight = model.decoder.output_projection.weight
         losses = linear_cross_entropy(features, weight, target[counted], self.eps, self.report_accuracy)

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Logits at a time: few enough for a cache, enough for fast products.
-LOGITS = 2**22
+from deepnmt.kernels.projection import ProjectionGradients, on_cpu, pieces
+
 # Below this, a probability has lost digits.
 TINY = 1e-30
 
@@ -53,6 +53,11 @@ def linear_cross_entropy(
         smoothing: e
         accuracy: count the correct ones
     """
+    device = features.device.type
+    if torch.is_autocast_enabled(device):
+        # As a linear layer does there: the projection in the half type, its softmax and sums in float32.
+        half = torch.get_autocast_dtype(device)
+        features, weight = features.to(half), weight.to(half)
     gradients = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
     return Losses(
         *_LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
@@ -72,7 +77,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             run = _Run(features, weight, target, smoothing)
             run.all(ctx.needs_input_grad[:2] if ctx.now else (False, False), accuracy=accuracy)
         if ctx.now:
-            ctx.save_for_backward(run.to_features, run.to_weight)
+            ctx.save_for_backward(*run.gradients)
         elif gradients:
             ctx.save_for_backward(features, weight, target)
         ctx.mark_non_differentiable(run.nll, run.correct)
@@ -82,12 +87,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Optional[Tensor], ...]:
         if ctx.now:
-            found = [None if saved is None else saved * gradient for saved in ctx.saved_tensors]
+            found = tuple(None if saved is None else saved * gradient for saved in ctx.saved_tensors)
         else:
             features, weight, target = ctx.saved_tensors
             run = _Run(features, weight, target, ctx.smoothing)
             run.all(ctx.needs_input_grad[:2], scale=gradient)
-            found = [run.to_features, run.to_weight]
+            found = run.gradients
         return (*found, None, None, None, None)
 
 
@@ -99,7 +104,7 @@ class _Run:
 
     Attributes:
         loss, nll, correct: as of `Losses`
-        to_features, to_weight: the gradients, N x C and V x C; None where they were not asked for
+        gradients: of features and weight, N x C and V x C; None where they were not asked for
     """
 
     def __init__(self, features: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> None:
@@ -107,67 +112,50 @@ class _Run:
         self.exact = torch.promote_types(features.dtype, torch.float32)
         self.other = smoothing / (len(weight) - 1)
         self.right = 1.0 - smoothing - self.other
-        self.to_features: Optional[Tensor] = None
-        self.to_weight: Optional[Tensor] = None
+        self.gradients: tuple[Optional[Tensor], Optional[Tensor]] = None, None
 
     def all(self, wanted: tuple[bool, bool], scale: Optional[Tensor] = None, accuracy: bool = False) -> None:
         """Find the losses, and the gradients of features and weight that are wanted, multiplied by `scale`."""
-        types = len(self.weight)
+        types, device = len(self.weight), self.features.device
         nll = self.features.new_empty(len(self.target), dtype=self.exact)
         hit = torch.empty_like(nll)  # the target's logit
         self.correct = self.target.new_zeros(())
-        if wanted[0]:
-            self.to_features = torch.empty_like(self.features, dtype=self.exact)
-        if wanted[1]:
-            self.to_weight = torch.zeros_like(self.weight, dtype=self.exact)
-        rows = max(1, LOGITS // types)
-        logits = self.features.new_empty(min(rows, len(nll)), types)
-        # In one place, where both have one type.
-        softmax = logits if logits.dtype == self.exact else torch.empty_like(logits, dtype=self.exact)
-        for begin in range(0, len(nll), rows):
-            some = slice(begin, begin + rows)
+        gradients = ProjectionGradients(self.features, self.weight, wanted)
+        logits = softmax = None
+        for some in pieces(len(nll), types, device):
             features, target = self.features[some], self.target[some, None]
+            if logits is None or softmax is None:
+                logits = features.new_empty(len(features), types)
+                # In one place, where both have one type.
+                softmax = logits if logits.dtype == self.exact else torch.empty_like(logits, dtype=self.exact)
             x = torch.mm(features, self.weight.t(), out=logits[: len(features)])
             hit[some] = x.gather(1, target).squeeze(1)
             if accuracy:
                 self.correct += x.argmax(1).eq(target.squeeze(1)).sum()
-            p = torch.softmax(x, dim=1, dtype=self.exact, out=softmax[: len(features)])
-            nll[some] = self._nll(features, p, target)
+            p, nll[some] = self._softmax(features, x, target, softmax[: len(features)])
             if any(wanted):
-                p.scatter_add_(1, target, p.new_tensor(-self.right).expand_as(target))
-                self._add(some, features, p if scale is None else p.mul_(scale))
+                p.scatter_add_(1, target, p.new_full((1, 1), -self.right).expand_as(target))
+                gradients.add(some, p if scale is None else p.mul_(scale))
 
         log_sum = hit + nll  # of the exponentials of the logits
         column = self.weight.sum(0, dtype=self.exact)
         logit_sum = torch.mv(self.features.to(self.exact), column)
         self.nll = nll.sum()
         self.loss = self.right * self.nll + self.other * (types * log_sum - logit_sum).sum()
-        spread = self.other if scale is None else self.other * scale
-        if self.to_features is not None:
-            self.to_features = self.to_features.sub_(spread * column).to(self.features.dtype)
-        if self.to_weight is not None:
-            row = self.features.sum(0, dtype=self.exact)
-            self.to_weight = self.to_weight.sub_(spread * row).to(self.weight.dtype)
+        self.gradients = gradients.finish(column, self.other if scale is None else self.other * scale)
 
-    def _nll(self, features: Tensor, p: Tensor, target: Tensor) -> Tensor:
+    def _softmax(self, features: Tensor, x: Tensor, target: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the probabilities, which may take the place of x, and the targets' negative log-probabilities."""
+        if not on_cpu(x.device):
+            log_p = torch.log_softmax(x, dim=1, dtype=self.exact, out=out)
+            nll = -log_p.gather(1, target).squeeze(1)
+            return log_p.exp_(), nll
+        # torch's softmax is faster than its exponential, and it is rare that a probability is too small.
+        p = torch.softmax(x, dim=1, dtype=self.exact, out=out)
         chosen = p.gather(1, target).squeeze(1)
-        result = -chosen.log()
+        nll = -chosen.log()
         lost = chosen < TINY
         if lost.any():
             x = torch.mm(features[lost], self.weight.t())
-            result[lost] = -torch.log_softmax(x, dim=1, dtype=self.exact).gather(1, target[lost]).squeeze(1)
-        return result
-
-    def _add(self, some: slice, features: Tensor, gradient: Tensor) -> None:
-        """Add what the gradient of some logits, n x V, gives."""
-        gradient = gradient.to(self.features.dtype)
-        if self.to_features is not None:
-            if self.to_features.dtype == gradient.dtype:
-                torch.mm(gradient, self.weight, out=self.to_features[some])
-            else:
-                self.to_features[some] = torch.mm(gradient, self.weight)
-        if self.to_weight is not None:
-            if self.to_weight.dtype == gradient.dtype:
-                self.to_weight.addmm_(gradient.t(), features)
-            else:
-                self.to_weight += torch.mm(gradient.t(), features)
+            nll[lost] = -torch.log_softmax(x, dim=1, dtype=self.exact).gather(1, target[lost]).squeeze(1)
+        return p, nll

@@ -14,11 +14,12 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 from support.distributed_runs import largest_difference, run, write_corpus
 from support.models import PRE_NORM, batch, build, build_stock, scramble, task
+from support.waits import Waits
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy, obstacle
-from deepnmt.kernels import fast_path
+from deepnmt.kernels import fast_path, projection
 from deepnmt.kernels import linear_cross_entropy as module
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 
@@ -55,7 +56,7 @@ def exact(h: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("logits", [1, 5 * V, 7 * V + 1, 2**22])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 def test_equals_the_formula(smoothing: float, logits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOGITS", logits)
+    monkeypatch.setitem(projection.LOGITS, "cpu", logits)
     h, weight, target = inputs()
     losses = linear_cross_entropy(h, weight, target, smoothing, accuracy=True)
     loss, nll, hits = formula(h, weight, target, smoothing)
@@ -112,7 +113,7 @@ def test_float32(scale: float) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("loss_scale", [1.0, 512.0])
 def test_half_precision(dtype: torch.dtype, loss_scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOGITS", 5 * V)
+    monkeypatch.setitem(projection.LOGITS, "cpu", 5 * V)
     h, weight, target = inputs(dtype, 4.0)
     losses = linear_cross_entropy(h, weight, target, 0.1)
     assert losses.loss.dtype == losses.nll.dtype == torch.float32
@@ -139,6 +140,32 @@ def test_small_gradients_of_a_scaled_loss_in_fp16() -> None:
         torch.testing.assert_close(value.double(), reference, rtol=1e-2, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("scale", [1.0, 300.0], ids=["usual", "underflow"])
+def test_as_on_a_gpu(dtype: torch.dtype, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same values, a few large blocks, and no question for them."""
+    for where in (projection, module):
+        monkeypatch.setattr(where, "on_cpu", lambda device: False)
+    monkeypatch.setitem(projection.LOGITS, "other", 10 * V)
+    h, weight, target = inputs(dtype, scale if dtype != torch.float16 else 4.0)
+    with Waits() as counted:
+        losses = linear_cross_entropy(h, weight, target, 0.1)
+        found = torch.autograd.grad(losses.loss, (h, weight))
+    assert counted.waits == {}
+    h64, weight64 = exact(h, weight)
+    loss, nll, _ = formula(h64, weight64, target, 0.1)
+    unit = max(torch.finfo(dtype).eps, 1e-7)
+    torch.testing.assert_close((losses.loss.double(), losses.nll.double()), (loss, nll), rtol=6 * unit, atol=0)
+    for value, reference in zip(found, torch.autograd.grad(loss, (h64, weight64))):
+        assert (value.double() - reference).norm() < 20 * unit * reference.norm()
+
+
+def test_blocks_suit_the_device() -> None:
+    blocks = {device: list(projection.pieces(3500, 32768, torch.device(device))) for device in ("cpu", "meta")}
+    assert [len(found) for found in blocks.values()] == [28, 2]
+    assert [sum(s.stop - s.start for s in found) for found in blocks.values()] == [3500, 3500]
+
+
 class Largest(TorchDispatchMode):
     """The most elements that a result has."""
 
@@ -153,7 +180,7 @@ class Largest(TorchDispatchMode):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_logits_are_never_held(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOGITS", 1000)
+    monkeypatch.setitem(projection.LOGITS, "cpu", 1000)
     h = torch.randn(200, 8, dtype=dtype, requires_grad=True)
     weight = torch.randn(100, 8, dtype=dtype, requires_grad=True)
     with Largest() as largest:
@@ -231,6 +258,45 @@ def test_validation_and_losses_of_each_position() -> None:
     assert found[2].keys() == expected[2].keys()
     torch.testing.assert_close(found[0], expected[0], rtol=1e-10, atol=0)
     torch.testing.assert_close(ours(model, sample(), reduce=False)[0], stock(model, sample(), reduce=False)[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"decoder_output_dim": 20}], ids=["plain", "projections"])
+def test_mixed_precision(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The projection is in the half type, as that of fairseq's own output layer is."""
+    types, multiply = set(), torch.mm
+    model, found = build(options).float(), []
+    types_of_words = len(model.decoder.output_projection.weight)
+
+    def product(x: Tensor, y: Tensor, **more: Any) -> Tensor:
+        if types_of_words in (*x.shape, *y.shape):
+            types.add(x.dtype)
+        return multiply(x, y, **more)
+
+    monkeypatch.setattr(torch, "mm", product)
+    for criterion in both():
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = criterion(model, sample())[0]
+        loss.backward()
+        assert loss.dtype == torch.float32
+        found.append((float(loss.detach()), torch.cat([parameter.grad.flatten() for parameter in model.parameters()])))
+    assert types == {torch.bfloat16}
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-2)
+    assert (found[1][1] - found[0][1]).norm() < 0.03 * found[0][1].norm()
+
+
+def test_no_more_waits_than_fairseqs_criterion() -> None:
+    model, waits = build(), []
+    for criterion in both():
+        with Waits() as counted:
+            criterion(model, sample())[0].backward()
+        waits.append(counted.waits)
+    mine = {name: waits[1].get(name, 0) - waits[0].get(name, 0) for name in waits[1]}
+    # The positions that count; `any` of the CPU, for a probability that is too small, is not asked on a GPU.
+    assert {name: count for name, count in mine.items() if count > 0} == {
+        "aten.nonzero.default": 1,
+        "aten._local_scalar_dense.default": 1,
+    }
 
 
 def test_padding_changes_nothing() -> None:

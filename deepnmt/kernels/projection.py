@@ -1,0 +1,77 @@
+"""Losses of `logits = features @ weight'` some positions at a time: what their forward and backward passes share.
+
+Shapes: N positions, C channels, V types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+
+# Logits at a time: on the CPU few enough for its cache, on a GPU many enough to fill it; enough for fast products.
+LOGITS = {"cpu": 2**22, "other": 2**26}
+
+
+def pieces(positions: int, types: int, device: torch.device) -> Iterator[slice]:
+    """Yield slices of the positions whose logits are computed together."""
+    logits = LOGITS["cpu" if on_cpu(device) else "other"]
+    rows = max(1, logits // types)
+    for begin in range(0, positions, rows):
+        yield slice(begin, min(begin + rows, positions))
+
+
+def on_cpu(device: torch.device) -> bool:
+    """Return whether Python may ask for values, for which on other devices it would have to wait."""
+    return device.type == "cpu"
+
+
+class ProjectionGradients:
+    """The gradients of features and weight, from those of the logits.
+
+    Args:
+        features: N x C
+        weight: V x C
+        wanted: whether each of both is asked for
+
+    Attributes:
+        to_features, to_weight: the gradients, None where they are not asked for; in the type of features and weight
+            after `finish`, in float32 at least before
+    """
+
+    def __init__(self, features: Tensor, weight: Tensor, wanted: tuple[bool, bool]) -> None:
+        self.features, self.weight = features, weight
+        self.exact = torch.promote_types(features.dtype, torch.float32)
+        self.to_features = torch.empty_like(features, dtype=self.exact) if wanted[0] else None
+        self.to_weight = torch.zeros_like(weight, dtype=self.exact) if wanted[1] else None
+
+    def add(self, some: slice, gradient: Tensor) -> None:
+        """Take the gradient of the logits of some positions, n x V; each position comes once."""
+        features = self.features[some]
+        gradient = gradient.to(features.dtype)
+        if self.to_features is not None:
+            if self.to_features.dtype == gradient.dtype:
+                torch.mm(gradient, self.weight, out=self.to_features[some])
+            else:
+                self.to_features[some] = torch.mm(gradient, self.weight)
+        if self.to_weight is not None:
+            if self.to_weight.dtype == gradient.dtype:
+                self.to_weight.addmm_(gradient.t(), features)
+            else:
+                self.to_weight += torch.mm(gradient.t(), features)
+
+    def finish(self, column: Tensor, spread: Union[float, Tensor]) -> tuple[Optional[Tensor], Optional[Tensor]]:
+        """Take `-spread` as a further gradient of all logits, and return both gradients.
+
+        Args:
+            column: sum of the weight's rows, C
+            spread: a number, or one for each position, N x 1
+        """
+        if self.to_features is not None:
+            self.to_features = self.to_features.sub_(spread * column).to(self.features.dtype)
+        if self.to_weight is not None:
+            row = (self.features.to(self.exact) * spread).sum(0)
+            self.to_weight = self.to_weight.sub_(row).to(self.weight.dtype)
+        return self.to_features, self.to_weight
