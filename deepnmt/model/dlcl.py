@@ -3,14 +3,10 @@
 Shapes: T x B x C is time, batch, channel; G groups of layers, R = G + 1 rows; S slices of the channels.
 
 The stack is cut into groups of layers, chained plainly inside (methods 3: Li 2020, EMNLP, arXiv 2010.03737). With
-`y_0` the embedding and `y_g` the output of group `g`, the input of group `g + 1` is, after Wang 2019 (ACL, arXiv
-1906.01787),
-
-    pre-norm   x_{g+1} = sum_{k=0..g} W[g+1, k] z_k,  z_0 = y_0,  z_k = LN_k(y_k)      (5)
-    post-norm  x_{g+1} = LN_g( sum_{k=0..g} W[g+1, k] y_k ),  no LN for g = 0          (6)
-
-and the output of the stack is one more combination, row R. Groups of one layer are DLCL; without a history the
-stack is the standard Transformer.
+`y_0` the embedding and `y_g` the output of group `g`, the input of group `g + 1` is a sum over `y_0 .. y_g` (Wang 2019,
+ACL, arXiv 1906.01787): `reference` has it as a formula and as code that reads like it, and `LayerHistory` computes the
+same in less time. The output of the stack is one more combination, row R. Groups of one layer are DLCL; without a
+history the stack is the standard Transformer.
 """
 # Twin: deepnmt/search/incremental/dlcl_steps.py computes this for one position in a search; change both.
 
@@ -27,6 +23,20 @@ from torch import Tensor, nn
 from deepnmt.kernels.blocked_sums import Combinations
 from deepnmt.kernels.output_norm import OutputNorm
 from deepnmt.model.groups import oldest_output
+
+
+def reference(history: LayerHistory, y: Sequence[Tensor]) -> Tensor:
+    """Return what group g + 1 reads after the outputs `y_0 .. y_g`, T x B x C each, without dropout.
+
+    pre-norm   x_{g+1} = sum_{k=0..g} W[g+1, k] z_k,  z_0 = y_0,  z_k = LN_k(y_k)      (5)
+    post-norm  x_{g+1} = LN_g( sum_{k=0..g} W[g+1, k] y_k ),  no LN for g = 0          (6)
+    """
+    g, pre_norm = len(y) - 1, history.normalize_before
+    W = history.matrix()[g]  # row g + 1
+    LN = [history.norm(k) or nn.Identity() for k in range(g + 1)]
+    z = [LN[k](y[k]) if pre_norm else y[k] for k in range(g + 1)]
+    total = sum((W[k] * z[k] for k in range(g + 1)), torch.zeros_like(y[0]))
+    return total if pre_norm else cast(Tensor, LN[g](total))
 
 
 @dataclass(frozen=True)

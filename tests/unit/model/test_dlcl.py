@@ -9,7 +9,7 @@ import torch
 from support.models import EXAMPLE, PRE_NORM, build, logits
 from torch import Tensor
 
-from deepnmt.model.dlcl import HistoryOptions, LayerHistory
+from deepnmt.model.dlcl import HistoryOptions, LayerHistory, reference
 
 STACKS = ("encoder", "decoder")
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -92,6 +92,18 @@ def test_stack_equals_formula(groups: str, starts: list[int], options: dict[str,
         features = decoder.extract_features(tokens, model.encoder(inputs["src_tokens"]))[0]
         # fairseq's positions are float32, which bounds the agreement.
         torch.testing.assert_close(features, expected.transpose(0, 1), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [{}, PRE_NORM], ids=["post", "pre"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_reference_is_what_is_computed(options: dict[str, Any], norm: dict[str, bool]) -> None:
+    """`reference` is for readers; the formula that the model is held against is the one in this file."""
+    history = build({"encoder_layers": 5, "encoder_groups": "2", **norm, **options}).encoder.history
+    y = torch.randn(4, 3, 2, 16, dtype=torch.float64)
+    past = history.start()
+    read = [past.input(layer, y[group]) for layer, group in ((0, 0), (2, 1), (4, 2))]
+    for groups, x in enumerate([*read, past.finish(y[3])], start=1):
+        torch.testing.assert_close(reference(history, list(y[:groups])), x, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("init", "value"), [("mean", None), ("one", 1.0)])
