@@ -25,9 +25,14 @@ from deepnmt.search import constraints
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "extending.md").read_text("utf-8")
-BLOCKS = re.findall(r"^`([\w/]+\.py)`(, new)?:\n\n```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-NEW = {path: code for path, new, code in BLOCKS if new}
-CHANGED = [(path, code) for path, new, code in BLOCKS if not new]
+BLOCK = r"^`([\w/]+\.py)`%s:\n\n```%s\n(.*?)^```"
+NEW = dict(re.findall(BLOCK % (", new", "python"), PAGE, re.MULTILINE | re.DOTALL))
+CHANGED = dict(re.findall(BLOCK % ("", "diff"), PAGE, re.MULTILINE | re.DOTALL))
+
+
+def added(path: str) -> str:
+    """Return the lines that the page adds to a file."""
+    return dedent("\n".join(line[1:] for line in CHANGED[path].splitlines() if line.startswith("+")))
 
 
 @pytest.fixture
@@ -45,12 +50,12 @@ def test_examples_of_every_kind_are_found() -> None:
     assert len(CHANGED) >= 4
 
 
-@pytest.mark.parametrize(("path", "code"), CHANGED, ids=[path for path, _ in CHANGED])
-def test_lines_around_a_registration_stand_in_the_file(path: str, code: str) -> None:
+@pytest.mark.parametrize("path", CHANGED)
+def test_lines_around_a_registration_stand_in_the_file(path: str) -> None:
     lines = (ROOT / path).read_text("utf-8").splitlines()
-    old = [line for line in code.splitlines() if line.strip() not in ("", "...") and not line.endswith("# new")]
+    old = [line[1:] for line in CHANGED[path].splitlines() if line.startswith(" ")]
     assert [line for line in old if line not in lines] == []
-    assert len(old) < len(code.splitlines())
+    assert added(path)
 
 
 @pytest.mark.parametrize("example", ["orthogonal"], indirect=True)
@@ -66,8 +71,7 @@ def test_the_initialiser_makes_all_singular_values_one(example: Any) -> None:
 
 
 def test_the_norm_position_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    ((_, code),) = [(path, code) for path, code in CHANGED if path.endswith("norm_position.py")]
-    row = eval(code.splitlines()[-1].partition(",  # new")[0].strip(), {"NormPosition": NormPosition})
+    (row,) = eval(added("deepnmt/model/norm_position.py"), {"NormPosition": NormPosition})
     monkeypatch.setitem(NORM_POSITIONS, row.name, row)
     model = build(encoder_norm=row.name, encoder_groups="none")
     (layer, *_), x = model.encoder.layers, torch.randn(5, 2, 16).double()
@@ -81,8 +85,7 @@ def test_the_norm_position_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("example", ["inverse_sqrt_hold"], indirect=True)
 def test_the_schedule_is_its_formula(example: Any) -> None:
-    ((_, code),) = [(path, code) for path, code in CHANGED if path.endswith("lr_schedulers/__init__.py")]
-    exec(dedent("\n".join(line for line in code.splitlines() if line.endswith("# new"))), vars(lr_scheduler))
+    exec(added("deepnmt/lr_schedulers/__init__.py"), vars(lr_scheduler))
     scheduler = schedules.build("inverse_sqrt_hold", hold_updates=300)
     expected = [0.003 * min(1.0, math.sqrt(300 / max(t, 1))) for t in range(2000)]
     assert schedules.rates(scheduler, range(2000)) == pytest.approx(expected, **schedules.CLOSE)
@@ -107,8 +110,7 @@ def test_the_criterion_is_its_formula(example: Any) -> None:
 
 
 def test_the_search_rule_forbids_the_newest_token() -> None:
-    ((_, code),) = [(path, code) for path, code in CHANGED if path.endswith("constraints.py")]
-    exec(code, namespace := dict(vars(constraints)))
+    exec(added("deepnmt/search/constraints.py"), namespace := dict(vars(constraints)))
     before = torch.randn(4, 7)
     after, newest = before.clone(), torch.tensor([[3, 6], [0, 3]])
     namespace["NoEcho"]()(after, Namespace(last_tokens=lambda: newest))
