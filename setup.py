@@ -33,6 +33,7 @@ setup(
         "tensorboardX>=2.5",
         "PyYAML>=6",
         "matplotlib>=3.7",
+        "tabulate",
         "tqdm",
     ],
     entry_points={

@@ -8,8 +8,8 @@ from typing import Any, Callable
 from torch import Tensor
 
 from deepnmt.checkpoints.file import schedule_name, with_options
+from deepnmt.checkpoints.state import PATIENCE
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.patience_compat import PATIENCE
 from deepnmt.lr_schedulers.inverse_sqrt_reset import with_reset
 
 RESETTABLE = "inverse_sqrt_reset"

@@ -1,27 +1,30 @@
-"""What is changed in fairseq."""
+"""All that is changed in fairseq, one file a subject; `python -m deepnmt.fairseq_patches` prints the list.
+
+None of it can be registered with fairseq instead without changing what users write: an optimizer, task or data class
+of another name would need another `--optimizer` or `--task`, also in the checkpoints that exist, and fairseq refuses to
+register a name twice. Everything else has no registry: the trainer, files, batches, processes.
+"""
 
 
 def install() -> None:
-    """Put all changes in place."""
-    from deepnmt import search
-    from deepnmt.fairseq_patches import (
-        data_compat,
-        distributed_compat,
-        fairseq_compat,
-        patience_compat,
-        tensorboard_compat,
-    )
-    from deepnmt.kernels import adam, malloc
-    from deepnmt.model.initializers import from_batches
-    from deepnmt.training import nonfinite
+    """Make all changes; a second call does nothing.
 
-    fairseq_compat.apply()
-    data_compat.apply()
-    distributed_compat.apply()
-    patience_compat.apply()
-    tensorboard_compat.apply()
-    adam.apply()
-    from_batches.apply()
-    search.apply()
-    malloc.apply()
-    nonfinite.apply()
+    Raises:
+        UserError: the installed fairseq is not one that they are made for
+    """
+    from deepnmt.fairseq_patches import (  # noqa: F401  importing them declares what they change
+        batches,
+        beam_search,
+        checkpoint_files,
+        data_checks,
+        half_precision,
+        optimizers,
+        process,
+        stopping,
+        tensorboard,
+        trainer,
+        workers,
+    )
+    from deepnmt.fairseq_patches.patch import install_declared
+
+    install_declared()

@@ -17,7 +17,7 @@ from collections import defaultdict
 from typing import Any, Callable, Optional
 
 import torch
-from fairseq.optim.adam import Adam, FairseqAdam
+from fairseq.optim.adam import Adam
 from torch import Tensor
 from torch.optim.adamw import adamw
 
@@ -81,15 +81,3 @@ def obstacle(groups: list[dict[str, Any]]) -> Optional[str]:
             if parameter.grad is not None and parameter.grad.layout != torch.strided:
                 return "a gradient is sparse"
     return None
-
-
-def apply() -> None:
-    """Let `--optimizer adam` be it where it would be fairseq's own; `--use-old-adam` stays fairseq's."""
-    original = FairseqAdam.__init__
-
-    def build(self: Any, cfg: Any, params: Any) -> None:
-        original(self, cfg, params)
-        if type(self._optimizer) is Adam and not getattr(cfg, "use_old_adam", False):
-            self._optimizer = FusedAdam(self._optimizer.param_groups, **self.optimizer_config)
-
-    FairseqAdam.__init__ = build

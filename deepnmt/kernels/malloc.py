@@ -7,9 +7,6 @@ wants it: a fifth of the time of an update (`docs/results.md`) and a twelfth of 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
-
-from fairseq.trainer import Trainer
 
 # The settings' numbers in glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -27,15 +24,3 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):
         return False
     return all([mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, -1), mallopt(M_TOP_PAD, SPARE)])
-
-
-def apply() -> None:
-    """Let every training on the CPU do so."""
-    original = Trainer.__init__
-
-    def init(self: Any, cfg: Any, *arguments: Any, **options: Any) -> None:
-        original(self, cfg, *arguments, **options)
-        if not self.cuda and not self.tpu:
-            keep_freed_memory()
-
-    Trainer.__init__ = init

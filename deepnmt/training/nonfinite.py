@@ -13,42 +13,14 @@ is run again, with its seed, its batches and hooks on all modules, and the error
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, Optional
 
-import fairseq.trainer
 import torch
-from torch import nn
 
-from deepnmt.errors import UserError
 from deepnmt.training.nonfinite_watch import Watch
 
 ADVICE = "lower --lr, lengthen --warmup-updates, or set (or lower) --clip-norm"
-
-
-def apply() -> None:
-    """Put the guard around fairseq's training step; a second call changes nothing."""
-    if fairseq.trainer.NanDetector is leave_it_to_the_guard:
-        return
-    fairseq.trainer.NanDetector = leave_it_to_the_guard
-    stock = fairseq.trainer.Trainer.train_step
-
-    @functools.wraps(stock)
-    def train_step(self: Any, samples: Sequence[Any], raise_oom: bool = False) -> Any:
-        try:
-            return stock(self, samples, raise_oom)
-        except FloatingPointError as error:
-            if workers_disagree(self, error):
-                raise
-            raise UserError(diagnosis(self, samples, error)) from error
-
-    fairseq.trainer.Trainer.train_step = train_step
-
-
-def leave_it_to_the_guard(model: nn.Module) -> None:
-    """In place of fairseq's detector, which is made while the error is handled, and logs every gradient."""
-    raise
 
 
 def workers_disagree(trainer: Any, error: FloatingPointError) -> bool:

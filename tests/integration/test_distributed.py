@@ -27,9 +27,8 @@ from support.distributed_runs import (
     write_corpus,
 )
 
-import deepnmt  # noqa: F401  mends at import
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import distributed_compat
+from deepnmt.fairseq_patches import workers
 
 BIN = Path(sys.executable).parent
 # float32: gradients of the batches are added in another order, in twenty updates.
@@ -176,7 +175,7 @@ def config(**options: object) -> FairseqConfig:
 
 def settled(**options: object) -> DistributedTrainingConfig:
     result = config(**options).distributed_training
-    distributed_compat.settle(result)
+    workers.settle(result)
     return result
 
 
@@ -244,9 +243,3 @@ def test_all_else_is_left_to_fairseq(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_training_that_did_not_join_is_refused() -> None:
     with pytest.raises(UserError, match="must be set up for torchrun's 4 processes, but is not: give distributed_wo"):
         Trainer(config(), None, None, None)
-
-
-def test_patches_are_applied_once() -> None:
-    patched = [distributed_utils.call_main, distributed_utils.all_gather_list, Trainer.__init__]
-    distributed_compat.apply()
-    assert [distributed_utils.call_main, distributed_utils.all_gather_list, Trainer.__init__] == patched

@@ -16,8 +16,8 @@ from fairseq_cli import generate, train
 from support.checkpoints import BAD_STATES, checkpoint, load, run_main
 from support.trainings import DUMMY, LAYOUTS, binarised_text, fairseq_train, moments
 
+from deepnmt.checkpoints.state import PATIENCE
 from deepnmt.commands.shrink import main
-from deepnmt.fairseq_patches.patience_compat import PATIENCE
 
 command = functools.partial(run_main, main, "deepnmt-shrink")
 

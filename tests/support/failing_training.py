@@ -17,8 +17,8 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
+import deepnmt
 from deepnmt.errors import UserError
-from deepnmt.training import nonfinite
 from support.models import EXAMPLE, build, dictionary
 
 INF, NAN = float("inf"), float("nan")
@@ -68,7 +68,7 @@ def sample(net_input: dict[str, Tensor] = EXAMPLE) -> dict[str, Any]:
 
 def trainer_maker(folder: Path) -> Make:
     """A function that makes trainers, which save to a folder."""
-    nonfinite.apply()
+    deepnmt.register()
 
     def trainer(
         model: nn.Module | None = None, criterion: nn.Module | None = None, **options: dict[str, Any]

@@ -5,32 +5,17 @@ It is the weights in a checkpoint that say that this is over: a restart or a fin
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from fairseq.distributed import utils as distributed_utils
-from fairseq.trainer import Trainer
 
 from deepnmt.errors import UserError
 from deepnmt.model.initializers import batch_initializer
 
 logger = logging.getLogger(__name__)
-
-
-def apply() -> None:
-    """Let fairseq's trainer set the weights that need data before its first update."""
-    stock = Trainer.train_step
-
-    @functools.wraps(stock)
-    def train_step(self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        if self.get_num_updates() == 0:
-            initialize_from_batches(self, samples)
-        return stock(self, samples, *args, **kwargs)
-
-    Trainer.train_step = train_step
 
 
 def initialize_from_batches(trainer: Any, samples: Sequence[Any]) -> None:

@@ -11,7 +11,7 @@ from support.restarts import train_until
 from support.trainings import binarised_text
 
 from deepnmt.checkpoints.grow import Growth, grow_checkpoint
-from deepnmt.fairseq_patches.patience_compat import PATIENCE
+from deepnmt.checkpoints.state import PATIENCE
 
 # A rate at which the loss soon rises; three validations an epoch.
 OPTIONS = ["--max-tokens=80", "--lr=0.3", "--validate-interval-updates=2", "--save-interval-updates=2"]

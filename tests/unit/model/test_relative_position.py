@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deepnmt.model.relative_position import RelativePositionOptions, RelativeSelfAttention, relative_index
-from deepnmt.search import BeamGenerator
+from deepnmt.search.generator import BeamGenerator
 
 HEADS, WIDTH = 2, 6
 

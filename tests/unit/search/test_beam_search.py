@@ -17,7 +17,8 @@ from torch import Tensor
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.transformer import DLCLTransformerModel
-from deepnmt.search import BeamGenerator, generator
+from deepnmt.search import generator
+from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.supported import supported
 
 FEW, MANY = dictionary(20), dictionary(300)

@@ -10,14 +10,9 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import split_paths
 
 from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.text.data_folder import check_dictionaries, check_subset, is_there
 from deepnmt.text.index_file import Dictionary
-
-
-def apply() -> None:
-    """Put the checks before fairseq's translation task."""
-    check_dictionaries_first()
-    check_subsets_first()
 
 
 def local_folders(cfg: Any) -> list[Path]:
@@ -36,39 +31,43 @@ def local_folders(cfg: Any) -> list[Path]:
     return [Path(path) for path in paths]
 
 
-def check_dictionaries_first() -> None:
+@replaces(
+    TranslationTask,
+    "setup_task",
+    "(cfg, **kwargs)",
+    order=10,
+    why="a faulty line of a dictionary, or a folder without languages, is named",
+)
+def check_dictionaries_first(stock: Any, cls: Any, cfg: Any, **kwargs: Any) -> Any:
     """Name the line of a dictionary that is faulty, and the folder that has no languages."""
-    stock = TranslationTask.setup_task.__func__
-
-    def setup_task(cls: Any, cfg: Any, **kwargs: Any) -> Any:
-        for folder in local_folders(cfg)[:1]:
-            languages: tuple[Optional[str], Optional[str]] = (cfg.source_lang, cfg.target_lang)
-            if None in languages:
-                languages = tuple(infer_language_pair(str(folder)))
-            source, target = languages
-            if source is None or target is None:
-                raise UserError(f"{folder}: must have files such as train.de-en.de.idx, but has none")
-            check_dictionaries(folder, (source, target))
-        return stock(cls, cfg, **kwargs)
-
-    TranslationTask.setup_task = classmethod(setup_task)
+    for folder in local_folders(cfg)[:1]:
+        languages: tuple[Optional[str], Optional[str]] = (cfg.source_lang, cfg.target_lang)
+        if None in languages:
+            languages = tuple(infer_language_pair(str(folder)))
+        source, target = languages
+        if source is None or target is None:
+            raise UserError(f"{folder}: must have files such as train.de-en.de.idx, but has none")
+        check_dictionaries(folder, (source, target))
+    return stock(cls, cfg, **kwargs)
 
 
-def check_subsets_first() -> None:
+@replaces(
+    TranslationTask,
+    "load_dataset",
+    "(self, split, epoch=1, combine=False, **kwargs)",
+    order=10,
+    why="a data file that is missing, truncated or of another dictionary is named",
+)
+def check_subsets_first(stock: Any, self: Any, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> Any:
     """Name the file that is missing, truncated, or not of the dictionary; those of later epochs at once too."""
-    stock = TranslationTask.load_dataset
-
-    def load_dataset(self: Any, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> Any:
-        checked: set[str] = self.__dict__.setdefault("_checked_subsets", set())
-        if split not in checked and self.cfg.dataset_impl in (None, "mmap"):
-            folders = local_folders(self.cfg)
-            for folder in folders if split == self.cfg.train_subset else folders[:1]:
-                # fairseq-generate and fairseq-validate, which give this, can do without a reference.
-                check_parts(self, folder, split, combine, target_needed="task_cfg" not in kwargs)
-            checked.add(split)
-        return stock(self, split, epoch=epoch, combine=combine, **kwargs)
-
-    TranslationTask.load_dataset = load_dataset
+    checked: set[str] = self.__dict__.setdefault("_checked_subsets", set())
+    if split not in checked and self.cfg.dataset_impl in (None, "mmap"):
+        folders = local_folders(self.cfg)
+        for folder in folders if split == self.cfg.train_subset else folders[:1]:
+            # fairseq-generate and fairseq-validate, which give this, can do without a reference.
+            check_parts(self, folder, split, combine, target_needed="task_cfg" not in kwargs)
+        checked.add(split)
+    return stock(self, split, epoch=epoch, combine=combine, **kwargs)
 
 
 def check_parts(task: Any, folder: Path, split: str, combine: bool, target_needed: bool) -> None:

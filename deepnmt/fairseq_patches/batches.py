@@ -1,0 +1,84 @@
+"""Batches: none lost, the same ones after a restart, and those of a short update counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairseq.data import data_utils
+from fairseq.tasks import FairseqTask
+from fairseq.trainer import Trainer
+
+from deepnmt.fairseq_patches.patch import replaces
+
+
+@replaces(
+    data_utils,
+    "batch_by_size",
+    "(indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, max_sentences=None, required_batch_size_multiple=1,"
+    " fixed_shapes=None)",
+    order=10,
+    why="fairseq's main branch drops a last batch that is no multiple of --required-batch-size-multiple",
+)
+def keep_last_batch(stock: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+    """Add the batch that fairseq's main branch (not 0.12.2) drops.
+
+    Without it, up to a batch of the longest sentences is missing from training, validation and, without a word, from
+    the translations that are scored.
+    """
+    batches = stock(indices, *args, **kwargs)
+    if kwargs.get("fixed_shapes") is not None or len(args) > 5:
+        return batches
+    kept = sum(len(batch) for batch in batches)
+    # Batches are cut from the indices in their order.
+    return [*batches, indices[kept:]] if kept < len(indices) else batches
+
+
+@replaces(
+    FairseqTask,
+    "get_batch_iterator",
+    "(self, dataset, max_tokens=None, max_sentences=None, max_positions=None, ignore_invalid_inputs=False, "
+    "required_batch_size_multiple=1, seed=1, num_shards=1, shard_id=0, num_workers=0, epoch=1, data_buffer_size=0, "
+    "disable_iterator_cache=False, skip_remainder_batch=False, grouped_shuffling=False, update_epoch_batch_itr=False)",
+    order=10,
+    why="a training resumed in a later epoch has the batches that it had before",
+)
+def keep_batches_across_restarts(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+    """Make the batches as in the first epoch.
+
+    fairseq's main branch seeds the order of equally long sentences with the epoch in which the process starts, and
+    keeps those batches for all the epochs that follow.
+    """
+    epoch = kwargs.get("epoch", 1)
+    made_once = not (
+        args
+        or kwargs.get("disable_iterator_cache")
+        or kwargs.get("update_epoch_batch_itr")
+        or getattr(self.cfg, "rebuild_batches", False)
+        or dataset in self.dataset_to_epoch_iter
+    )
+    if epoch == 1 or not made_once:
+        return stock(self, dataset, *args, **kwargs)
+    iterator = stock(self, dataset, **{**kwargs, "epoch": 1})
+    iterator.epoch = epoch
+    dataset.set_epoch(epoch)
+    return iterator
+
+
+@replaces(
+    Trainer,
+    "train_step",
+    "(self, samples, raise_oom=False)",
+    order=30,
+    why="a process whose last batch of an update is missing does not count its others",
+)
+def count_all_batches(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """Leave the empty batches of an epoch's last update out, but for one where a process has no other.
+
+    With --update-freq above 1, fairseq takes a process whose last batch is empty for one without any: the sizes of the
+    others are lost, though their gradients are not, and the update becomes too large. Each process still makes the one
+    backward pass in which gradients are exchanged. Fully sharded models exchange in every pass.
+    """
+    if not self.is_fsdp:
+        samples = [sample for sample in samples if sample] or samples[:1]
+    return stock(self, samples, *args, **kwargs)

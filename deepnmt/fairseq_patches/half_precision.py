@@ -1,0 +1,44 @@
+"""--bf16 without a TPU, and --amp with the gradients that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.distributed import utils as distributed_utils
+from fairseq.optim.amp_optimizer import AMPOptimizer
+
+from deepnmt.fairseq_patches.patch import replaces
+
+
+@replaces(
+    distributed_utils,
+    "call_main",
+    "(cfg, main, **kwargs)",
+    order=20,
+    why="fairseq's command line takes --bf16 for a TPU, and fails without torch_xla",
+)
+def allow_bf16_without_tpu(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
+    """Let --bf16 train on GPUs and the CPU."""
+    if cfg.common.bf16 and distributed_utils.xm is None:
+        for options in (cfg.common, cfg.distributed_training, cfg.optimizer):
+            if options is not None and "tpu" in options:
+                options.tpu = False
+    stock(cfg, main, **kwargs)
+
+
+@replaces(
+    AMPOptimizer,
+    "step",
+    "(self)",
+    order=10,
+    why="--amp divides the gradients by the loss scale twice",
+)
+def unscale_once(stock: Any, self: Any) -> None:
+    """Step the optimizer that `clip_grad_norm` has unscaled.
+
+    torch's scaler remembers for which object it has unscaled the gradients. fairseq gives it torch's optimizer there
+    and its own around that here, so that it divides once more.
+    """
+    self.scaler.step(self.optimizer)
+    self.scaler.update()

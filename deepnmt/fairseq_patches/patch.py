@@ -1,0 +1,168 @@
+"""The list of everything that the package changes in fairseq and in the process, and the way it is put in place.
+
+    @replaces(checkpoint_utils, "load_checkpoint", "(cfg, trainer, **passthrough_args)", order=10, why="...")
+    def stop_where_done(stock, cfg, trainer, **options): ...
+
+puts `stop_where_done` in the place of `checkpoint_utils.load_checkpoint`; `stock` is what was there before. Several
+replacements of one name nest: the higher the order, the further outside. `@sets("...", why="...")` is for the few
+changes that replace no function of fairseq's.
+
+Each replacement records the signature that it was written for. If the installed fairseq has another one, or lacks the
+function, nothing is replaced and the error says which.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Union
+
+import fairseq
+
+from deepnmt.errors import UserError
+
+Owner = Union[type, ModuleType]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What stands in the place of `owner.name`; called with what was there, then with the call's own arguments."""
+
+    owner: Owner
+    name: str
+    signature: str  # as `signature_of` gives it; "(module, ...)" leaves the rest open, where it is torch's
+    order: int
+    why: str
+    function: Callable[..., Any]
+
+    @property
+    def target(self) -> str:
+        """Return the full name of what is replaced."""
+        owner = self.owner
+        path = owner.__name__ if isinstance(owner, ModuleType) else f"{owner.__module__}.{owner.__qualname__}"
+        return f"{path}.{self.name}"
+
+    def fault(self) -> str:
+        """Return what is wrong with the target in the installed fairseq, or an empty text."""
+        if not hasattr(self.owner, self.name):
+            return f"{self.target} must exist, but does not"
+        found = signature_of(getattr(self.owner, self.name))
+        start, open_end, _ = self.signature.partition(", ...)")
+        if found == self.signature or (open_end and found.startswith(f"{start}, ")):
+            return ""
+        return f"{self.target} must be called with {self.signature}, but is with {found}"
+
+    def install(self) -> None:
+        """Put the function in place."""
+        kind = type(inspect.getattr_static(self.owner, self.name))
+        stock = getattr(self.owner, self.name)
+        if kind is classmethod:
+            stock = stock.__func__
+        # Of a class, which some of the targets are, only the names are taken over.
+        replacement: Any = functools.wraps(stock, updated=())(_given(stock, self.function))
+        setattr(self.owner, self.name, kind(replacement) if kind in (classmethod, staticmethod) else replacement)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A change that replaces no function of fairseq's: of the process, of torch or of logging."""
+
+    target: str
+    order: int
+    why: str
+    function: Callable[[], None]
+
+    def install(self) -> None:
+        """Make the change."""
+        self.function()
+
+
+Patch = Union[Replacement, Setting]
+_patches: list[Patch] = []
+_installed: list[Patch] = []
+
+
+def _given(stock: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    # A function and no `partial`, so that it becomes a method where it is put into a class.
+    def replacement(*args: Any, **kwargs: Any) -> Any:
+        return function(stock, *args, **kwargs)
+
+    return replacement
+
+
+def replaces(
+    owner: Owner, name: str, signature: str, order: int, why: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the decorated function as replacement of `owner.name`.
+
+    Args:
+        owner: a module or a class
+        name: of a function or class in it
+        signature: that this has in the fairseq which the replacement was written for, without annotations
+        order: among the replacements of the same name; the highest is outermost
+        why: for the table
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        _patches.append(Replacement(owner, name, signature, order, why, function))
+        return function
+
+    return declare
+
+
+def sets(target: str, order: int, why: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Declare the decorated function, called once, as a change of `target` that replaces nothing of fairseq's."""
+
+    def declare(function: Callable[[], None]) -> Callable[[], None]:
+        _patches.append(Setting(target, order, why, function))
+        return function
+
+    return declare
+
+
+def declared() -> list[Patch]:
+    """Return all changes as they are made: settings by their order, then replacements by target and order."""
+    return sorted(_patches, key=lambda patch: (patch.target if isinstance(patch, Replacement) else "", patch.order))
+
+
+def install_declared() -> None:
+    """Make all changes that have not been made yet.
+
+    Raises:
+        UserError: a target is missing or has another signature, a line each; then nothing is replaced
+    """
+    new = [patch for patch in declared() if patch not in _installed]
+    # Before the targets are checked, since what shows errors in one line is a setting.
+    for patch in new:
+        if isinstance(patch, Setting):
+            _install(patch)
+    faults = list(_faults(new))
+    if faults:
+        raise UserError(*faults)
+    for patch in new:
+        if isinstance(patch, Replacement):
+            _install(patch)
+
+
+def _install(patch: Patch) -> None:
+    patch.install()
+    _installed.append(patch)
+
+
+def _faults(patches: list[Patch]) -> Iterator[str]:
+    for fault in dict.fromkeys(patch.fault() for patch in patches if isinstance(patch, Replacement)):
+        if fault:
+            yield (
+                f"fairseq {fairseq.__version__}: {fault}; deepnmt changes this function and knows fairseq 0.12.2 and "
+                "fairseq-fixed 0.12.3.1: install one of them"
+            )
+
+
+def signature_of(function: Callable[..., Any]) -> str:
+    """Return the parameters' names and defaults, without annotations; a replacement shows those of its target."""
+    signature = inspect.signature(function)
+    parameters = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+    return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))

@@ -1,0 +1,66 @@
+"""What importing fairseq and `--user-dir` do to the whole process, set right."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+
+from deepnmt.checkpoints.safe_types import SAFE_TYPES
+from deepnmt.errors import show_user_errors
+from deepnmt.fairseq_patches.patch import sets
+
+# Message and category of each warning that every run prints and no user can act on.
+KNOWN_WARNINGS = (
+    (r"Support for mismatched key_padding_mask and attn_mask is deprecated", UserWarning),
+    (r"`?torch\.cuda\.amp\.", FutureWarning),
+    (r"`torch\.jit", DeprecationWarning),
+    (r"'pin_memory' argument is set as true but no accelerator is found", UserWarning),
+    # About an argument that fairseq gives.
+    (r"`broadcast_buffers` is deprecated", FutureWarning),
+    # From Hydra, about how fairseq uses it.
+    (r"hydra\.experimental\..* is no longer experimental", UserWarning),
+    (r"\s*In '.*': Usage of deprecated keyword in package header", UserWarning),
+    (r"\s*In '.*': Defaults list is missing `_self_`", UserWarning),
+    (r"\s*'.*' is validated against ConfigStore schema with the same name", UserWarning),
+    (r"\s*The strict flag in the compose API is deprecated", UserWarning),
+    (r"\s*The version_base parameter is not specified", UserWarning),
+)
+
+
+@sets("sys.excepthook", order=10, why="a fault of the user's is one line and no traceback")
+def show_faults_in_one_line() -> None:
+    """Show `UserError` and Ctrl-C in one line each."""
+    sys.excepthook = show_user_errors(sys.excepthook)
+
+
+@sets("logging.root", order=20, why="importing fairseq leaves it at DEBUG")
+def undo_debug_level() -> None:
+    """Set the level of the root logger back."""
+    if logging.getLogger().level == logging.DEBUG:
+        logging.getLogger().setLevel(os.environ.get("LOGLEVEL", "INFO").upper())
+
+
+@sets("warnings.filters", order=30, why="warnings that every run prints and no user can act on")
+def silence_known_warnings() -> None:
+    """Silence `KNOWN_WARNINGS`."""
+    for message, category in KNOWN_WARNINGS:
+        warnings.filterwarnings("ignore", message=message, category=category)
+
+
+@sets("sys.path", order=40, why="a folder fairseq beside the plug-in would hide the real one in workers (issue 4875)")
+def move_plugin_path_last() -> None:
+    """Move the folder that `--user-dir` puts first on `sys.path` to the end, where workers still find the package."""
+    parent = str(Path(__file__).resolve().parents[2])
+    if sys.path and sys.path[0] == parent:
+        sys.path.append(sys.path.pop(0))
+
+
+@sets("torch.serialization", order=50, why="checkpoints are read with weights only, and hold a few types beside them")
+def allow_safe_types() -> None:
+    """Allow `SAFE_TYPES` in checkpoints."""
+    torch.serialization.add_safe_globals(SAFE_TYPES)

@@ -1,0 +1,97 @@
+"""A training that is stopped and resumed ends where one that is not stopped ends.
+
+fairseq keeps the best validation and the number of those without a better one since in attributes of a function, which
+end with the process: --patience would count from zero again. The count is that of one model: deepnmt-grow and
+deepnmt-shrink leave it out.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.trainer import Trainer
+
+from deepnmt.checkpoints.state import PATIENCE
+from deepnmt.fairseq_patches.patch import replaces
+
+logger = logging.getLogger(__name__)
+
+# Where the training's functions are: `python -m fairseq_cli.train` has them under another name.
+_program = "fairseq_cli.train"
+
+
+@replaces(
+    distributed_utils,
+    "call_main",
+    "(cfg, main, **kwargs)",
+    order=10,
+    why="--patience is counted by a function of the program that fairseq runs here",
+)
+def note_the_program(stock: Any, cfg: Any, main: Any, **kwargs: Any) -> None:
+    """Note which module has the function that counts."""
+    global _program
+    if hasattr(sys.modules.get(main.__module__), "should_stop_early"):
+        _program = main.__module__
+    stock(cfg, main, **kwargs)
+
+
+def counter() -> Any:
+    """Return the function of fairseq's that counts; None in programs that do not train."""
+    return getattr(sys.modules.get(_program), "should_stop_early", None)
+
+
+@replaces(
+    checkpoint_utils,
+    "load_checkpoint",
+    "(cfg, trainer, **passthrough_args)",
+    order=10,
+    why="a training that has had its --max-update makes one more at each start",
+)
+def stop_where_done(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
+    """Exit where there is nothing left to train."""
+    loaded = stock(cfg, trainer, **kwargs)
+    most, done = trainer.cfg.optimization.max_update, trainer.get_num_updates()
+    if 0 < most <= done:
+        logger.info(f"nothing to train: {done} updates are done, and --max-update is {most}")
+        raise SystemExit(0)
+    return loaded
+
+
+@replaces(
+    Trainer,
+    "save_checkpoint",
+    "(self, filename, extra_state)",
+    order=10,
+    why="checkpoints hold the count of --patience",
+)
+def save_patience(stock: Any, self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
+    """Put the count into each checkpoint."""
+    count = counter()
+    if hasattr(count, "best"):
+        extra_state = {**extra_state, PATIENCE: {"best": count.best, "runs": count.num_runs}}
+    return stock(self, filename, extra_state)
+
+
+@replaces(
+    checkpoint_utils,
+    "load_checkpoint",
+    "(cfg, trainer, **passthrough_args)",
+    order=20,
+    why="a resumed training continues the count of --patience",
+)
+def restore_patience(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
+    """Continue the count of a checkpoint, and end a training that has run out of patience already."""
+    extra_state, iterator = stock(cfg, trainer, **kwargs)
+    kept, count = (extra_state or {}).get(PATIENCE), counter()
+    # fairseq has restored the best score unless something is reset.
+    resumed = hasattr(checkpoint_utils.save_checkpoint, "best")
+    if kept and count and resumed:
+        count.best, count.num_runs = kept["best"], kept["runs"]
+        if 0 < cfg.patience <= count.num_runs:
+            logger.info(f"nothing to train: {count.num_runs} validations brought nothing better (--patience)")
+            raise SystemExit(0)
+    return extra_state, iterator

@@ -1,0 +1,80 @@
+"""What the trainer does before its first update, on the CPU, and where a number is not finite."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import fairseq.trainer
+from fairseq.trainer import Trainer
+from torch import nn
+
+from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.kernels.malloc import keep_freed_memory
+from deepnmt.model.initializers.from_batches import initialize_from_batches
+from deepnmt.training.nonfinite import diagnosis, workers_disagree
+
+INIT = "(self, cfg, task, model, criterion, quantizer=None)"
+TRAIN_STEP = "(self, samples, raise_oom=False)"
+
+
+@replaces(Trainer, "__init__", INIT, order=20, why="fully sharded models have not been run with this package")
+def refuse_fully_sharded(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
+    """Refuse --ddp-backend fully_sharded.
+
+    Raises:
+        UserError: always where it is given
+    """
+    backend = cfg.distributed_training.ddp_backend
+    if backend == "fully_sharded":
+        raise UserError(
+            "--ddp-backend must be c10d or legacy_ddp, but is fully_sharded, which has not been run with deepnmt yet"
+        )
+    stock(self, cfg, *args, **kwargs)
+
+
+@replaces(Trainer, "__init__", INIT, order=30, why="freed memory stays in the process: faster on the CPU")
+def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
+    """Keep freed memory in every training on the CPU."""
+    stock(self, cfg, *args, **kwargs)
+    if not self.cuda and not self.tpu:
+        keep_freed_memory()
+
+
+@replaces(Trainer, "train_step", TRAIN_STEP, order=10, why="initial weights that need data, such as Admin's")
+def initialize_before_the_first_update(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """Set the weights that need data on the first update's batches."""
+    if self.get_num_updates() == 0:
+        initialize_from_batches(self, samples)
+    return stock(self, samples, *args, **kwargs)
+
+
+@replaces(Trainer, "train_step", TRAIN_STEP, order=20, why="the first layer with a NaN or Inf is named")
+def name_what_is_not_finite(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """Make an update, or say where a NaN or Inf arose.
+
+    Raises:
+        UserError: says it, the same line from all workers
+    """
+    try:
+        return stock(self, samples, *args, **kwargs)
+    except FloatingPointError as error:
+        if workers_disagree(self, error):
+            raise
+        raise UserError(diagnosis(self, samples, error)) from error
+
+
+@replaces(
+    fairseq.trainer,
+    "NanDetector",
+    "(model, forward=True, backward=True)",
+    order=10,
+    why="fairseq's own detector logs every gradient; the diagnosis comes from name_what_is_not_finite",
+)
+def leave_detection_to_the_diagnosis(stock: Any, model: nn.Module) -> NoReturn:
+    """Raise the error on again that the trainer makes its detector for."""
+    error = sys.exc_info()[1]
+    assert isinstance(error, FloatingPointError), "the trainer makes its detector while it handles such an error"
+    raise error
