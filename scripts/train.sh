@@ -13,7 +13,8 @@ at any moment; the same command goes on from the last checkpoint in SAVE. A reci
 to all GPUs, so that an update sees the same sentences on 1, 2, 4 or 8 of them. See docs/distributed.md.
 
   RECIPE     YAML file under configs/, one fairseq option a key
-  DATA       folder made by preprocess.sh
+  DATA       folder made by preprocess.sh; DATA0:DATA1:... are trained on in turn, an epoch each, where the first one
+             has the dictionaries and the validation text of all
   SAVE       folder for the checkpoints and train.log
   options    of fairseq-train, which win over the recipe's, such as --max-update 1000 or --seed 2
 
@@ -38,7 +39,6 @@ fi
 RECIPE=$1 DATA=$2 SAVE=$3
 shift 3
 [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
-[[ -d $DATA ]] || die "DATA must be a folder made by preprocess.sh, but there is no '$DATA'"
 need python3 fairseq-train
 
 ON_INTERRUPT="go on from the last checkpoint in $SAVE"
@@ -62,6 +62,7 @@ fi
 
 python3 -m deepnmt.recipe "$RECIPE" --devices $((NODES * PROCESSES)) "$@" >"$TMP"
 mapfile -d '' -t OPTIONS <"$TMP"
+python3 "$ROOT/scripts/check_data.py" "$DATA" "${OPTIONS[@]}"
 
 if [[ $GPUS -gt 0 ]]; then
     case " $* " in

@@ -6,7 +6,7 @@ Every command asks this first, so that a fault is one line that names the file, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Optional
 
@@ -38,6 +38,28 @@ def check_data_folder(folder: Path, subsets: Iterable[str], languages: Optional[
         check_record(folder, dictionaries)
     for subset in subsets:
         check_subset(folder, subset, (source, target), dictionaries)
+
+
+def check_training_data(
+    folders: Sequence[Path], train: str, valid: Iterable[str], languages: Optional[tuple[str, str]] = None
+) -> None:
+    """Check the folders that a training goes through, one an epoch; dictionaries and validation are the first one's.
+
+    Args:
+        folders: the data folders
+        train: subset of each
+        valid: subsets of the first
+        languages: source and target; None: the first folder's own
+
+    Raises:
+        UserError: with the first fault
+    """
+    languages = languages or languages_of(folders[0])
+    check_data_folder(folders[0], [train, *valid], languages)
+    dictionaries = check_dictionaries(folders[0], languages)
+    for folder in folders[1:]:
+        languages_of(folder)
+        check_subset(folder, train, languages, dictionaries)
 
 
 def languages_of(folder: Path) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.data_folders import data_folder
 from support.models import ROOT
 
 EXAMPLE = ROOT / "examples" / "iwslt14"
@@ -75,18 +76,7 @@ def study(tmp_path: Path) -> dict[str, str]:
     (tools / "python3").write_text(f'#!/bin/sh\n{recipe}\nexec {sys.executable} "$@"\n', encoding="utf-8")
     for tool in tools.iterdir():
         tool.chmod(0o755)
-    data = tmp_path / "out" / "data"
-    (data / "text").mkdir(parents=True)
-    record = {"source_lang": "de", "target_lang": "en", "lowercase": True}
-    (data / "preprocess.json").write_text(json.dumps(record), encoding="utf-8")
-    for language in ("de", "en"):
-        (data / f"dict.{language}.txt").touch()
-    for split in ("valid", "test"):
-        for language in ("de", "en"):
-            (data / f"{split}.de-en.{language}.idx").touch()
-            for kind in ("tok", "raw"):
-                text = "".join(line + "\n" for line in SENTENCES)
-                (data / "text" / f"{split}.{kind}.{language}").write_text(text, encoding="utf-8")
+    data_folder(tmp_path / "out" / "data", lines=SENTENCES)
     made_up = {"OUT": str(tmp_path / "out"), "DEEPNMT_PYTHON_BIN": str(tools), "CALLS": str(tmp_path / "calls")}
     return {**os.environ, **made_up, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 

@@ -25,28 +25,25 @@ def write_side(prefix: Path, sentences: Sentences) -> None:
     Path(f"{prefix}.bin").write_bytes(struct.pack(f"<{len(numbers)}H", *numbers))
 
 
-def data_folder(
-    folder: Path,
-    subsets: Sequence[str] = ("train", "valid", "test"),
-    types: int = TYPES,
-    sentences: Sentences = SENTENCES,
-) -> Path:
-    """A folder as preprocess.sh leaves it."""
+def data_folder(folder: Path, subsets: Sequence[str] = SUBSETS, lines: Sequence[str] = ()) -> Path:
+    """A folder as preprocess.sh leaves it; `lines` are the text of both languages, in place of that of `SENTENCES`."""
+    sentences = [[4, 2]] * len(lines) if lines else SENTENCES
     (folder / "text").mkdir(parents=True)
     for language in LANGUAGES:
-        (folder / f"dict.{language}.txt").write_text("".join(f"w{number} 1\n" for number in range(types - 4)))
+        (folder / f"dict.{language}.txt").write_text("".join(f"w{number} 1\n" for number in range(TYPES - 4)))
         for subset in subsets:
             write_side(folder / f"{subset}.de-en.{language}", sentences)
-            lines = range(1, 1 + len(sentences))
-            (folder / "text" / f"{subset}.tok.{language}").write_text("".join(f"{language} {n} .\n" for n in lines))
-            (folder / "text" / f"{subset}.raw.{language}").write_text("".join(f"{language} {n}.\n" for n in lines))
+            for kind, stop in (("tok", " ."), ("raw", ".")):
+                text = lines or [f"{language} {number}{stop}" for number in range(1, 1 + len(sentences))]
+                path = folder / "text" / f"{subset}.{kind}.{language}"
+                path.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
     files = {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     record = {
         "source_lang": "de",
         "target_lang": "en",
         "lowercase": True,
         "pretokenized": False,
-        "types": dict.fromkeys(LANGUAGES, types),
+        "types": dict.fromkeys(LANGUAGES, TYPES),
         "files": files,
     }
     (folder / "preprocess.json").write_text(json.dumps(record))

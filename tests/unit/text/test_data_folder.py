@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import check_data
 import pytest
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import load_langpair_dataset
@@ -17,7 +19,7 @@ from support.data_folders import LANGUAGES, SENTENCES, TYPES, data_folder, write
 
 from deepnmt.errors import UserError
 from deepnmt.text import check_data_folder, languages_of
-from deepnmt.text.data_folder import check_texts
+from deepnmt.text.data_folder import check_texts, check_training_data
 
 SUBSETS = ("train", "valid", "test")
 
@@ -251,3 +253,32 @@ def test_the_folder_of_these_tests_is_as_fairseq_writes_it(tmp_path: Path) -> No
 
 
 SENTENCES_AS_LISTS = [list(sentence) for sentence in SENTENCES]
+
+
+def test_training_on_several_folders(tmp_path: Path) -> None:
+    folders = [data_folder(tmp_path / name) for name in ("a", "b")]
+    check_training_data(folders, "train", ["valid", "test"])
+    # Only the first one's dictionaries and validation text are used.
+    (folders[1] / "dict.de.txt").unlink()
+    (folders[1] / "valid.de-en.de.bin").unlink()
+    check_training_data(folders, "train", ["valid"])
+    write_side(folders[1] / "train.de-en.de", [[4, 2], [5, TYPES, 2], [2]])
+    with pytest.raises(UserError, match=r"b/train\.de-en\.de\.bin: .* of .*a/dict\.de\.txt, but sentence 2 has 12"):
+        check_training_data(folders, "train", ["valid"])
+    with pytest.raises(UserError, match=r"none: DATA must be a folder made by preprocess\.sh, but there is none"):
+        check_training_data([folders[0], tmp_path / "none"], "train", ["valid"])
+
+
+def test_command_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = data_folder(tmp_path / "data", ["train", "test"])
+
+    def check(*options: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["check_data.py", str(data), *options])
+        check_data.main()
+
+    with pytest.raises(UserError, match=r"the subset must be one of test, train \(.*\), but is valid"):
+        check("--arch", "x", "--lr=1")
+    check("--lr", "-1", "--valid-subset", "test", "-s", "de", "-t", "en")
+    check("--valid-subset", "none", "--dataset-impl", "lazy")
+    with pytest.raises(UserError, match=r"dict\.fr\.txt: no such dictionary"):
+        check("--source-lang=de", "--target-lang", "fr")
