@@ -23,12 +23,12 @@ BIG = {"embed_dim": 1024, "ffn_embed_dim": 4096, "attention_heads": 16}
 
 
 def norm(position: str) -> dict[str, str]:
-    """Layer norms of both stacks."""
+    """Return the position of the layer norms, for both stacks."""
     return {"encoder_norm": position, "decoder_norm": position}
 
 
 def layers(encoder: int, decoder: int) -> dict[str, int]:
-    """Depth of both stacks."""
+    """Return the depth of each stack."""
     return {"encoder_layers": encoder, "decoder_layers": decoder}
 
 

@@ -28,7 +28,7 @@ NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": 
 
 
 def _flat_fields(config: type, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """fairseq's nested fields under the names that its command line gives them: `encoder.layers` as encoder_layers."""
+    """Yield fairseq's nested fields by the names of its command line: `encoder.layers` as encoder_layers."""
     for option in dataclasses.fields(config):
         if option.name in NESTED:
             yield from _flat_fields(NESTED[option.name], f"{option.name}_")
@@ -82,25 +82,25 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     )
     dlcl_embedding_norm: bool = field(
         default=HistoryOptions.embedding_norm,
-        metadata={"help": "layer norm on the embedding too before it is combined"},
+        metadata={"help": "normalise the embedding too before it is combined"},
     )
     encoder_max_relative_length: int = field(
         default=0,
-        metadata={"help": "distance from which on relative positions look alike, in the encoder (0: none)"},
+        metadata={"help": "clip relative distances at this value in the encoder (0: no relative positions)"},
     )
     decoder_max_relative_length: int = field(
         default=0,
-        metadata={"help": "the same in the decoder's self-attention (0: none)"},
+        metadata={"help": "as --encoder-max-relative-length, in the decoder's self-attention"},
     )
     relative_positions: ChoiceEnum(["keys", "keys-values"]) = field(  # type: ignore[valid-type]
-        default="keys-values", metadata={"help": "what relative positions are added to"}
+        default="keys-values", metadata={"help": "add relative positions to the keys, or to keys and values"}
     )
     encoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
         default="auto",
         metadata={
             "help": "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or after it "
-            "with the layer's input added once more before the last (b2t); auto: pre with --encoder-normalize-before, "
-            "else post"
+            "with the layer's input added once more before the last one (b2t); auto is pre with "
+            "--encoder-normalize-before, else post"
         },
     )
     decoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
@@ -109,8 +109,8 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     residual_scale: ChoiceEnum(list(RESIDUALS)) = field(  # type: ignore[valid-type]
         default="plain",
         metadata={
-            "help": "what a sublayer's input is multiplied by before its output is added: 1, DeepNorm's constant, or "
-            "Admin's trained vector"
+            "help": "factor of a sublayer's input in the residual connection: 1, DeepNorm's constant, or Admin's "
+            "trained vector"
         },
     )
     initializer: ChoiceEnum(list(INITIALIZERS)) = field(  # type: ignore[valid-type]
@@ -124,14 +124,14 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     encoder_skip: float = field(
         default=0.0, metadata={"help": "probability of skipping a sublayer of the encoder in training"}
     )
-    decoder_skip: float = field(default=0.0, metadata={"help": "the same in the decoder"})
+    decoder_skip: float = field(default=0.0, metadata={"help": "as --encoder-skip, in the decoder"})
     skip_schedule: ChoiceEnum(["linear", "constant"]) = field(  # type: ignore[valid-type]
         default="linear",
-        metadata={"help": "the probability grows linearly to the last sublayer's, or is that of every sublayer"},
+        metadata={"help": "let the probability grow linearly up to the last sublayer, or be the same in all"},
     )
     skip_scale: ChoiceEnum(["training", "inference"]) = field(  # type: ignore[valid-type]
         default="training",
-        metadata={"help": "where outputs are scaled to match the expectation: what is kept in training, or inference"},
+        metadata={"help": "rescale kept sublayers in training, or all sublayers at inference"},
     )
 
     fast_dropout: bool = field(
@@ -143,7 +143,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
 
     @classmethod
     def from_options(cls, options: Any) -> "DLCLTransformerConfig":
-        """The configuration in whatever form fairseq hands it over.
+        """Return the configuration from any of the forms in which fairseq hands it over.
 
         Args:
             options: this dataclass, a Namespace, or a mapping of omegaconf

@@ -38,7 +38,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         return deep_layers(self.layers)
 
     def build_decoder_layer(self, cfg: NestedConfig, no_encoder_attn: bool = False) -> nn.Module:
-        """Called by fairseq's constructor for each layer."""
+        """Return a new layer; called by fairseq's constructor."""
         return DeepDecoderLayer(cfg, no_encoder_attn)
 
     def extract_features_scriptable(
@@ -50,7 +50,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
     ) -> tuple[Tensor, dict[str, list[Optional[Tensor]]]]:
-        """As fairseq's: tokens B x T in; features B x T x C, with cross-attention and states, out."""
+        """Return features, B x T x C, with cross-attention and states, for tokens, B x T; arguments are fairseq's."""
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
         source = source_padding = None
@@ -97,7 +97,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     def _embed(
         self, tokens: Tensor, incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]]
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """Embedding T x B x C of the tokens B x T, only of the newest in incremental decoding, and their padding."""
+        """Return embedding, T x B x C, and padding of tokens, B x T; in incremental decoding of the newest alone."""
         positions = None
         if self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)

@@ -90,7 +90,7 @@ class LayerHistory(nn.Module):
         self.embedding_norm = OutputNorm(width) if options.embedding_norm else None
 
     def initial_weight(self, groups: int) -> Tensor:
-        """`W`, R x R x S, lower-triangular; row g stands at index g - 1."""
+        """Return the first `W`, R x R x S, lower-triangular; row g stands at index g - 1."""
         weight = torch.zeros(groups + 1, groups + 1, self.options.slices)
         for row in range(1, groups + 2):
             oldest = self.oldest(row)
@@ -98,7 +98,7 @@ class LayerHistory(nn.Module):
         return weight
 
     def oldest(self, row: int) -> int:
-        """The oldest output that a row reads."""
+        """Return the oldest output that a row reads."""
         return oldest_output(row, self.options.window)
 
     def start(self) -> HistoryPass:
@@ -106,11 +106,11 @@ class LayerHistory(nn.Module):
         return HistoryPass(self)
 
     def norm(self, group: int) -> OutputNorm | None:
-        """`LN_group`; None for the embedding unless it has one."""
+        """Return `LN_group`; None for the embedding unless it has one."""
         return self.embedding_norm if group == 0 else cast(OutputNorm, self.layer_norms[group - 1])
 
     def matrix(self) -> Tensor:
-        """`W` as it is applied, 0 where an output is not read: R x R x 1, or R x R x C where S > 1."""
+        """Return `W` as it is applied, 0 where an output is not read: R x R x 1, or R x R x C where S > 1."""
         fill = float("-inf") if self.options.softmax else 0.0
         weight = self.weight.masked_fill(~self.reads, fill)
         if self.options.softmax:
@@ -120,11 +120,11 @@ class LayerHistory(nn.Module):
         return weight
 
     def row(self, row: int) -> Tensor:
-        """The weights of a row, one line an output from `oldest(row)` on: n x 1, or n x C where S > 1."""
+        """Return the weights of a row, a line for each output from `oldest(row)`: n x 1, or n x C where S > 1."""
         return self.matrix()[row - 1, self.oldest(row) : row]
 
     def combine(self, row: int, sums: Combinations) -> Tensor:
-        """The sum of (5) or (6) for a row, with dropout and, post-norm, its LN.
+        """Return the sum of (5) or (6) for a row, with dropout and, post-norm, its LN.
 
         Args:
             row: 1 for the first group's input up to R for the output of the stack
@@ -145,12 +145,12 @@ class HistoryPass:
         self.sums = Combinations(history.matrix(), history.options.window)
 
     def input(self, index: int, x: Tensor) -> Tensor:
-        """What layer `index` (from 0) reads, where `x` is the output of the last layer that ran, or the embedding."""
+        """Return what layer `index` (from 0) reads; `x` is the output of the last layer that ran, or the embedding."""
         group = self.history.group_of[index]
         return x if group == self.group else self._next(group, x)
 
     def finish(self, x: Tensor) -> Tensor:
-        """The output of the stack, where `x` is the output of the last layer that ran."""
+        """Return the output of the stack; `x` is the output of the last layer that ran."""
         return self._next(len(self.history.layer_norms) + 1, x)
 
     def _next(self, row: int, x: Tensor) -> Tensor:

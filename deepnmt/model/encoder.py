@@ -35,7 +35,7 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         return deep_layers(self.layers)
 
     def build_encoder_layer(self, cfg: NestedConfig) -> nn.Module:
-        """Called by fairseq's constructor for each layer."""
+        """Return a new layer; called by fairseq's constructor."""
         return DeepEncoderLayer(cfg)
 
     def forward_scriptable(
@@ -45,7 +45,7 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
     ) -> dict[str, list[Tensor]]:
-        """As fairseq's: tokens B x T in; `encoder_out` T x B x C, masks and, where asked for, all states out."""
+        """Return `encoder_out`, T x B x C, masks and, where asked for, all states, for tokens, B x T."""
         padding = src_tokens.eq(self.padding_idx)
         any_padding = bool(padding.any())
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)

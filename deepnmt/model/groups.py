@@ -9,7 +9,7 @@ PLAIN = "none"
 
 
 def group_boundaries(groups: str, depth: int) -> Optional[tuple[int, ...]]:
-    """The first layer of each group and, last, the depth; None for a plain stack.
+    """Return the first layer of each group and, last, the depth; None for a plain stack.
 
     Args:
         groups: "none", layers per group ("1" is DLCL; the last group may be smaller), or the boundaries themselves

@@ -26,7 +26,7 @@ from deepnmt.model.build import build_residual, relative_positions
 from deepnmt.model.config import NestedConfig
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
-from deepnmt.model.skipping import without
+from deepnmt.model.skipping import zero_grads_for
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION, branch_modules, sublayers_of
 
 IncrementalState = Optional[dict[str, dict[str, Optional[Tensor]]]]
@@ -87,7 +87,7 @@ class DeepLayer(nn.Module):
         output: Optional[Tensor] = None
         if factor == 0.0:
             skipped = branch_modules(self, name)
-            x = without([*skipped, norm] if position.before else skipped, x)
+            x = zero_grads_for([*skipped, norm] if position.before else skipped, x)
         else:
             output = self.dropout_module(branch(norm(x) if position.before else x))
             output = output if factor == 1.0 else output * factor
@@ -98,7 +98,7 @@ class DeepLayer(nn.Module):
         return cast(Tensor, norm(x)) if position.after else x
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        """The feed-forward sublayer's function."""
+        """Return the feed-forward sublayer's function of x."""
         if may_take("fast feed-forward", self.feed_forward_obstacle(x)):
             return feed_forward.feed_forward(x, self.fc1, self.fc2)
         return cast(Tensor, self.fc2(self.activation_dropout_module(self.activation_fn(self.fc1(x)))))
@@ -131,7 +131,7 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
         self.arrange(cfg, "encoder")
 
     def build_self_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
-        """Called by fairseq's constructor."""
+        """Return the module; called by fairseq's constructor."""
         options = relative_positions(cfg.deep, "encoder")
         if options.max_length:
             return RelativeSelfAttention(embed_dim, cfg.encoder.attention_heads, options, **self.attention_options(cfg))
@@ -146,7 +146,7 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
     def forward(
         self, x: Tensor, encoder_padding_mask: Optional[Tensor], factors: Optional[Sequence[float]] = None
     ) -> Tensor:
-        """The output, T x B x C, for an input T x B x C.
+        """Return the output, T x B x C, for an input T x B x C.
 
         Args:
             x: the input
@@ -176,7 +176,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
     def build_self_attention(
         self, embed_dim: int, cfg: NestedConfig, add_bias_kv: bool = False, add_zero_attn: bool = False
     ) -> MultiheadAttention:
-        """Called by fairseq's constructor."""
+        """Return the module; called by fairseq's constructor."""
         options = relative_positions(cfg.deep, "decoder")
         if options.max_length:
             return RelativeSelfAttention(embed_dim, cfg.decoder.attention_heads, options, **self.attention_options(cfg))
@@ -191,7 +191,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         )
 
     def build_encoder_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
-        """Called by fairseq's constructor."""
+        """Return the module; called by fairseq's constructor."""
         if not cfg.deep.merged_attention:
             return Attention(
                 embed_dim,
@@ -216,7 +216,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         need_head_weights: bool = False,
         factors: Optional[Sequence[float]] = None,
     ) -> tuple[Tensor, Optional[Tensor], None]:
-        """As fairseq's, with `factors` as in the encoder's layer; the attention returned is the cross-attention."""
+        """Return output and cross-attention; arguments are fairseq's, and `factors` as in the encoder's layer."""
         attention: Optional[Tensor] = None
         need_weights = need_attn or need_head_weights or (not self.training and self.need_attn)
 
@@ -267,7 +267,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
             branches[CROSS_ATTENTION] = attend_source
             if dict(zip(sublayers_of(self), factors or ())).get(CROSS_ATTENTION) == 0.0:
                 # Where every layer skips it, nothing else connects the encoder with the loss.
-                x = without([], x, encoder_out)
+                x = zero_grads_for([], x, encoder_out)
         return self.run(x, branches, factors), attention, None
 
     def _with_source(
@@ -279,7 +279,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         source_padding: Optional[Tensor],
         incremental_state: IncrementalState,
     ) -> tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
-        """Keys, mask and padding of --cross-self-attention: the source before the target, in the first step only."""
+        """Return keys, mask and padding of --cross-self-attention: source before target, in the first step only."""
         state = self.self_attn._get_input_buffer(incremental_state)
         if incremental_state is not None and state is not None and "prev_key" in state:
             return x, mask, padding
@@ -294,7 +294,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
 
 
 def wrap_layers(stack: Any, cfg: NestedConfig) -> None:
-    """Activation checkpointing and full sharding, as fairseq applies them to its own layers.
+    """Apply activation checkpointing and full sharding, as fairseq does to its own layers.
 
     Called when the model is complete: full sharding flattens parameters, which an initialiser could no longer see.
     """
@@ -313,7 +313,7 @@ def deep_layers(layers: nn.ModuleList) -> list[DeepLayer]:
 
 
 def kept_layers(layers: nn.ModuleList) -> Iterator[tuple[int, nn.Module]]:
-    """The layers to run, with their numbers from 0; in training, fairseq's list leaves out those LayerDrop drops."""
+    """Yield the layers to run, with their numbers from 0; in training, fairseq's list leaves some out (LayerDrop)."""
     number = {id(layer): index for index, layer in enumerate(layers.children())}
     for layer in layers:
         yield number[id(layer)], layer

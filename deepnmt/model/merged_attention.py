@@ -56,7 +56,7 @@ class MergedAttention(MultiheadAttention):  # type: ignore[misc]
         need_weights: bool = True,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """The sum of (12), and the probabilities of its first term.
+        """Return the sum of (12), and the probabilities of its first term.
 
         Args:
             query: X, T x B x C
@@ -100,7 +100,7 @@ class MergedAttention(MultiheadAttention):  # type: ignore[misc]
     def _cumulative_mean(
         self, x: Tensor, padding: Optional[Tensor], incremental_state: Optional[IncrementalState]
     ) -> Tensor:
-        """A X of (12), T x B x C, in float32 at least; padding is neither summed nor counted."""
+        """Return A X of (12), T x B x C, in float32 at least; padding is neither summed nor counted."""
         counted = x.new_ones(x.size(0), x.size(1), 1, dtype=torch.promote_types(x.dtype, torch.float32))
         if padding is not None:
             absent = padding.bool().t().unsqueeze(-1)

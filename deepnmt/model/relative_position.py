@@ -33,7 +33,7 @@ class RelativePositionOptions:
 
 
 def relative_index(queries: int, keys: int, max_length: int, device: torch.device) -> Tensor:
-    """The row of aK and aV for each pair, T x S: clip(j - i, -r, r) + r, where the last query is at the last key."""
+    """Return the row of aK and aV for each pair, T x S: clip(j - i, -r, r) + r; the last query is at the last key."""
     position = torch.arange(keys, device=device)
     distance = position.unsqueeze(0) - position[keys - queries :].unsqueeze(1)
     return distance.clamp(-max_length, max_length) + max_length

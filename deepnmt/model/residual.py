@@ -1,4 +1,4 @@
-"""What a sublayer's input is multiplied by before its output is added to it.
+"""The residual connection: a sublayer's input, scaled, plus its output.
 
     plain      x + F(x)
     DeepNorm   a x + F(x), a by (4) from the depths of both stacks     (Wang 2022, arXiv 2203.00555)
@@ -31,7 +31,7 @@ class Residual(nn.Module):
         self.weight = nn.Parameter(torch.ones(width)) if trained else None
 
     def forward(self, x: Tensor, branch: Optional[Tensor]) -> Tensor:
-        """The sum, T x B x C, of the sublayer's input and its output, which is None where it was skipped."""
+        """Return the sum, T x B x C, of a sublayer's input and output; the output is None where it was skipped."""
         if self.weight is not None:
             x = x * self.weight
         elif self.scale != 1.0:

@@ -43,11 +43,11 @@ class SublayerSkipping(nn.Module):
         self.update = 0
 
     def set_num_updates(self, update: int) -> None:
-        """Called by fairseq before each update."""
+        """Take the number of the update; called by fairseq before each."""
         self.update = update
 
     def draw(self) -> list[tuple[float, ...]]:
-        """For each layer, the factors that its sublayers' outputs are multiplied by; 0: not to be computed."""
+        """Return for each layer the factors of its sublayers' outputs; 0: not to be computed."""
         factors = [self._factor(p, u) for p, u in zip(self.probabilities, self._uniform())]
         return [tuple(factors[i : i + self.sublayers]) for i in range(0, len(factors), self.sublayers)]
 
@@ -76,8 +76,8 @@ class _Unused(torch.autograd.Function):
         return (gradient, *(torch.zeros_like(parameter) for parameter in ctx.parameters))
 
 
-def without(modules: Iterable[nn.Module], x: Tensor, *inputs: Tensor) -> Tensor:
-    """`x`, as if it came from the modules that were skipped: their parameters get gradients of zero.
+def zero_grads_for(modules: Iterable[nn.Module], x: Tensor, *inputs: Tensor) -> Tensor:
+    """Return `x`, giving the parameters of skipped modules zero gradients.
 
     PyTorch's distributed training waits for every parameter's gradient; and an optimizer then treats a skipped
     parameter in one process as it does in several.

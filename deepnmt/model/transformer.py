@@ -30,7 +30,7 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """The options of `DLCLTransformerConfig`, without defaults, so that a named architecture can set its own."""
+        """Add the options of `DLCLTransformerConfig`, without defaults, which named architectures set."""
         gen_parser_from_dataclass(parser, DLCLTransformerConfig(), delete_default=True)
 
     @classmethod
@@ -55,10 +55,10 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
 
     @classmethod
     def build_encoder(cls, cfg: Any, src_dict: Any, embed_tokens: nn.Embedding) -> DeepEncoder:
-        """Called by `build_model`."""
+        """Return the stack; called by `build_model`."""
         return DeepEncoder(cfg, src_dict, embed_tokens)
 
     @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Any, embed_tokens: nn.Embedding) -> DeepDecoder:
-        """Called by `build_model`."""
+        """Return the stack; called by `build_model`."""
         return DeepDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)

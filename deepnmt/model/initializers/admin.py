@@ -74,7 +74,7 @@ def _span(values: Sequence[float]) -> str:
 
 @contextmanager
 def _profiled(stack: Any) -> Iterator[dict[Any, float]]:
-    """Each residual that runs sets its `w`; what is yielded gets its `r`. Nothing is dropped but by dropout itself."""
+    """Let each residual that runs set its `w`, and collect the `r`; nothing is dropped but by dropout itself."""
     found: dict[Any, float] = {}
     ratio = 1.0
 

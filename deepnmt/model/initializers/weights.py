@@ -18,14 +18,14 @@ QUERY_KEY_VALUE = (*QUERY_AND_KEY, "v_proj")
 
 
 def matrices(layer: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
-    """The matrices of a layer, each with the last part of its name: q_proj, k_proj, v_proj, out_proj, fc1, fc2."""
+    """Yield the matrices of a layer, and the last parts of their names: q_proj, k_proj, v_proj, out_proj, fc1, fc2."""
     for name, module in layer.named_modules():
         if isinstance(module, nn.Linear):
             yield name.rpartition(".")[2], module
 
 
 def outer_matrices(model: Any) -> Iterator[nn.Linear]:
-    """The matrices between embeddings, layers and output projection: quantisation noise's, and a change of width."""
+    """Yield the matrices between embeddings, layers and output: of quantisation noise, and of a change of width."""
     for stack in (model.encoder, model.decoder):
         for name in ("quant_noise", "project_out_dim"):
             matrix = getattr(stack, name, None)
@@ -34,7 +34,7 @@ def outer_matrices(model: Any) -> Iterator[nn.Linear]:
 
 
 def loaded_embeddings(model: Any, options: InitializerOptions) -> list[nn.Embedding]:
-    """The embedding tables whose values come from a file."""
+    """Return the embedding tables whose values come from a file."""
     paths = {"encoder": options.encoder_embed_path, "decoder": options.decoder_embed_path}
     return [getattr(model, stack).embed_tokens for stack, path in paths.items() if path]
 
