@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from deepnmt.model.build import build_history, build_skipping
 from deepnmt.model.config import NestedConfig
-from deepnmt.model.layers import DeepDecoderLayer, DeepLayer, deep_layers, kept_layers
+from deepnmt.model.layer_list import deep_layers, kept_layers
+from deepnmt.model.layers import DeepDecoderLayer, DeepLayer
 
 
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
@@ -34,7 +35,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         self.skipping = build_skipping(cfg.deep, "decoder")
 
     def deep_layers(self) -> list[DeepLayer]:
-        """Return the layers in their order; see `layers.deep_layers`."""
+        """Return the layers in their order; see `layer_list.deep_layers`."""
         return deep_layers(self.layers)
 
     def build_decoder_layer(self, cfg: NestedConfig, no_encoder_attn: bool = False) -> nn.Module:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from deepnmt.model.build import build_history, build_skipping
 from deepnmt.model.config import NestedConfig
-from deepnmt.model.layers import DeepEncoderLayer, DeepLayer, deep_layers, kept_layers
+from deepnmt.model.layer_list import deep_layers, kept_layers
+from deepnmt.model.layers import DeepEncoderLayer, DeepLayer
 
 
 class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
@@ -31,7 +32,7 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         self.skipping = build_skipping(cfg.deep, "encoder")
 
     def deep_layers(self) -> list[DeepLayer]:
-        """Return the layers in their order; see `layers.deep_layers`."""
+        """Return the layers in their order; see `layer_list.deep_layers`."""
         return deep_layers(self.layers)
 
     def build_encoder_layer(self, cfg: NestedConfig) -> nn.Module:

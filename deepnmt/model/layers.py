@@ -8,14 +8,12 @@ Shapes: T x B x C is time, batch, channel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable, Optional, cast
 
 import torch
 import torch.nn.functional as F
-from fairseq.distributed import fsdp_wrap
 from fairseq.modules import MultiheadAttention
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
@@ -291,29 +289,3 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                 source_padding = padding.new_zeros(source.size(1), source.size(0))
             padding = torch.cat((source_padding, padding), dim=1)
         return torch.cat((source, x), dim=0), mask, padding
-
-
-def wrap_layers(stack: Any, cfg: NestedConfig) -> None:
-    """Apply activation checkpointing and full sharding, as fairseq does to its own layers.
-
-    Called when the model is complete: full sharding flattens parameters, which an initialiser could no longer see.
-    """
-    for index, layer in enumerate(stack.layers.children()):
-        if not isinstance(layer, DeepLayer):
-            continue
-        if cfg.checkpoint_activations:
-            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-        min_num_params = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-        stack.layers[index] = fsdp_wrap(layer, min_num_params=min_num_params)
-
-
-def deep_layers(layers: nn.ModuleList) -> list[DeepLayer]:
-    """Return the layers, without BASE layers of experts, which fairseq may have put between."""
-    return [layer for layer in layers.children() if isinstance(layer, DeepLayer)]
-
-
-def kept_layers(layers: nn.ModuleList) -> Iterator[tuple[int, nn.Module]]:
-    """Yield the layers to run, with their numbers from 0; in training, fairseq's list leaves some out (LayerDrop)."""
-    number = {id(layer): index for index, layer in enumerate(layers.children())}
-    for layer in layers:
-        yield number[id(layer)], layer

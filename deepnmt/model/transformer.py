@@ -15,7 +15,7 @@ from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.initializers import INITIALIZERS
-from deepnmt.model.layers import wrap_layers
+from deepnmt.model.layer_list import wrap_layers
 from deepnmt.model.validate import check
 
 NAME = "dlcl_transformer"
