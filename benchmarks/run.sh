@@ -50,15 +50,14 @@ for NAME in "${NAMES[@]}"; do
     [[ -f $FOLDER/$NAME.py ]] || die "BENCHMARK must be the name of a script in benchmarks/, but is '$NAME'"
 done
 
-export DATA=${DATA:-$ROOT/output/multi30k/data}
+# OUT and DATA of the example, by which it makes the data, are the benchmarks' own.
+FOLDER_OF_DATA=${DATA:-$ROOT/output/multi30k/data}
+OUT=$(dirname "$FOLDER_OF_DATA")
+# shellcheck source=examples/multi30k/common.sh
+source "$ROOT/examples/multi30k/common.sh"
+export DATA=$FOLDER_OF_DATA
 if [[ ! -f $DATA/dict.en.txt ]]; then
-    OUT=$(dirname "$DATA")
-    run python3 "$ROOT/examples/multi30k/fetch.py" "$OUT/text" >&2
-    run "$ROOT/scripts/preprocess.sh" --source-lang en --target-lang de --dest "$DATA" --bpe-merges 10000 \
-        --lowercase --pretokenized --max-len 0 \
-        --train "$OUT/text/train.lc.norm.tok" \
-        --valid "$OUT/text/val.lc.norm.tok" --raw-valid "$OUT/text/val" \
-        --test "$OUT/text/test_2016_flickr.lc.norm.tok" --raw-test "$OUT/text/test_2016_flickr" >&2
+    prepare_data >&2
 fi
 
 export OMP_NUM_THREADS=$THREADS

@@ -37,14 +37,7 @@ while [[ $# -gt 0 ]]; do
         --decoder-every=*) DECODER=${1#*=} ;;
         --subset | --gen-subset) SUBSET=$(value "$@"); shift ;;
         -h | --help) usage; exit 0 ;;
-        -*) OPTIONS+=("$1") ;;
-        *)
-            if [[ ${#POSITIONAL[@]} -lt 3 && ${#OPTIONS[@]} -eq 0 ]]; then
-                POSITIONAL+=("$1")
-            else
-                OPTIONS+=("$1")
-            fi
-            ;;
+        *) sort_argument "$1" ;;
     esac
     shift
 done

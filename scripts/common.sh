@@ -49,6 +49,15 @@ value() {
     printf '%s' "$2"
 }
 
+# Of a command with three arguments before the options of fairseq-generate: into POSITIONAL or OPTIONS.
+sort_argument() {
+    if [[ $1 != -* && ${#POSITIONAL[@]} -lt 3 && ${#OPTIONS[@]} -eq 0 ]]; then
+        POSITIONAL+=("$1")
+    else
+        OPTIONS+=("$1")
+    fi
+}
+
 whole_number() {
     [[ $2 =~ ^[0-9]+$ ]] || die "$1 must be a whole number, but is '$2'"
 }

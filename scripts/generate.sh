@@ -30,14 +30,7 @@ while [[ $# -gt 0 ]]; do
         --subset | --gen-subset) SUBSET=$(value "$@"); shift ;;
         -h | --help) usage; exit 0 ;;
         --results-path | --quiet) die "$1 cannot be used here: it would take away the output that OUT_DIR is made from" ;;
-        -*) OPTIONS+=("$1") ;;
-        *)
-            if [[ ${#POSITIONAL[@]} -lt 3 && ${#OPTIONS[@]} -eq 0 ]]; then
-                POSITIONAL+=("$1")
-            else
-                OPTIONS+=("$1")
-            fi
-            ;;
+        *) sort_argument "$1" ;;
     esac
     shift
 done

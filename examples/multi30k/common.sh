@@ -6,7 +6,7 @@ OUT=${OUT:-$ROOT/output/multi30k}
 DATA=$OUT/data
 TYPES=9712
 
-# Make DATA by the reference protocol.
+# Make DATA from OUT/text by the reference protocol.
 prepare_data() {
     run python3 "$ROOT/examples/multi30k/fetch.py" "$OUT/text"
     run "$ROOT/scripts/preprocess.sh" --source-lang en --target-lang de --dest "$DATA" --bpe-merges 10000 \
