@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
-import http.client
 import os
-import urllib.request
 from pathlib import Path
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from examples.download import download
 
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 REPOSITORY = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1"
@@ -38,12 +37,9 @@ def from_repository(address: str, name: str) -> bytes:
     path = f"tok/{name}" if ".tok." in name else f"raw/{name}.gz"
     url = f"{address}/{path}"
     try:
-        with urllib.request.urlopen(url, timeout=60) as answer:
-            data: bytes = answer.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise UserError(
-            f"{url} cannot be fetched: {error}; try again, or let MULTI30K_DIR name a folder that has the data"
-        ) from None
+        data = download(url)
+    except UserError as error:
+        raise UserError(f"{error}; try again, or let MULTI30K_DIR name a folder that has the data") from None
     return unpack(data, url) if path.endswith(".gz") else data
 
 
@@ -72,18 +68,15 @@ def main() -> None:
     options.dest.mkdir(parents=True, exist_ok=True)
     expected = checksums()
     source = options.folder or options.url
-    with console.progress(len(expected), f"Multi30k from {source}", "file") as bar:
-        for name, digest in expected.items():
-            target = options.dest / name
-            if not (target.is_file() and sha256(target.read_bytes()) == digest):
-                data = from_folder(options.folder, name) if options.folder else from_repository(options.url, name)
-                if sha256(data) != digest:
-                    raise UserError(
-                        f"{source}: {name} must have SHA-256 {digest}, but has {sha256(data)}; get it again"
-                    )
-                with console.whole_file(target) as temporary:
-                    temporary.write_bytes(data)
-            bar.update()
+    for name, digest in expected.items():
+        target = options.dest / name
+        if target.is_file() and sha256(target.read_bytes()) == digest:
+            continue
+        data = from_folder(options.folder, name) if options.folder else from_repository(options.url, name)
+        if sha256(data) != digest:
+            raise UserError(f"{source}: {name} must have SHA-256 {digest}, but has {sha256(data)}; get it again")
+        with console.whole_file(target) as temporary:
+            temporary.write_bytes(data)
 
 
 def sha256(data: bytes) -> str:

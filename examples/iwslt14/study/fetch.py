@@ -1,4 +1,4 @@
-"""Download the official archive of IWSLT14 German to English; a download that was cut short goes on.
+"""Download the official archive of IWSLT14 German to English.
 
 The SHA-256 of what was downloaded is written beside it, and must be the same ever after. No published one is known that
 a first download could be held against; --sha256 takes one that you trust. Without it, that the archive is whole is
@@ -10,18 +10,13 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
-import http.client
-import json
-import os
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from examples.download import download
 from study.archive import read_archive
 
 # The place that fairseq's prepare-iwslt14.sh names, encrypted and as it names it; between them, the organisers' own.
@@ -30,7 +25,6 @@ ADDRESSES = (
     "https://wit3.fbk.eu/archive/2014-01/texts/de/en/de-en.tgz",
     "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
 )
-TIMEOUT = 60
 
 
 def fetch(archive: Path, addresses: list[str], digest: str = "") -> None:
@@ -66,57 +60,14 @@ def download_from_any(addresses: list[str], archive: Path) -> None:
     failures = []
     for address in addresses:
         try:
-            return download(address, archive)
-        except (OSError, http.client.HTTPException) as error:
-            failures.append(f"{address}: {error}")
-    raise UserError(
-        f"{archive.name} cannot be downloaded: {'; '.join(failures)}; run the same command again to go on, "
-        "or give the file: --archive FILE"
-    )
-
-
-def download(address: str, archive: Path) -> None:
-    """Download a file by way of FILE.part, which a later call with the same address goes on with.
-
-    Raises:
-        OSError, HTTPException: it did not come, or not all of it
-    """
-    part, origin = (archive.with_name(f"{archive.name}.part{end}") for end in ("", ".from"))
-    start, request = 0, urllib.request.Request(address)
-    if part.is_file() and origin.is_file():
-        source, version = json.loads(origin.read_text(encoding="utf-8"))
-        if source == address and version and part.stat().st_size:
-            start = part.stat().st_size
-            # The server sends the rest only if the file is still the same one, and else the whole of it.
-            request.add_header("Range", f"bytes={start}-")
-            request.add_header("If-Range", version)
-    try:
-        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        if error.code != 416 or not start:
-            raise
-        part.unlink()
-        return download(address, archive)
-    with answer:
-        start = start if answer.status == 206 else 0
-        origin.write_text(json.dumps([address, _version(answer.headers)]), encoding="utf-8")
-        length = answer.headers.get("Content-Length")
-        total = start + int(length) if length else None
-        with part.open("ab" if start else "wb") as file, console.progress(total or 0, archive.name, "B") as bar:
-            bar.update(start)
-            while chunk := answer.read(1 << 16):
-                file.write(chunk)
-                bar.update(len(chunk))
-    if total is not None and part.stat().st_size != total:
-        raise OSError(f"ended after {part.stat().st_size} of {total} bytes")
-    os.replace(part, archive)
-    origin.unlink()
-
-
-def _version(headers: Any) -> str:
-    """What tells this version of the file from a later one under the same address; empty: the server does not say."""
-    tag = headers.get("ETag") or ""
-    return str(tag if tag and not tag.startswith("W/") else headers.get("Last-Modified") or "")
+            content = download(address)
+        except UserError as error:
+            failures.append(str(error))
+        else:
+            with console.whole_file(archive) as temporary:
+                temporary.write_bytes(content)
+            return
+    raise UserError(f"{'; '.join(failures)}; run the same command again, or give the file: --archive FILE")
 
 
 @contextmanager
