@@ -22,6 +22,7 @@ from deepnmt.console import Parser, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summary, table, write_json
 from deepnmt.inspection.table import title
+from deepnmt.model.stack import STACKS
 
 EPILOG = """A recipe is measured as it is built, before its first update; a checkpoint as it was trained. The first
 batches of the first epoch are used, with the recipe's own batch size, on the CPU, in training mode. The table goes to
@@ -68,7 +69,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess")
     parser.add_argument("--batches", type=positive, default=4, help="how many, at most (default: 4)")
-    for stack in ("encoder", "decoder"):
+    for stack in STACKS:
         parser.add_argument(
             f"--{stack}-layers",
             type=numbers,
@@ -133,7 +134,7 @@ def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
     """The options that make each depth of a recipe; one empty entry without any."""
     given = {
         f"{stack}-layers": getattr(arguments, f"{stack}_layers")
-        for stack in ("encoder", "decoder")
+        for stack in STACKS
         if getattr(arguments, f"{stack}_layers") is not None
     }
     for name in given:

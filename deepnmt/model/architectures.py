@@ -13,6 +13,7 @@ from typing import Any
 from fairseq.models import register_model
 
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME, DLCLTransformerModel
 
 # The sizes: widths of model and feed-forward sublayers, and attention heads.
@@ -126,7 +127,7 @@ def register() -> None:
 
 def _register(name: str, size: dict[str, int], **options: Any) -> None:
     """Register `dlcl_transformer_NAME`: a size for both stacks, and further options of the model."""
-    settings = {f"{stack}_{key}": value for stack in ("encoder", "decoder") for key, value in size.items()}
+    settings = {f"{stack}_{key}": value for stack in STACKS for key, value in size.items()}
     settings.update(options)
     base = {option.name: option for option in dataclasses.fields(DLCLTransformerConfig)}
     defaults = [
