@@ -17,6 +17,9 @@ HISTORY_OPTIONS = {
     option.name: option.default for option in fields(DLCLTransformerConfig) if option.name.startswith("dlcl_")
 }
 
+# Far beyond any model that was trained; a slip of the finger would fill the memory before anybody sees why.
+MOST_LAYERS, MOST_CHANNELS = 10_000, 1 << 20
+
 
 def check(config: DLCLTransformerConfig, joined: bool) -> None:
     """Refuse a configuration that makes no sense.
@@ -28,6 +31,8 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
     Raises:
         UserError: every fault, a line each
     """
+    if faults := list(_size_faults(config)):
+        raise UserError(*faults)  # the other rules count layers and channels
     faults = [
         *_stack_faults(config),
         *_norm_faults(config),
@@ -41,11 +46,21 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         raise UserError(*dict.fromkeys(faults))  # both stacks may have the same fault
 
 
+def _size_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        if config.depth(stack) < 1:
+            yield f"--{stack}-layers must be at least 1, but is {config.depth(stack)}"
+        for name, most in (("layers", MOST_LAYERS), ("embed-dim", MOST_CHANNELS), ("ffn-embed-dim", MOST_CHANNELS)):
+            size = getattr(config, f"{stack}_{name.replace('-', '_')}")
+            if size > most:
+                yield f"--{stack}-{name} must be at most {most}, but is {size}"
+
+
 def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for stack in STACKS:
         heads = getattr(config, f"{stack}_attention_heads")
-        if config.depth(stack) < 1:
-            yield f"--{stack}-layers must be at least 1, but is {config.depth(stack)}"
+        if getattr(config, f"{stack}_ffn_embed_dim") < 1:
+            yield f"--{stack}-ffn-embed-dim must be at least 1, but is {getattr(config, f'{stack}_ffn_embed_dim')}"
         if heads < 1:
             yield f"--{stack}-attention-heads must be at least 1, but is {heads}"
         elif config.width(stack) < 1 or config.width(stack) % heads:
