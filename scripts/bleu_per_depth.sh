@@ -20,7 +20,7 @@ Any other option is fairseq-generate's, as in generate.sh. No model is trained o
 checkpoints are not kept.
 
 OUT gets bleu.tsv, a line a model with its depths and scores, and a folder for each with translations and scores.json.
-It can be stopped at any moment; the same command goes on with the first model that has no scores, and other N may be
+It can be stopped at any moment; run the same command again to resume with the first model that has no scores, and other N may be
 given later.
 
 example:
@@ -45,7 +45,7 @@ done
 CHECKPOINT=${POSITIONAL[0]} DATA=${POSITIONAL[1]%/} OUT=${POSITIONAL[2]%/}
 
 need python3 fairseq-generate
-ON_INTERRUPT="go on with the first model that has no scores"
+ON_INTERRUPT="resume with the first model that has no scores"
 python3 "$ROOT/scripts/translations.py" check "$CHECKPOINT" "$DATA" "$SUBSET" >/dev/null
 PLAN=$(python3 "$ROOT/scripts/bleu_per_depth.py" plan "$OUT" "$CHECKPOINT" "$DATA" "$SUBSET" "$ENCODER" "$DECODER" "${OPTIONS[@]}")
 

@@ -51,7 +51,7 @@ for ITEM in "${MISSING[@]}"; do
 done
 [[ ${#MISSING[@]} -eq 0 ]] || exit 2
 
-ON_INTERRUPT="go on"
+ON_INTERRUPT="resume"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 TMP=$(mktemp)
 grep -v '^fairseq' "$ROOT/requirements.txt" >"$TMP"

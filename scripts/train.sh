@@ -9,8 +9,8 @@ usage() {
 usage: train.sh RECIPE DATA SAVE [fairseq-train options]
 
 Trains the model of a recipe: on all visible GPUs with FP16, or on the CPU where there is none. It can be stopped
-at any moment; the same command goes on from the last checkpoint in SAVE. A recipe's batches-per-update is dealt out
-to all GPUs, so that an update sees the same sentences on 1, 2, 4 or 8 of them. See docs/distributed.md.
+at any moment; run the same command again to resume from the last checkpoint in SAVE. A recipe's batches-per-update is
+dealt out to all GPUs, so that an update sees the same sentences on 1, 2, 4 or 8 of them. See docs/distributed.md.
 
   RECIPE     YAML file under configs/, one fairseq option a key
   DATA       folder made by preprocess.sh; DATA0:DATA1:... are trained on in turn, an epoch each, where the first one
@@ -41,7 +41,7 @@ shift 3
 [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
 need python3 fairseq-train
 
-ON_INTERRUPT="go on from the last checkpoint in $SAVE"
+ON_INTERRUPT="resume from the last checkpoint in $SAVE"
 TMP=$(mktemp)
 GPUS=$(python3 -c 'import torch; print(torch.cuda.device_count())')
 PROCESSES=${PROCESSES:-$((GPUS > 0 ? GPUS : 1))} NODES=${NODES:-1} NODE=${NODE:-${SLURM_NODEID:-}}
@@ -60,18 +60,10 @@ if [[ ${LAUNCH[0]} == torchrun ]]; then
     LAUNCH+=(--nproc-per-node "$PROCESSES" "$(command -v fairseq-train)")
 fi
 
-python3 -m deepnmt.recipe "$RECIPE" --devices $((NODES * PROCESSES)) "$@" >"$TMP"
+# It also chooses --fp16 or --cpu where recipe and options leave that open.
+python3 -m deepnmt.recipe "$RECIPE" --devices $((NODES * PROCESSES)) --gpus "$GPUS" "$@" >"$TMP"
 mapfile -d '' -t OPTIONS <"$TMP"
 python3 "$ROOT/scripts/check_data.py" "$DATA" "${OPTIONS[@]}"
-
-if [[ $GPUS -gt 0 ]]; then
-    case " $* " in
-        *' --bf16 '* | *' --amp '* | *' --fp16 '* | *' --memory-efficient-'*) ;;
-        *) OPTIONS+=(--fp16) ;;
-    esac
-else
-    OPTIONS+=(--cpu)
-fi
 
 mkdir -p -- "$SAVE"
 LOG=$SAVE/train.log
@@ -80,13 +72,13 @@ if [[ $NODES -gt 1 && $NODE -gt 0 ]]; then
 elif command -v flock >/dev/null; then
     # The training has the lock as long as it lives, which may be longer than this script.
     exec {LOCK}>"$SAVE/train.lock"
-    flock --wait 10 "$LOCK" || die "SAVE must not be in use, but a training of an earlier start still works in '$SAVE'"
+    flock --wait 10 "$LOCK" || die "SAVE must not be in use, but another training is still running in '$SAVE'"
 fi
 STATUS=0
 run "${LAUNCH[@]}" "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" --skip-invalid-size-inputs-valid-test \
     "${OPTIONS[@]}" || STATUS=$?
 if [[ $STATUS -ne 0 && (${LAUNCH[0]} == torchrun || $STATUS -gt 128) ]]; then
-    printf '%s: error: the training has ended before its time; the same command goes on from the last checkpoint in %s\n' \
+    printf '%s: error: the training ended early; run the same command again to resume from the last checkpoint in %s\n' \
         "$SCRIPT" "$SAVE" >&2
 fi
 exit "$STATUS"

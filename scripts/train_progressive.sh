@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Progressive training: a shallow model first, which is grown and trained on, stage by stage.
+# Progressive training: train a shallow model first, then grow and train it, stage by stage.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -9,8 +9,9 @@ usage() {
 usage: train_progressive.sh RECIPE DATA SAVE [fairseq-train options]
 
 Runs all the stages of a recipe: trains the first, and for each other one grows the last checkpoint of the stage before
-into a deeper model, puts the learning rate back to its peak, and trains on. All stages are checked before the first one
-starts. It can be stopped at any moment, in a stage or between two; the same command goes on, to the same result.
+into a deeper model, puts the learning rate back to its peak, and trains that. All stages are checked before the first one
+starts. It can be stopped at any moment, in a stage or between two; run the same command again to resume, with the same
+result.
 
   RECIPE     YAML file with a list of stages, such as those under configs/progressive/
   DATA       folder made by preprocess.sh
@@ -40,24 +41,26 @@ shift 3
 [[ -d $DATA ]] || die "DATA must be a folder made by preprocess.sh, but there is no '$DATA'"
 need python3 fairseq-train fairseq-generate flock
 
-ON_INTERRUPT="go on from the last checkpoint in $SAVE"
+ON_INTERRUPT="resume from the last checkpoint in $SAVE"
 TMP=$(mktemp)
 python3 -m deepnmt.progressive "$RECIPE" "$SAVE" "$@" >"$TMP"
-mapfile -d '' -t PLAN <"$TMP"
+mapfile -t STAGES <"$TMP"
 
 # All commands inherit the lock: one that outlives a killed script still writes to SAVE.
 exec {LOCK}>"$SAVE/lock"
-flock --wait 10 "$LOCK" || die "SAVE must not be in use, but a command of an earlier start still works in '$SAVE'"
+flock --wait 10 "$LOCK" || die "SAVE must not be in use, but a command of an earlier run is still running in '$SAVE'"
 
-STAGES=$((${#PLAN[@]} / 3))
-for ((N = 1; N <= STAGES; N++)); do
-    FOLDER=$SAVE/${PLAN[3 * N - 3]} AVERAGE=${PLAN[3 * N - 2]}
-    read -r -a TRANSLATE <<<"${PLAN[3 * N - 1]}"
+N=0
+for STAGE in "${STAGES[@]}"; do
+    N=$((N + 1))
+    read -r NAME AVERAGE SEARCH <<<"$STAGE"
+    read -r -a SEARCH <<<"$SEARCH"
+    FOLDER=$SAVE/$NAME
     if [[ -f $FOLDER/stage.json ]]; then
-        echo "stage $N of $STAGES is done: $FOLDER"
+        echo "stage $N of ${#STAGES[@]} is done: $FOLDER"
         continue
     fi
-    # What a killed command left half-written.
+    # Remove the half-written files of a killed command.
     rm -rf -- "$SAVE"/*.tmp* "$FOLDER"/*.tmp* "$FOLDER"/valid.*
     if [[ $N -gt 1 && ! -f $FOLDER/checkpoint_last.pt ]]; then
         LOG=$FOLDER/train.log
@@ -67,7 +70,7 @@ for ((N = 1; N <= STAGES; N++)); do
     run "$ROOT/scripts/train.sh" "$FOLDER/recipe.yaml" "$DATA" "$FOLDER" --tensorboard-logdir "$SAVE/tensorboard" "$@"
 
     SCORED=checkpoint_best.pt
-    if [[ -n $AVERAGE ]]; then
+    if [[ $AVERAGE -gt 0 ]]; then
         # A short stage may have fewer; at least the last one is there.
         FOUND=$(find "$FOLDER" -name 'checkpoint[0-9]*.pt' -o -name 'checkpoint_[0-9]*.pt' | wc -l)
         SCORED=average.pt
@@ -76,7 +79,7 @@ for ((N = 1; N <= STAGES; N++)); do
     elif [[ ! -f $FOLDER/$SCORED ]]; then
         SCORED=checkpoint_last.pt
     fi
-    run "$ROOT/scripts/generate.sh" "$FOLDER/$SCORED" "$DATA" "$FOLDER/valid" --subset valid "${TRANSLATE[@]}"
+    run "$ROOT/scripts/generate.sh" "$FOLDER/$SCORED" "$DATA" "$FOLDER/valid" --subset valid "${SEARCH[@]}"
     run "$ROOT/scripts/score.sh" "$FOLDER/valid" "$DATA"
     run python3 "$ROOT/scripts/note_stage.py" "$FOLDER" "$SCORED"
 done

@@ -9,9 +9,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Optional
@@ -19,7 +17,6 @@ from typing import Any, Optional
 import numpy as np
 import torch
 from fairseq import checkpoint_utils, tasks, utils
-from fairseq import options as fairseq_options
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
@@ -28,7 +25,8 @@ from deepnmt.errors import UserError
 from deepnmt.inspection.measure import inspect_model
 from deepnmt.inspection.table import Report, Sublayer, read_json, summary, table, write_json
 from deepnmt.model.initializers import batch_initializer
-from deepnmt.recipe import Option, check, read_recipe, to_arguments
+from deepnmt.recipe import Option, read_recipe
+from deepnmt.recipe.checking import check_recipe
 
 # Hooks would see the layers twice; what is computed stays the same.
 OFF = ("checkpoint-activations", "offload-activations")
@@ -124,27 +122,9 @@ def _configuration(path: Path, data: Path, given: Mapping[str, str]) -> Any:
     options = {**read_recipe(path), **{key: _Given(value, path, 0) for key, value in given.items()}}
     for name in OFF:
         options.pop(name, None)
-    # An empty value leaves an option out, as in `to_arguments`.
-    present = {key for key, option in options.items() if option.value not in ("", "false")}
-    if "arch" not in present:
-        raise UserError(f"{path}: a recipe must name an architecture (arch:), but does not")
-    if not {"max-tokens", "batch-size"} & present:
-        raise UserError(f"{path}: a recipe must have max-tokens or batch-size, but has neither")
-    with _own_command_line():
-        check(path, options, [])
-        parser = fairseq_options.get_training_parser()
-        args = fairseq_options.parse_args_and_arch(parser, [str(data), *to_arguments(options)])
+    args = check_recipe(path, options, [], optimizer=False)
+    args.data = str(data)
     return convert_namespace_to_omegaconf(args)
-
-
-@contextmanager
-def _own_command_line() -> Iterator[None]:
-    """fairseq's parsers, and `check`, read and write the process's command line."""
-    kept = sys.argv
-    try:
-        yield
-    finally:
-        sys.argv = kept
 
 
 def _set_up(cfg: Any, data: Path) -> Any:

@@ -1,4 +1,4 @@
-"""What `scripts/train_progressive.sh` asks for: the plan of a recipe, or a growth."""
+"""Plan the stages of a recipe, or grow from one to the next, for `scripts/train_progressive.sh`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deepnmt.progressive.steps import grow_stage
 
 
 def main() -> None:
-    """One step of progressive training."""
+    """Do one step of progressive training."""
     parser = argparse.ArgumentParser(prog="deepnmt.progressive", description=__doc__, allow_abbrev=False)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("save", type=Path)
@@ -29,9 +29,8 @@ def main() -> None:
         prepare(stages, known.save, extra)
         for stage in stages:
             print(_description(stage), file=sys.stderr)
-            # For a shell, which reads three texts a stage.
-            for text in (stage.name, stage.own.get("average", ""), stage.own.get("translate", "")):
-                print(text, end="\0")
+            # For a shell: folder, number of checkpoints to average, options of the search.
+            print(stage.name, stage.own.get("average", "0"), stage.own.get("translate", ""))
 
 
 def _description(stage: Stage) -> str:
@@ -44,6 +43,4 @@ def _description(stage: Stage) -> str:
 
 
 if __name__ == "__main__":
-    # The name that errors begin with.
-    sys.argv[0] = "train_progressive.sh"
-    run(main)
+    run(main, "train_progressive.sh")

@@ -16,7 +16,7 @@ RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
 
 
 def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str]) -> None:
-    """Make the folder of each stage, with the recipe that train.sh has of it.
+    """Make the folder of each stage, with its recipe for train.sh.
 
     Raises:
         UserError: the folder holds stages of another recipe, which are not to be mixed with this one
@@ -38,7 +38,7 @@ def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str]) -> None:
 
 
 def recipe_text(stage: Stage, stages: int, extra: Sequence[str]) -> str:
-    """The recipe of one stage: options of fairseq-train; how it grows and is scored stands in comments."""
+    """Return the recipe of one stage: options of fairseq-train; how it grows and is scored stands in comments."""
     lines = [f"# Stage {stage.number} of {stages}; made by train_progressive.sh, which runs it"]
     growth = stage.growth
     if growth is not None:

@@ -1,4 +1,4 @@
-"""Holds the stages of a recipe against fairseq's options and against each other, before the first one starts."""
+"""Hold the stages of a recipe against fairseq's options and against each other, before the first one starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
-from deepnmt.checkpoints.grow import STRATEGIES, Growth
+from deepnmt.checkpoints.grow import Growth
 from deepnmt.checkpoints.grow.grow_stacks import plan_stacks
 from deepnmt.checkpoints.rewrite import RESETTABLE
 from deepnmt.errors import UserError
@@ -19,13 +19,14 @@ from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import PLAIN
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME
-from deepnmt.progressive.stages import ENDS, Stage, default_groups, default_strategy, key_faults, merged
-from deepnmt.recipe import Option, Recipe, check, read_stages
+from deepnmt.progressive.stages import ENDS, STAGE_KEYS, Stage, default_groups, default_strategy, key_faults, merged
+from deepnmt.recipe import Option, Recipe, read_stages
+from deepnmt.recipe.checking import check_recipe
 
-FLAGS = ("function-preserving", "carry-moments", "keep-schedule")
-# What the command sets itself, and what would take away the checkpoints that it goes on from.
+# Options the runner sets itself, or that would delete the checkpoints it resumes from.
 TAKEN = (
     "save-dir",
+    "user-dir",
     "restore-file",
     "finetune-from-model",
     "continue-once",
@@ -43,7 +44,7 @@ OF_STAGES = ("encoder-layers", "decoder-layers", "encoder-groups", "decoder-grou
 
 
 def plan_stages(path: Path, extra: Sequence[str] = ()) -> list[Stage]:
-    """The stages of a recipe, each of them possible.
+    """Return the stages of a recipe, each of them possible.
 
     Args:
         path: the recipe
@@ -59,7 +60,7 @@ def plan_stages(path: Path, extra: Sequence[str] = ()) -> list[Stage]:
     if faults:
         raise UserError(*faults)
     entries = merged(recipe)
-    parsed = [check(path, options, list(extra)) for options, _ in entries]
+    parsed = _parsed(path, [options for options, _ in entries], extra)
     configs = [_config(path, arguments) for arguments in parsed]
     _give_default_groups(path, [options for options, _ in entries], configs)
     stages: list[Stage] = []
@@ -76,8 +77,22 @@ def plan_stages(path: Path, extra: Sequence[str] = ()) -> list[Stage]:
     return stages
 
 
+def _parsed(path: Path, entries: Sequence[dict[str, Option]], extra: Sequence[str]) -> list[Namespace]:
+    """Return all options of each stage as fairseq understands them; the faults of all stages at once."""
+    parsed, faults = [], []
+    for options in entries:
+        try:
+            # The model's options follow, with what a stage has by default.
+            parsed.append(check_recipe(path, options, extra, model=False))
+        except UserError as error:
+            faults += str(error).splitlines()
+    if faults:
+        raise UserError(*dict.fromkeys(faults))
+    return parsed
+
+
 def _taken_faults(path: Path, recipe: Recipe, extra: Sequence[str]) -> Iterator[str]:
-    """Options that are not the user's to set, in the recipe or on the command line."""
+    """Yield the options that are not the user's to set, in the recipe or on the command line."""
     for key in TAKEN:
         if key in recipe.options and recipe.options[key].value not in ("", "false"):
             yield f"{recipe.options[key]}: '{key}' must not be set in progressive training"
@@ -104,8 +119,9 @@ def _give_default_groups(
     for stack in STACKS:
         key, depths = f"{stack}-groups", [config.depth(stack) for config in configs]
         plain = getattr(configs[0], f"{stack}_groups") == PLAIN
-        # Depths that fall are a fault of their own.
-        if plain or len(set(depths)) == 1 or depths != sorted(depths):
+        # Depths that fall, or are none, are faults of their own.
+        possible = depths == sorted(depths) and depths[0] >= 1 and depths[-1] <= validate.MOST_LAYERS
+        if plain or len(set(depths)) == 1 or not possible:
             continue
         for number, groups in enumerate(default_groups(depths)):
             if key not in options[number]:
@@ -125,15 +141,10 @@ def _growth(old: DLCLTransformerConfig, new: DLCLTransformerConfig, own: dict[st
 
 
 def _own_faults(stage: Stage, arguments: Namespace) -> Iterator[str]:
-    strategy, average = stage.own.get("strategy", STRATEGIES[0]), stage.own.get("average", "1")
-    if strategy not in STRATEGIES:
-        yield f"strategy must be one of {', '.join(STRATEGIES)}, but is {strategy}"
-    for key in FLAGS:
-        if stage.own.get(key, "true") != "true":
-            yield f"{key} must be true or false, but is {stage.own[key]}"
-    if not average.isdecimal() or int(average) < 1:
-        yield f"average must be a number of checkpoints of at least 1, but is {average}"
-    elif 0 < (kept := min(filter(lambda n: n > 0, _kept(stage)), default=0)) < int(average):
+    faulty = {key.name: fault for key in STAGE_KEYS if (fault := key.fault(stage.own.get(key.name)))}
+    yield from (f"{name} {fault}" for name, fault in faulty.items())
+    average = stage.own.get("average", "1")
+    if "average" not in faulty and 0 < (kept := min(filter(lambda n: n > 0, _kept(stage)), default=0)) < int(average):
         yield f"average must be at most the {kept} checkpoints that are kept, but is {average}"
     schedule = arguments.lr_scheduler
     if stage.growth and not stage.flag("keep-schedule") and schedule != RESETTABLE:

@@ -1,4 +1,4 @@
-"""The stages of a recipe: what each has from the recipe and from its own entry, and its groups by default."""
+"""Stages of a recipe: what each has from the recipe and from its own entry, and its groups by default."""
 
 from __future__ import annotations
 
@@ -7,17 +7,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
-from deepnmt.checkpoints.grow import Growth
+from deepnmt.checkpoints.grow import STRATEGIES, Growth
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import group_boundaries
 from deepnmt.model.stack import STACKS
 from deepnmt.recipe import Option, Recipe
+from deepnmt.recipe.own_keys import OwnKey, number_from
+from deepnmt.recipe.ranges import BEAM, translate_fits
 
 # What decides when a stage ends.
 ENDS = ("max-update", "max-epoch", "patience")
-# What is not fairseq's: how a stage grows out of the one before, and how it is scored.
-OWN = ("strategy", "function-preserving", "carry-moments", "keep-schedule", "average", "translate")
-# What a stage may have of its own; the rest is one for all, in the recipe.
+FLAG = ("true or false", ("true", "false").__contains__)
+# How a stage grows out of the one before, and how it is scored.
+STAGE_KEYS = (
+    OwnKey("strategy", (f"one of {', '.join(STRATEGIES)}", STRATEGIES.__contains__)),
+    OwnKey("function-preserving", FLAG),
+    OwnKey("carry-moments", FLAG),
+    OwnKey("keep-schedule", FLAG),
+    OwnKey("average", ("a number of checkpoints of at least 1", number_from(1))),
+    OwnKey("translate", (f"options of fairseq-generate, with a --beam from 1 to {BEAM}", translate_fits)),
+)
+# Keys a stage may override.
 KEYS = (
     "encoder-layers",
     "decoder-layers",
@@ -29,7 +39,7 @@ KEYS = (
     "update-freq",
     "lr",
     "dropout",
-    *OWN,
+    *(key.name for key in STAGE_KEYS),
 )
 
 
@@ -40,7 +50,7 @@ class Stage:
     Attributes:
         number: from 1
         options: of fairseq-train, all of them
-        own: the values of `OWN` that are given
+        own: the values of `STAGE_KEYS` that are given
         config: options of the model
         growth: how it comes from the stage before; None for the first
         batch: most tokens and sentences of a batch
@@ -55,21 +65,21 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Return the name of its folder."""
         return f"stage-{self.number}-{self.config.encoder_layers}"
 
     def flag(self, key: str) -> bool:
-        """Whether one of `OWN` is set."""
+        """Return whether one of `STAGE_KEYS` is set."""
         return self.own.get(key) == "true"
 
     def end(self, key: str) -> int:
-        """The value of one of `ENDS`; 0 where there is none."""
+        """Return the value of one of `ENDS`; 0 where there is none."""
         option = self.options.get(key)
         return int(option.value) if option is not None and option.value not in ("", "false") else 0
 
 
 def key_faults(recipe: Recipe) -> Iterator[str]:
-    """The keys that a stage must not have, a line each."""
+    """Yield the keys that a stage must not have, a line each."""
     for number, stage in enumerate(recipe.stages, start=1):
         for key, option in stage.items():
             if key not in KEYS:
@@ -79,17 +89,17 @@ def key_faults(recipe: Recipe) -> Iterator[str]:
 
 
 def merged(recipe: Recipe) -> list[tuple[dict[str, Option], dict[str, str]]]:
-    """For each stage the options of fairseq-train and the values of `OWN`; the stage's own win over the recipe's."""
+    """Return for each stage the options of fairseq-train and the values of `STAGE_KEYS`; the stage wins."""
     result = []
     for stage in recipe.stages:
         options = {**recipe.options, **stage}
-        own = {key: options.pop(key).value for key in OWN if key in options}
+        own = {key.name: options.pop(key.name).value for key in STAGE_KEYS if key.name in options}
         result.append((options, {key: value for key, value in own.items() if value not in ("", "false")}))
     return result
 
 
 def default_groups(depths: Sequence[int]) -> list[str]:
-    """The groups of a stack in each stage, as the option's text: p = h, the layers that the first growth adds.
+    """Return the groups of a stack in each stage, as the option's text: p = h, the layers that the first growth adds.
 
     The layers of each growth are cut into groups of p, so that a stage ends where a group does: boundaries instead of a
     size where a depth is no multiple of p.
@@ -108,6 +118,6 @@ def default_groups(depths: Sequence[int]) -> list[str]:
 
 
 def default_strategy(old: DLCLTransformerConfig, new: DLCLTransformerConfig) -> str:
-    """The whole stack again where that gives the new depths, else its top."""
+    """Return the strategy: the whole stack again where that gives the new depths, else its top."""
     whole = all(new.depth(s) % max(1, old.depth(s)) == 0 for s in STACKS)
     return "stack" if whole else "top"

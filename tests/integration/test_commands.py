@@ -179,7 +179,7 @@ def test_interrupted_training_says_so_and_goes_on(flow: Flow, tmp_path: Path) ->
         errors = process.communicate()[1]
     assert process.returncode == 130
     assert (
-        f"train.sh: interrupted; run the same command again to go on from the last checkpoint in {tmp_path}" in errors
+        f"train.sh: interrupted; run the same command again to resume from the last checkpoint in {tmp_path}" in errors
     )
     assert "Traceback" not in errors
     updates = load_checkpoint(tmp_path / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
@@ -302,7 +302,7 @@ def test_options_that_make_no_sense_are_refused_at_start(flow: Flow, tmp_path: P
 
 def test_faulty_recipe_and_missing_files_stop_train(flow: Flow, tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
-    bad.write_text("arch: dlcl_transformer_tiny\nencoder-grups: 2\n", encoding="utf-8")
+    bad.write_text("arch: dlcl_transformer_tiny\nencoder-grups: 2\noptimizer: adam\nmax-tokens: 9\n", encoding="utf-8")
     done = script("train.sh", bad, flow["data"], tmp_path / "save", status=2)
     assert f"{bad}:2: 'encoder-grups' is not an option" in error_line(done)
     done = script("train.sh", tmp_path / "none.yaml", flow["data"], tmp_path / "save", status=2)

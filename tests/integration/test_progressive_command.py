@@ -48,7 +48,7 @@ def save(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         errors = process.communicate()[1]
     assert process.returncode == 130
     message = (
-        f"train_progressive.sh: interrupted; run the same command again to go on from the last checkpoint in {target}"
+        f"train_progressive.sh: interrupted; run the same command again to resume from the last checkpoint in {target}"
     )
     assert message in errors
     assert "Traceback" not in errors
@@ -128,7 +128,7 @@ def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
     with (save / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         message = error_line(SCRIPT, recipe, data, save)
-    assert f"SAVE must not be in use, but a command of an earlier start still works in '{save}'" in message
+    assert f"SAVE must not be in use, but a command of an earlier run is still running in '{save}'" in message
 
 
 def test_faults_leave_nothing_behind(data: Path, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_folder_of_a_training_that_still_works_is_refused(recipe: Path, data: Pa
         process = train(recipe, data, tmp_path / "save", 1)
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 2
-    assert "train.sh: error: SAVE must not be in use, but a training of an earlier start still works in '" in err
+    assert "train.sh: error: SAVE must not be in use, but another training is still running in '" in err
     assert "fairseq-train" not in err
     assert [path.name for path in (tmp_path / "save").iterdir()] == ["train.lock"]
 
@@ -91,7 +91,7 @@ def test_lost_process_ends_the_training_which_goes_on_when_started_again(
     os.kill(ranks["1"], signal.SIGKILL)
     _, err = process.communicate(timeout=SECONDS)
     assert process.returncode not in (0, None)
-    assert "train.sh: error: the training has ended before its time; the same command goes on from the last" in err
+    assert "train.sh: error: the training ended early; run the same command again to resume from the last" in err
     succeed(train(recipe, data, disturbed, 2, *options))
     expected, got = parameters(undisturbed), parameters(disturbed)
     assert expected.keys() == got.keys()

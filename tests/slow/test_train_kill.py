@@ -184,7 +184,7 @@ def kill_one(run: Run, draw: random.Random) -> bool:
     run.process.wait(timeout=SECONDS)
     if run.process.returncode == 0:
         return False
-    assert "train.sh: error: the training has ended before its time; the same command goes on from" in run.said()
+    assert "train.sh: error: the training ended early; run the same command again to resume from" in run.said()
     run.kill()
     return True
 

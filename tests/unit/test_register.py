@@ -9,7 +9,6 @@ LIGHT = (
     "deepnmt.checkpoints.safe_types",
     "deepnmt.console",
     "deepnmt.errors",
-    "deepnmt.global_batch",
     "deepnmt.lr_schedulers.inverse_sqrt",
     "deepnmt.model.groups",
     "deepnmt.recipe",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
 
@@ -16,6 +14,7 @@ from torch import nn
 
 from deepnmt.errors import UserError
 from deepnmt.model.transformer import NAME
+from deepnmt.recipe.parser import own_command_line
 
 Languages = tuple[Optional[str], Optional[str]]
 
@@ -36,19 +35,9 @@ def configuration(data: Path, options: Mapping[str, Any], languages: Languages) 
             raise UserError(f"{data} must hold the dictionary dict.{language}.txt, but does not")
     words = [str(data), f"--arch={NAME}", f"--source-lang={found[0]}", f"--target-lang={found[1]}"]
     words += [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in options.items()]
-    with _no_command_line():
+    with own_command_line():
         parser = fairseq_options.get_training_parser()
         return convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, words))
-
-
-@contextmanager
-def _no_command_line() -> Iterator[None]:
-    """fairseq's parsers read the process's command line."""
-    kept, sys.argv = sys.argv, ["fairseq-train"]
-    try:
-        yield
-    finally:
-        sys.argv = kept
 
 
 def new_checkpoint(cfg: Any, model: nn.Module) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from study.rows import CONFIGS, TABLES, all_rows
 from support.models import ROOT, dictionary, task
 
 from deepnmt import recipe
-from deepnmt.global_batch import share
+from deepnmt.recipe.checking import check_recipe
+from deepnmt.recipe.global_batch import share
 
 FILES = sorted(CONFIGS.rglob("*.yaml"))
 BASES = {"base", "dlcl", "t_fixup", "dlcl_t_fixup", "peers/fairseq", "peers/consistency"}
@@ -63,7 +64,7 @@ def arguments(name: str) -> Namespace:
     argv, sys.argv = sys.argv, ["pytest"]
     try:
         read = share(recipe.read_recipe(path), 1)
-        recipe.check(path, read, [])
+        check_recipe(path, read, [])
         parser = options.get_training_parser()
         result: Namespace = options.parse_args_and_arch(parser, ["DATA", *recipe.to_arguments(read)])
     finally:

@@ -10,17 +10,12 @@ import yaml
 from deepnmt import recipe
 from deepnmt.errors import UserError
 from deepnmt.progressive import Stage, plan_stages, stages
+from deepnmt.recipe.recipe_file import _read_file
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "configs" / "progressive"
 SHARED = {"wmt14.yaml"}  # by other recipes: it lists no stages
 TOP = {"arch": "dlcl_transformer_tiny", "optimizer": "adam", "lr-scheduler": "inverse_sqrt_reset", "max-tokens": "100"}
-
-
-@pytest.fixture(autouse=True)
-def command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """fairseq's parser reads it, and the check of recipes writes it."""
-    monkeypatch.setattr("sys.argv", ["pytest"])
 
 
 def write(folder: Path, *entries: str, **top: str) -> Path:
@@ -100,8 +95,8 @@ def test_number_of_recipes_and_their_headers() -> None:
             assert any("ublished" in line for line in header)
         whole = recipe.read_stages(path)
         if "extends: " in path.read_text(encoding="utf-8"):
-            base = recipe.read_stages(path.parent / recipe._read_file(path).options["extends"].value)
-            mine = recipe._read_file(path)
+            base = recipe.read_stages(path.parent / _read_file(path).options["extends"].value)
+            mine = _read_file(path)
             assert not [key for key in mine.options if key in base.options and mine.options[key] == base.options[key]]
             assert whole.stages != base.stages or not mine.stages
 
@@ -218,7 +213,8 @@ FAULTY: dict[str, tuple[tuple[str, ...], dict[str, str], list[str], str]] = {
     "depth on the command line": ((ONE, TWO), {}, ["--decoder-layers", "7"], "--decoder-layers must be set in"),
     "architecture": ((ONE, TWO), {"arch": "transformer"}, [], "arch must be one of dlcl_transformer, since no"),
     "fairseq's": ((ONE, TWO), {"encoder-grups": "2"}, [], r"recipe.yaml:\d: 'encoder-grups' is not an option of"),
-    "fairseq's value": ((ONE, "encoder-layers: four, max-update: 8"), {}, [], "--encoder-layers: invalid int value"),
+    "fairseq's value": ((ONE, "encoder-layers: four, max-update: 8"), {}, [],
+                        r"recipe.yaml:\d: encoder-layers must be a whole number, but is 'four'"),
 }  # fmt: skip
 
 

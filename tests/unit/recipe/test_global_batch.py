@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.models import ROOT
 
 from deepnmt.errors import UserError
-from deepnmt.global_batch import share
 from deepnmt.recipe import Option
+from deepnmt.recipe.__main__ import main
+from deepnmt.recipe.global_batch import share
 
 
 def options(**values: str) -> dict[str, Option]:
@@ -35,17 +33,21 @@ def test_tokens_of_an_update_stay_the_same(batches: int, devices: int) -> None:
     assert (int(result["max-tokens"]) == 4096) == (devices <= batches)
 
 
-def test_update_freq_of_the_command_line_wins(tmp_path: Path) -> None:
+def test_update_freq_of_the_command_line_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "r.yaml"
-    path.write_text("task: translation\narch: transformer\nbatches-per-update: 8\nmax-tokens: 100\n", "utf-8")
-    command = [sys.executable, "-m", "deepnmt.recipe", str(path), "--devices", "3", "--lines"]
-    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "must be dealt out evenly, but there are 3 devices" in refused.stderr
-    done = subprocess.run([*command, "--update-freq=2"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
+    options = ("task: translation", "arch: transformer", "optimizer: adam", "batches-per-update: 8", "max-tokens: 100")
+    path.write_text("\n".join(options), "utf-8")
+    monkeypatch.setattr("sys.argv", ["recipe.py", str(path), "--devices", "3", "--lines"])
+    with pytest.raises(UserError, match="must be dealt out evenly, but there are 3 devices"):
+        main()
+    monkeypatch.setattr("sys.argv", ["recipe.py", str(path), "--devices", "3", "--lines", "--update-freq=2"])
+    main()
+    assert capsys.readouterr().out.splitlines() == [
         "--task=translation",
         "--arch=transformer",
+        "--optimizer=adam",
         "--max-tokens=100",
         "--update-freq=2",
     ]

@@ -7,18 +7,14 @@ devices; beyond B, smaller batches are dealt out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from deepnmt.errors import UserError
+from deepnmt.recipe.recipe_file import Option
 
-if TYPE_CHECKING:
-    from deepnmt.recipe import Option
-
-KEY = "batches-per-update"
+BATCHES = "batches-per-update"
 
 
 def share(options: dict[str, Option], devices: int) -> dict[str, Option]:
-    """The options of a recipe with its batches dealt out: `update-freq`, and beyond B devices `max-tokens`.
+    """Return a recipe's options with its batches dealt out: `update-freq`, and beyond B devices `max-tokens`.
 
     Args:
         options: of a recipe
@@ -28,13 +24,13 @@ def share(options: dict[str, Option], devices: int) -> dict[str, Option]:
         UserError: `batches-per-update` is no positive number, stands beside `update-freq`, or the devices cannot get
             equal shares
     """
-    if KEY not in options:
+    if BATCHES not in options:
         return options
-    rest = {name: option for name, option in options.items() if name != KEY}
-    batches = options[KEY]
+    rest = {name: option for name, option in options.items() if name != BATCHES}
+    batches = options[BATCHES]
     if "update-freq" in options:
-        raise UserError(f"{options['update-freq']}: update-freq must not stand beside {KEY} ({batches}), but does")
-    number = _positive(KEY, batches)
+        raise UserError(f"{options['update-freq']}: update-freq must not stand beside {BATCHES} ({batches}), but does")
+    number = _positive(BATCHES, batches)
     if number % devices == 0:
         return {**rest, "update-freq": batches._replace(value=str(number // devices))}
     tokens = options.get("max-tokens")
@@ -50,6 +46,6 @@ def share(options: dict[str, Option], devices: int) -> dict[str, Option]:
 
 
 def _positive(name: str, option: Option) -> int:
-    if not option.value.isdecimal() or not int(option.value):
+    if not option.value.isdecimal() or len(option.value) > 18 or not int(option.value):
         raise UserError(f"{option}: {name} must be a positive whole number, but is '{option.value}'")
     return int(option.value)

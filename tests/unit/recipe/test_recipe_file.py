@@ -14,8 +14,10 @@ from support.models import dictionary, task
 
 from deepnmt import recipe
 from deepnmt.errors import UserError
+from deepnmt.recipe.checking import check_recipe
+from deepnmt.recipe.recipe_file import _read_file
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 # These folders have test files of their own.
 ELSEWHERE = {"iwslt14", "progressive"}
 # How many files each other folder has, and how many of them are recipes.
@@ -56,7 +58,7 @@ def test_every_folder_of_configurations_is_tested() -> None:
 def test_recipe_is_fairseqs_and_builds_its_model(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pytest"])
     read = recipe.read_recipe(path)
-    recipe.check(path, read, [])
+    check_recipe(path, read, [])
     parser = options.get_training_parser()
     args = options.parse_args_and_arch(parser, ["DATA", *recipe.to_arguments(read)])
     model = build_model(convert_namespace_to_omegaconf(args).model, task(dictionary(50)))
@@ -81,7 +83,7 @@ def test_every_key_has_a_comment_and_the_file_a_header(path: Path) -> None:
 
 def test_no_option_stands_in_a_recipe_and_in_its_base_alike() -> None:
     for path in CONFIGS:
-        own = recipe._read_file(path).options
+        own = _read_file(path).options
         if "extends" in own:
             base = recipe.read_recipe(path.parent / own["extends"].value)
             assert not [key for key in own if key in base and own[key].value == base[key].value]
@@ -133,27 +135,32 @@ def test_missing_and_undecodable_file(tmp_path: Path) -> None:
 
 def test_unknown_keys_are_all_named_with_line_and_nearest_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pytest"])
-    path = write(tmp_path, a="arch: dlcl_transformer\nencoder-grups: 2\nextends: b.yaml\n", b="lr: 1\nwarmup: 4\n")
+    path = write(
+        tmp_path,
+        a="arch: dlcl_transformer\nencoder-grups: 2\nextends: b.yaml\n",
+        b="optimizer: adam\nwarmup: 4\nmax-tokens: 9\n",
+    )
     with pytest.raises(UserError, match=r"a\.yaml:2: 'encoder-grups' is not .*did you mean 'encoder-groups'") as error:
-        recipe.check(path, recipe.read_recipe(path), [])
+        check_recipe(path, recipe.read_recipe(path), [])
     assert "b.yaml:2: 'warmup' is not an option of fairseq-train for this recipe" in str(error.value)
 
 
 def test_refused_value_names_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pytest"])
-    path = write(tmp_path, a="arch: dlcl_transformer\nencoder-layers: six\n")
-    with pytest.raises(UserError, match=r"a\.yaml: argument --encoder-layers: invalid int value: 'six'"):
-        recipe.check(path, recipe.read_recipe(path), [])
+    path = write(tmp_path, a="arch: dlcl_transformer\nencoder-layers: six\noptimizer: adam\nmax-tokens: 9\n")
+    with pytest.raises(UserError, match=r"a\.yaml:2: encoder-layers must be a whole number, but is 'six'"):
+        check_recipe(path, recipe.read_recipe(path), [])
 
 
 def test_command_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "deepnmt.recipe"]
-    path = write(tmp_path, a="arch: dlcl_transformer\nadam-betas: (0.9, 0.98)\noptimizer: adam\n")
+    path = write(tmp_path, a="arch: dlcl_transformer\nadam-betas: (0.9, 0.98)\noptimizer: adam\nmax-tokens: 9\n")
     done = subprocess.run([*command, str(path), "--seed", "3"], capture_output=True, text=True, check=True)
     assert done.stdout.split("\0") == [
         "--arch=dlcl_transformer",
         "--adam-betas=(0.9, 0.98)",
         "--optimizer=adam",
+        "--max-tokens=9",
         "--seed",
         "3",
         "",

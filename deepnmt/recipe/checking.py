@@ -1,0 +1,234 @@
+"""Hold a recipe and the command line, together, against what fairseq-train takes."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.translation import TranslationTask
+
+from deepnmt.errors import UserError
+from deepnmt.model import validate
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without_replaced
+from deepnmt.recipe.parser import PARTS, actions, parse, training_parser
+from deepnmt.recipe.ranges import Fault, precision_faults, range_faults, rule_faults
+from deepnmt.recipe.recipe_file import Option
+
+# Given by the scripts that run recipes.
+TAKEN = {"save-dir": "the script's SAVE", "user-dir": "the plug-in"}
+# Others give a model of this package no two dictionaries.
+TASKS = ("dummy_mt", "translation_multi_simple_epoch")
+
+
+class Given(NamedTuple):
+    """An option of the command line."""
+
+    value: str
+
+    def place(self, name: str) -> str:
+        """Return how a message begins."""
+        return f"--{name}"
+
+
+class Read(NamedTuple):
+    """An option of a recipe."""
+
+    option: Option
+
+    @property
+    def value(self) -> str:
+        """The text."""
+        return self.option.value
+
+    def place(self, name: str) -> str:
+        """Return how a message begins."""
+        return f"{self.option}: {name}"
+
+
+Sources = Mapping[str, "Given | Read"]
+
+
+def check_recipe(
+    path: Path, options: dict[str, Option], extra: Sequence[str], optimizer: bool = True, model: bool = True
+) -> argparse.Namespace:
+    """Hold a recipe and the command line, together, against fairseq-train's own parser and against the ranges.
+
+    Args:
+        path: the recipe, for messages
+        options: what `read_recipe` returned
+        extra: further arguments of the command line, which win over the recipe's
+        optimizer: one must be named
+        model: the options of the model are checked here, and not by the caller
+
+    Returns:
+        all options as fairseq understands them
+
+    Raises:
+        UserError: every option that is unknown, unreadable, or out of its range, a line each with the recipe's file and
+            line or the name on the command line
+    """
+    parser = training_parser()
+    sources, stray = _sources(parser, options, extra)
+    faults = [*_missing(path, sources, optimizer), *_taken(options, extra)]
+    unknown_parts = [fault for name in PARTS if (fault := _value_fault(actions(parser)[name], name[2:], sources))]
+    if unknown_parts or "arch" not in sources or sources["arch"].value in ("", "false"):
+        # Which options there are depends on them.
+        raise UserError(*faults, *unknown_parts)
+    parts = [f"{name}={sources[name[2:]].value}" for name in PARTS if name[2:] in sources]
+    try:
+        parse(parser, parts)
+        sources, stray = _sources(parser, options, extra)
+        known = actions(parser)
+        faults += _unknown(sources, stray, known)
+        faults += [
+            fault
+            for name in sources
+            if f"--{name}" in known and (fault := _value_fault(known[f"--{name}"], name, sources))
+        ]
+        chosen = [name for name, source in sources.items() if source.value == "true"]
+        faults += [f"{sources[name].place(name)} {rest}" for name, rest in precision_faults(chosen)]
+        if faults:
+            raise UserError(*faults)
+        parsed = parse(training_parser(), [*to_arguments(without_replaced(options, sources)), *extra])
+    except UserError:
+        raise
+    except Exception as error:  # whatever fairseq raises where it reads a text
+        raise UserError(f"{path}: fairseq cannot read these options: {error}") from error
+    by_dest = {known[f"--{name}"].dest: (name, source) for name, source in sources.items() if f"--{name}" in known}
+    values = {"adam_betas": None, **vars(parsed)}
+    written = {name: values.get(name) for name in by_dest}
+    found: list[Fault] = [*range_faults(values), *rule_faults(values, written), *_task_faults(parsed)]
+    if model:
+        found += _model_faults(parsed)
+    lines = [_line(name, rest, by_dest) for name, rest in found]
+    if lines:
+        raise UserError(*dict.fromkeys(lines))
+    return parsed
+
+
+def _line(name: str, rest: str, by_dest: Mapping[str, tuple[str, Any]]) -> str:
+    # "--encoder-groups: must be ..." has the words of a part that does not know the option.
+    key = name.rstrip(":")
+    written, source = by_dest.get(key.replace("-", "_"), (key, Given("")))
+    return f"{source.place(written)}{name[len(key) :]} {rest}"
+
+
+def _sources(
+    parser: argparse.ArgumentParser, options: Mapping[str, Option], extra: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return where each option comes from, the command line's winning, and the words there that are no option."""
+    known, given, stray = actions(parser), {}, []
+    words = list(extra)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        action = known.get(name)
+        if action is None:
+            stray.append(word)
+            while words and not words[0].startswith("-"):
+                words.pop(0)
+            continue
+        takes = action.nargs != 0
+        if takes and not equals and words and (action.nargs is None or not words[0].startswith("-")):
+            value = words.pop(0)
+            equals = "="
+        long = next(each for each in action.option_strings if each.startswith("--"))
+        given[long[2:]] = Given(value if equals else "true")
+    rest = without_replaced(options, given)
+    dests = {known[f"--{name}"].dest for name in given}
+    read = {
+        name: Read(option)
+        for name, option in without_own(rest).items()
+        if f"--{name}" not in known or known[f"--{name}"].dest not in dests
+    }
+    return {**read, **given}, stray
+
+
+def _missing(path: Path, sources: Sources, optimizer: bool) -> Iterator[str]:
+    present = {name for name, source in sources.items() if source.value not in ("", "false")}
+    if "arch" not in present:
+        yield f"{path}: a recipe must name an architecture (arch:), but does not"
+    if optimizer and "optimizer" not in present:
+        yield f"{path}: a recipe must name an optimizer (optimizer:), but does not"
+    if not {"max-tokens", "batch-size", "max-sentences"} & present:
+        yield f"{path}: a recipe must have max-tokens or batch-size, but has neither"
+
+
+def _taken(options: Mapping[str, Option], extra: Sequence[str]) -> Iterator[str]:
+    for name, what in TAKEN.items():
+        if name in options and options[name].value not in ("", "false"):
+            yield f"{options[name]}: {name} must not be set in a recipe: it is {what}"
+        if any(word.split("=")[0] == f"--{name}" for word in extra):
+            yield f"--{name} must not be set on the command line: it is {what}"
+
+
+def _unknown(sources: Sources, stray: Sequence[str], known: Mapping[str, argparse.Action]) -> Iterator[str]:
+    names = [name[2:] for name in known if name.startswith("--")]
+    for name, source in sources.items():
+        if name not in [*names, *OWN_KEYS]:
+            assert isinstance(source, Read)
+            yield f"{source.option}: '{name}' is not an option of fairseq-train for this recipe{_hint(name, names)}"
+    for word in stray:
+        name = word.split("=")[0].lstrip("-")
+        yield f"{word.split('=')[0]} is not an option of fairseq-train for this recipe{_hint(name, names)}"
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+def _value_fault(action: argparse.Action, name: str, sources: Sources) -> Optional[str]:
+    """Return what is wrong with the text of an option, before fairseq reads it."""
+    source = sources.get(name)
+    if source is None or source.value in ("", "false"):
+        return None
+    text = source.value
+    if action.nargs == 0:
+        return None if text == "true" else f"{source.place(name)} must be true or false, but is '{text}'"
+    if text == "true" and action.nargs is None:
+        return f"{source.place(name)} must have a value, but has none"
+    if action.choices is not None:
+        choices = list(map(str, action.choices))
+        if text in choices:
+            return None
+        shown = ", ".join(choices) if len(choices) <= 12 else f"the {len(choices)} that fairseq-train --help lists"
+        return f"{source.place(name)} must be one of {shown}, but is '{text}'{_hint(text, choices)}"
+    kind = "a whole number" if action.type is int else "a number" if action.type is float else "numbers"
+    try:
+        if action.type not in (None, int, float, str):
+            # fairseq evaluates such a text as an expression of Python's.
+            ast.literal_eval(text)
+        if callable(action.type):
+            action.type(text)
+    except Exception:  # whatever fairseq raises where it reads a text
+        return f"{source.place(name)} must be {kind}, but is '{text[:200]}'"
+    return None
+
+
+def _task_faults(parsed: argparse.Namespace) -> Iterator[Fault]:
+    config, task = MODEL_DATACLASS_REGISTRY.get(parsed.arch), TASK_REGISTRY[parsed.task]
+    if not (isinstance(config, type) and issubclass(config, DLCLTransformerConfig)):
+        return
+    if not issubclass(task, TranslationTask) and parsed.task not in TASKS:
+        yield "task", f"must be translation or a kind of it for {parsed.arch}, but is {parsed.task}"
+
+
+def _model_faults(parsed: argparse.Namespace) -> Iterator[Fault]:
+    config = MODEL_DATACLASS_REGISTRY.get(parsed.arch)
+    if not (isinstance(config, type) and issubclass(config, DLCLTransformerConfig)):
+        return
+    try:
+        # Whether source and target share a dictionary shows when the data is read.
+        validate.check(config.from_options(parsed), joined=True)
+    except UserError as error:
+        for line in str(error).splitlines():
+            name, _, rest = line.removeprefix("--").partition(" ")
+            yield name, rest

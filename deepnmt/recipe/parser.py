@@ -1,0 +1,61 @@
+"""fairseq-train's own parser, with the options of one architecture, task, criterion, optimizer and schedule."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+from fairseq import options as fairseq_options
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+import deepnmt
+from deepnmt.errors import UserError
+
+# What the rest of the options depends on.
+PARTS = ("--arch", "--task", "--criterion", "--optimizer", "--lr-scheduler")
+
+
+@contextlib.contextmanager
+def own_command_line() -> Iterator[None]:
+    """Hide the process's command line from fairseq, which looks for --user-dir there while it builds a parser."""
+    kept = sys.argv
+    sys.argv = ["fairseq-train"]
+    try:
+        yield
+    finally:
+        sys.argv = kept
+
+
+def training_parser() -> argparse.ArgumentParser:
+    """Return the parser with the options that are there for every training; its errors are `UserError`s."""
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(message)
+
+    deepnmt.register()
+    with own_command_line():
+        parser: argparse.ArgumentParser = fairseq_options.get_training_parser()
+    parser.error = refuse  # type: ignore[method-assign]
+    # fairseq looks an architecture up before it has said which there are.
+    actions(parser)["--arch"].choices = ARCH_MODEL_REGISTRY.keys()
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Return all options as fairseq understands them, and give the parser those of the parts that are chosen.
+
+    Raises:
+        UserError: the first value that fairseq refuses
+    """
+    with own_command_line():
+        parsed, _ = fairseq_options.parse_args_and_arch(parser, ["DATA", *arguments], parse_known=True)
+    assert isinstance(parsed, argparse.Namespace)
+    return parsed
+
+
+def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """Return what the parser knows, by name: `--max-tokens`."""
+    return {name: each for name, each in parser._option_string_actions.items() if each.dest != "help"}

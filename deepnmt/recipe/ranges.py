@@ -1,0 +1,173 @@
+"""What the values of fairseq-train's options must be: a row an option, and rules between options.
+
+Options of the model are checked where it is built (deepnmt/model/validate.py), for fairseq's own commands too.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+# The largest number that fairseq's tensors and counters take.
+INT = 2**31 - 1
+# More translations of a sentence at a time are no search, and 1,000 of them fill the memory.
+BEAM = 256
+Fault = tuple[str, str]
+
+
+class Rule(NamedTuple):
+    """What a value must be, in words, and whether one is that."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def whole(low: int, high: int = INT) -> Rule:
+    """Return the rule of a whole number in a range."""
+    words = f"at least {low}" if high == INT else f"from {low} to {high}"
+    return Rule(words if high != INT else f"{words} and at most {INT}", lambda n: low <= n <= high)
+
+
+def number(low: float) -> Rule:
+    """Return the rule of a finite number of at least `low`."""
+    return Rule(f"a finite number of at least {low:g}", lambda x: low <= x < math.inf)
+
+
+def each(rule: Rule) -> Rule:
+    """Return the rule of a list whose numbers are all of a kind."""
+    return Rule(f"numbers, each {rule.words}", lambda values: bool(values) and all(map(rule.holds, values)))
+
+
+def betas(value: object) -> bool:
+    """Return whether a value is Adam's pair, or the text of one."""
+    try:
+        value = ast.literal_eval(str(value))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return False
+    return all(type(part) in (int, float) and 0 <= part < 1 for part in value)
+
+
+def beam_fits(arguments: object) -> bool:
+    """Return whether the arguments of a search during validation are a JSON mapping with a beam of bearable size."""
+    try:
+        value = json.loads(str(arguments or "{}"))
+    except (ValueError, RecursionError):
+        return False
+    beam = value.get("beam", 1) if isinstance(value, dict) else 0
+    return isinstance(beam, int) and 1 <= beam <= BEAM
+
+
+POSITIVE = Rule("a finite number above 0", lambda x: 0 < x < math.inf)
+SHARE = Rule("at least 0 and below 1", lambda x: 0 <= x < 1)
+OFF_OR_MORE = Rule(f"-1 (off), or from 0 to {INT}", lambda n: -1 <= n <= INT)
+
+RANGES: dict[str, Rule] = {
+    # How long, and how large an update is. 0 stands for no bound.
+    "max_update": whole(0),
+    "max_epoch": whole(0),
+    "stop_time_hours": number(0),
+    "patience": OFF_OR_MORE,
+    "max_tokens": whole(1),
+    "max_tokens_valid": whole(1),
+    "batch_size": whole(1),
+    "batch_size_valid": whole(1),
+    "update_freq": each(whole(1)),
+    "required_batch_size_multiple": whole(1),
+    "required_seq_len_multiple": whole(1),
+    "max_source_positions": whole(1, 1 << 20),
+    "max_target_positions": whole(1, 1 << 20),
+    "curriculum": whole(0),
+    # Optimizer, schedule and loss
+    "lr": each(POSITIVE),
+    "clip_norm": number(0),
+    "adam_betas": Rule("two numbers of at least 0 and below 1, such as (0.9, 0.98)", betas),
+    "adam_eps": number(0),
+    "weight_decay": number(0),
+    "label_smoothing": SHARE,
+    "warmup_updates": whole(0),
+    "warmup_init_lr": Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or 0 <= x < math.inf),
+    "fp16_init_scale": whole(1),
+    "min_loss_scale": POSITIVE,
+    # Saving, validating and logging
+    "save_interval": whole(1),
+    "save_interval_updates": whole(0),
+    "validate_interval": whole(1),
+    "validate_interval_updates": whole(0),
+    "validate_after_updates": whole(0),
+    "keep_interval_updates": OFF_OR_MORE,
+    "keep_last_epochs": OFF_OR_MORE,
+    "keep_best_checkpoints": OFF_OR_MORE,
+    "max_valid_steps": whole(0),
+    "log_interval": OFF_OR_MORE,
+    "eval_bleu_args": Rule(f'JSON such as {{"beam": 4}}, with a beam from 1 to {BEAM}', beam_fits),
+    # Processes, which each take memory
+    "num_workers": whole(0, 1024),
+    "data_buffer_size": whole(0, 1 << 20),
+    "seed": whole(0, 2**32 - 1),
+}
+# They divide by the length of the warm-up.
+WARMING = ("inverse_sqrt",)
+ENDS = ("max_update", "max_epoch", "patience", "stop_time_hours")
+HALF = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
+
+
+def range_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield each option that is out of its range: its name, and what it must be and is.
+
+    Args:
+        values: of all options, by fairseq's names
+    """
+    for name, rule in RANGES.items():
+        value = values.get(name)
+        if name.endswith("_valid") and value == values.get(name.removesuffix("_valid")):
+            continue  # it follows the other
+        # An interpolation stands for another option's value.
+        if value is not None and not str(value).startswith("${") and not rule.holds(value):
+            shown = ",".join(map(str, value)) if isinstance(value, list) else value
+            yield dashed(name), f"must be {rule.words}, but is {shown}"
+
+
+def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the options that do not go together.
+
+    Args:
+        values: of all options, by fairseq's names
+        written: what stands in the recipe or on the command line, by the same names
+    """
+    schedule = values.get("lr_scheduler")
+    if schedule in WARMING and values.get("warmup_updates") == 0:
+        yield "warmup-updates", f"must be at least 1 with lr-scheduler {schedule}, but is 0"
+    ends = [values.get(name) or 0 for name in ENDS]
+    if "max_update" in written and values.get("max_update") == 0 and not any(end > 0 for end in ends):
+        others = ", ".join(map(dashed, ENDS[1:]))
+        yield "max-update", f"must be at least 1 where nothing else ends the training ({others}), but is 0"
+
+
+def precision_faults(chosen: Collection[str]) -> Iterator[Fault]:
+    """Yield a fault where a training has two precisions.
+
+    Args:
+        chosen: names of all options that are set
+    """
+    kinds = [name for name in map(dashed, HALF) if name in chosen]
+    # --memory-efficient-fp16 is a kind of --fp16.
+    if len({name.removeprefix("memory-efficient-") for name in kinds}) > 1:
+        yield kinds[0], f"must be the only precision, but stands beside {' and '.join(kinds[1:])}"
+
+
+def translate_fits(text: str) -> bool:
+    """Return whether the options of a search leave it a beam of bearable size."""
+    words = text.split()  # as the script splits them
+    pairs = zip(words, [*words[1:], ""])
+    beams = [follower if word == "--beam" else word[7:] for word, follower in pairs if word.split("=")[0] == "--beam"]
+    return all(beam.isdecimal() and len(beam) < 9 and 1 <= int(beam) <= BEAM for beam in beams)
+
+
+def dashed(name: str) -> str:
+    """Return an option's name as users write it."""
+    return name.replace("_", "-")
