@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Translations of one subset of the data, in the order of the corpus, beside their references.
+# Translate a subset of the data; write translations in the order of the corpus, beside their references.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -8,16 +8,16 @@ usage() {
     cat <<'HELP'
 usage: generate.sh CHECKPOINT[:CHECKPOINT2...] DATA OUT_DIR [--subset SUBSET] [fairseq-generate options]
 
-Translates a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble. On the GPU in half
-precision, or on the CPU where there is none.
+Translates a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble: on the GPU in half
+precision if there is one, else on the CPU.
 
   --subset SUBSET   valid, test, test1, ... (default: test)
 
-Any other option is fairseq-generate's and overrides: --beam 5 --batch-size 128.
+All other options go to fairseq-generate and override the defaults --beam 5 --batch-size 128.
 
-OUT_DIR gets hyp.LANG and hyp.tok.LANG (translations, and as tokens without BPE), ref.LANG and ref.tok.LANG
-(references), src.LANG, generate.log (all that fairseq-generate printed) and generate.json. An OUT_DIR that exists
-is replaced when all is done.
+OUT_DIR gets the translations (hyp.LANG; hyp.tok.LANG as tokens without BPE), the references (ref.LANG, ref.tok.LANG),
+src.LANG, generate.log (all output of fairseq-generate) and generate.json. An existing OUT_DIR is replaced when
+everything is done.
 
 example:
   scripts/generate.sh checkpoints/de-en/average.pt data/de-en results/de-en --beam 4 --lenpen 0.6
@@ -29,7 +29,7 @@ while [[ $# -gt 0 ]]; do
     case $1 in
         --subset | --gen-subset) SUBSET=$(value "$@"); shift ;;
         -h | --help) usage; exit 0 ;;
-        --results-path | --quiet) die "$1 cannot be used here: it would take away the output that OUT_DIR is made from" ;;
+        --results-path | --quiet) die "$1 cannot be used here: OUT_DIR is made from the output that it suppresses" ;;
         *) sort_argument "$1" ;;
     esac
     shift

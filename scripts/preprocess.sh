@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From raw parallel text to the binarised data that fairseq reads.
+# Turn raw parallel text into the binarised data that fairseq reads.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -9,29 +9,30 @@ usage() {
 usage: preprocess.sh --source-lang LANG --target-lang LANG --train PREFIX (--valid PREFIX | --valid-every N)
                      --dest DIR [options]
 
-Turns parallel text, PREFIX.LANG with a sentence a line, into binarised data: punctuation normalisation and
-Moses tokenisation (sacremoses), a joint BPE (subword-nmt), and fairseq-preprocess.
+Turns parallel text, PREFIX.LANG with one sentence per line, into binarised data: normalises punctuation,
+tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), and runs fairseq-preprocess.
 
-  --source-lang LANG, --target-lang LANG   languages, and the endings of the files
-  --train PREFIX         training text; pairs that are empty, too long or out of ratio are skipped and counted
+  --source-lang LANG, --target-lang LANG   languages, which are also the endings of the files
+  --train PREFIX         training text; pairs that are empty, too long or out of ratio are skipped and counted, and in
+                         all texts pairs with a word of more than 1,000 characters
   --valid PREFIX         validation text; pairs with an empty side are skipped and counted
-  --valid-every N        in place of --valid: every Nth training pair that is kept becomes validation text
-  --test PREFIX          test text, likewise; may be repeated, for the subsets test, test1, ... (default: none)
-  --dest DIR             the result, which must not exist yet, or hold the same
+  --valid-every N        instead of --valid: use every Nth remaining training pair for validation
+  --test PREFIX          test text, as --valid; repeat it for the subsets test, test1, ... (default: none)
+  --dest DIR             folder to make; it must not exist, unless the same command made it
   --bpe-merges N         merge operations of the BPE, learnt on both languages together (default: 10000)
   --lowercase            lower-case all text; scores are then case-insensitive
   --keep-punctuation     tokenise without normalising the punctuation
-  --pretokenized         the text is normalised and tokenised already
-  --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, which the
-                         detokenised scores need (--raw-test once for each --test; default: none)
-  --separate-dictionaries                  a dictionary for each language (default: one for both)
-  --max-len N            most tokens, before BPE, on a side of a training pair; 0: no limit (default: 175)
-  --max-ratio R          highest ratio of the lengths of a training pair; 0: no limit (default: 0)
+  --pretokenized         the text is already normalised and tokenised
+  --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, needed for detokenised
+                         scores (--raw-test once for each --test; default: none)
+  --separate-dictionaries                  make a dictionary for each language (default: one for both)
+  --max-len N            longest side of a training pair, in tokens before BPE; 0: no limit (default: 175)
+  --max-ratio R          highest ratio of the two lengths of a training pair; 0: no limit (default: 0)
   --workers N            processes (default: one per core)
 
-DIR gets fairseq's dict.LANG.txt, *.bin and *.idx; codes (of the BPE); preprocess.json (settings, checksums of
-the input, counts); and text/SPLIT.KIND.LANG, where KIND is raw, tok (tokenised) or bpe. It appears when all
-is done; run again with the same input and options, the script does nothing.
+DIR gets fairseq's dict.LANG.txt, *.bin and *.idx; the BPE's codes; preprocess.json (settings, checksums of the
+input, counts, sizes of the files); and text/SPLIT.KIND.LANG, where KIND is raw, tok (tokenised) or bpe. It appears
+only when everything is done. Run again with the same input and options, the script checks the files and does nothing.
 
 example:
   scripts/preprocess.sh --source-lang de --target-lang en --train raw/train --valid raw/valid --test raw/test \

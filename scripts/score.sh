@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The scores of translations, for people and as JSON.
+# Score translations; print the scores and write them as JSON.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -10,11 +10,11 @@ usage: score.sh OUT_DIR [DATA] [--split-compounds]
 
 Scores the translations in OUT_DIR, a folder made by generate.sh, and writes OUT_DIR/scores.json:
 
-  tokenised BLEU    tokens against tokens, what papers on small corpora report (as multi-bleu.perl, fairseq-score)
-  compounds split   with --split-compounds: the same with words split at hyphens in both texts (as fairseq's
-                    compound_split_bleu.sh), most often a little higher
-  BLEU, chrF, TER   detokenised translations against the raw reference, by sacrebleu, with signatures; the ones to
-                    compare with others. Case-insensitive where the data was lower-cased.
+  tokenised BLEU    on tokens, as papers on small corpora report it (as multi-bleu.perl, fairseq-score)
+  compounds split   with --split-compounds: tokenised BLEU with words split at hyphens in both texts (as fairseq's
+                    compound_split_bleu.sh); usually a little higher
+  BLEU, chrF, TER   on detokenised translations and the raw reference, by sacrebleu, with signatures: compare these
+                    with other people's. Case-insensitive if the data was lower-cased.
 
 DATA, the data folder, is needed only if OUT_DIR has no generate.json.
 

@@ -3,8 +3,8 @@
     PREFIX.idx = "MMIDIDX\\0\\0", version (8 bytes), type of the numbers (1), sentences (8),
                  lengths (4 each), offsets in bytes (8 each), all little-endian
 
-Both files are read whole, .bin mapped and in blocks, so that memory stays small: a corpus of 4.5 million sentences with
-130 million tokens takes about a second, which fairseq spends once more on warming up the same pages.
+Both files are mapped and read whole, in blocks, so that memory stays small: 4.5 million sentences with 133 million
+tokens take 0.4 s from the page cache, into which fairseq reads both files at its start anyway.
 """
 
 from __future__ import annotations

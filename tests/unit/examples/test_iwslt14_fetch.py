@@ -99,9 +99,7 @@ def test_second_address(server: tuple[str, dict[str, Any]], data: bytes, tmp_pat
     url, _ = server
     fetch.fetch(tmp_path / "de-en.tgz", [url + "x", url])
     assert (tmp_path / "de-en.tgz").read_bytes() == data
-    with pytest.raises(
-        UserError, match=r"x cannot .*404.*; .*y cannot be fetched: .*404.*; run .* --archive FILE"
-    ):
+    with pytest.raises(UserError, match=r"x cannot .*404.*; .*y cannot be fetched: .*404.*; run .* --archive FILE"):
         fetch.fetch(tmp_path / "other.tgz", [url + "x", url + "y"])
 
 

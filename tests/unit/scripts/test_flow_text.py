@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,8 @@ import manifest
 import prepare_text
 import pytest
 import workers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deepnmt.errors import UserError
 from deepnmt.text import TextSettings
@@ -343,6 +346,60 @@ def test_text_that_has_had_bpe_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
     said = capsys.readouterr().err
     assert "train.en seem to have had BPE already: 1 of 2 pairs have words that end in @@" in said
+
+
+PIECES = [
+    b"ein Hund",
+    b"U-Bahn",
+    b"\n",
+    b"\r\n",
+    b"\x00",
+    "\u2028".encode(),
+    b"\x0c",
+    b"\x85",
+    b"\xff",
+    b"\xc3",
+    b"a" * 1200,
+]
+BYTES = st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=10).map(b" ".join)
+
+
+@settings(max_examples=80, deadline=None)
+@given(german=BYTES, english=BYTES, lines=st.booleans())
+def test_any_bytes_are_one_line_of_error_or_parallel_text(
+    tmp_path_factory: pytest.TempPathFactory, german: bytes, english: bytes, lines: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("bytes")
+    if lines:
+        # Mostly they differ in length, which is soon said.
+        english = b"\n".join([b"the dog"] * (german.count(b"\n") + (not german.endswith(b"\n"))))
+    (folder / "x.de").write_bytes(german)
+    (folder / "x.en").write_bytes(english)
+    try:
+        counts = prepare_text.prepare_split([folder / "x.de", folder / "x.en"], str(folder / "out"), rules(), 1)
+    except UserError as error:
+        message = str(error)
+        counts = None
+    if counts is None:
+        assert re.match(rf"(no pair of )?{folder}/x\.", message)
+        assert "\n" not in message
+        return
+    texts = [(folder / f"out.{kind}.{lang}").read_bytes().decode() for kind in ("tok", "raw") for lang in ("de", "en")]
+    assert {text.count("\n") for text in texts} == {counts["kept"]}
+    assert sum(counts.values()) - counts["read"] == counts["read"]
+    assert all(len(text.splitlines()) == counts["kept"] and text.endswith("\n") for text in texts)
+
+
+def test_line_of_megabytes(tmp_path: Path) -> None:
+    prefix = write(tmp_path, "train", ["ein Hund " * 60_000, "a" * 2_000_000, "Hund"], ["dog", "dog", "dog"])
+    texts = prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
+    assert [len(line) for line in texts["tok.de"]] == [9 * 60_000 - 1, 4]
+
+
+def test_nothing_to_learn_leaves_nothing(tmp_path: Path) -> None:
+    files = {split: write(tmp_path / "raw", split, ["a b"], ["c"]) for split in ("train", "valid")}
+    line = refused(tmp_path, files)
+    assert "must have two symbols side by side that occur twice for the BPE to merge, but have none" in line
 
 
 def test_full_disk_is_one_line(tmp_path: Path) -> None:

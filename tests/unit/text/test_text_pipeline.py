@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,12 @@ def test_sides_of_different_length(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"1\n2\n3")
     with pytest.raises(UserError, match=r"/a has 2 lines, but .*/b has 3: line n of both must be one pair"):
         check_parallel([tmp_path / "a", tmp_path / "b"])
+
+
+def test_importing_costs_neither_fairseq_nor_torch() -> None:
+    program = (
+        "import sys; from deepnmt.text import TextPipeline, check_data_folder;"
+        "print([name for name in ('fairseq', 'torch', 'sacremoses', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
