@@ -5,52 +5,72 @@ first pass, then the same again for the second. One forward of it makes both pas
 independent, and the model is called once for each backward, as distributed training wants it.
 """
 
-from __future__ import annotations
+# No postponed annotations here: fairseq builds its command line from the types of the fields.
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion, label_smoothed_nll_loss
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterionConfig,
+    label_smoothed_nll_loss,
+)
 from fairseq.logging import metrics
 from torch import Tensor
+
+from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
+from deepnmt.errors import UserError
+from deepnmt.kernels.consistency import Coefficients, Pair, linear_consistency
+from deepnmt.kernels.fast_path import may_take
 
 # Target positions compared at a time, so that what is needed on the way stays small beside N x V.
 ROWS = 512
 
 
-class ConsistencyCriterion(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
+@dataclass
+class ConsistencyConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
+    """fairseq's options of the label-smoothed cross entropy, and when the divergence begins to count."""
+
+    consistency_start_update: int = field(
+        default=0, metadata={"help": "train with the plain loss, in one pass, for so many updates first"}
+    )
+
+
+class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
     """Label-smoothed cross entropy, with a penalty on two passes that predict differently, in training only.
 
-    In validation it is fairseq's `label_smoothed_cross_entropy`. What a model draws once for the whole batch, such as
-    the layers that it drops, is the same in both passes.
+    In validation, and before `--consistency-start-update`, it is the label-smoothed cross entropy alone. What a model
+    draws once for the whole batch, such as the layers that it drops, is the same in both passes.
 
     Args:
         task: gives the padding index
-        cfg: fairseq's options of `label_smoothed_cross_entropy`, and those of the subclass
+        cfg: the options
+
+    Attributes:
+        coefficients: of both passes' losses and of both divergences; set by the subclass
+        shown: the shares of both passes, and of both divergences, in what the log shows; set by the subclass
     """
+
+    coefficients: Coefficients
+    shown: Pair
 
     def __init__(self, task: Any, cfg: Any) -> None:
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
+        if cfg.consistency_start_update < 0:
+            raise UserError(f"--consistency-start-update must be at least 0, but is {cfg.consistency_start_update}")
+        self.start_update = cfg.consistency_start_update
+        self.updates = 0
 
-    def run(self, model: Any, inputs: dict[str, Any]) -> Any:
-        """The model's output for a doubled batch."""
-        return model(**inputs)
+    def set_num_updates(self, updates: int) -> None:
+        """Take note of how many updates have been made; called by the trainer."""
+        self.updates = updates
 
-    def combine(self, nll: Tensor, kl: Tensor) -> Tensor:
-        """The loss of each target position, N x 1.
-
-        Args:
-            nll: label-smoothed, of the first and of the second pass, 2 x N x 1
-            kl: KL(first | second) and KL(second | first), 2 x N x 1
-        """
-        raise NotImplementedError
-
-    def report(self, values: Tensor) -> Tensor:
-        """What the log shows, N x 1, of an `nll` (without smoothing) or `kl` as in `combine`."""
-        raise NotImplementedError
+    def run(self, model: Any, inputs: dict[str, Any], **options: Any) -> Any:
+        """Return the model's output for a doubled batch."""
+        return model(**inputs, **options)
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Tensor, int, Any]:
         """The loss of a batch, as fairseq's criterions give it.
@@ -59,11 +79,51 @@ class ConsistencyCriterion(LabelSmoothedCrossEntropyCriterion):  # type: ignore[
             the sum over the target positions, in nats (N x 1 unless `reduce`); the sample size, of the batch before
             doubling; and what to log. The accuracy is that of the first pass.
         """
-        if not model.training:
+        if not model.training or self.updates < self.start_update:
             result: tuple[Tensor, int, Any] = super().forward(model, sample, reduce)
             return result
         sentences = sample["target"].size(0)
-        net_output = self.run(model, doubled(sample["net_input"], sentences))
+        inputs = doubled(sample["net_input"], sentences)
+        compute = self.fused if may_take("fused loss", obstacle(model)) and reduce else self.unfused
+        loss, nll, kl, log = compute(model, sample, inputs)
+        if reduce:
+            loss, nll, kl = loss.sum(), nll.sum(), kl.sum()
+        sample_size = sentences if self.sentence_avg else sample["ntokens"]
+        logging_output = {
+            "loss": loss.detach(),
+            "nll_loss": nll,
+            "kl_loss": kl,
+            "ntokens": sample["ntokens"],
+            "nsentences": sentences,
+            "sample_size": sample_size,
+            **log,
+        }
+        return loss, sample_size, logging_output
+
+    def fused(
+        self, model: Any, sample: dict[str, Any], inputs: dict[str, Any]
+    ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
+        """Return the batch's loss, the `nll_loss` and `kl_loss` to log, and the accuracy to log if it is wanted."""
+        net_output = self.run(model, inputs, features_only=True)
+        target = self.counted(model.get_targets(sample, net_output)).flatten()
+        positions = target.ne(self.padding_idx).nonzero().squeeze(1)
+        features = net_output[0].reshape(2, len(target), -1).index_select(1, positions).flatten(0, 1)
+        losses = linear_consistency(
+            features,
+            model.decoder.output_projection.weight,
+            target.index_select(0, positions),
+            self.eps,
+            self.coefficients,
+            self.report_accuracy,
+        )
+        log = {"n_correct": int(losses.correct), "total": len(positions)} if self.report_accuracy else {}
+        return losses.loss, self.report(losses.nll), self.report(losses.kl), log
+
+    def unfused(
+        self, model: Any, sample: dict[str, Any], inputs: dict[str, Any]
+    ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
+        """Return the same as `fused` for any model, with a loss, `nll_loss` and `kl_loss` for each position, N x 1."""
+        net_output = self.run(model, inputs)
         lprobs = model.get_normalized_probs(net_output, log_probs=True)
         # fairseq's adaptive softmax stays in half precision.
         lprobs = lprobs.to(torch.promote_types(lprobs.dtype, torch.float32)).view(-1, lprobs.size(-1))
@@ -73,26 +133,19 @@ class ConsistencyCriterion(LabelSmoothedCrossEntropyCriterion):  # type: ignore[
             lprobs, target.repeat(2, 1), self.eps, ignore_index=self.padding_idx, reduce=False
         )
         kl = divergences(lprobs).masked_fill(target.eq(self.padding_idx), 0.0)
-        loss = self.combine(smoothed.view_as(kl), kl)
-        nll, reported_kl = self.report(nll.detach().view_as(kl)), self.report(kl.detach())
-        if reduce:
-            loss, nll, reported_kl = loss.sum(), nll.sum(), reported_kl.sum()
-
-        sample_size = sentences if self.sentence_avg else sample["ntokens"]
-        logging_output = {
-            "loss": loss.detach(),
-            "nll_loss": nll,
-            "kl_loss": reported_kl,
-            "ntokens": sample["ntokens"],
-            "nsentences": sentences,
-            "sample_size": sample_size,
-        }
+        (a, b), smoothed = self.coefficients, smoothed.view_as(kl)
+        loss = a[0] * smoothed[0] + a[1] * smoothed[1] + b[0] * kl[0] + b[1] * kl[1]
+        log = {}
         if self.report_accuracy:
             visible = target.ne(self.padding_idx).squeeze(1)
             best = lprobs.detach()[: len(target)].argmax(1)
-            logging_output["n_correct"] = utils.item(best.eq(target.squeeze(1))[visible].sum())
-            logging_output["total"] = utils.item(visible.sum())
-        return loss, sample_size, logging_output
+            log["n_correct"] = utils.item(best.eq(target.squeeze(1))[visible].sum())
+            log["total"] = utils.item(visible.sum())
+        return loss, self.report(nll.detach().view_as(kl)), self.report(kl.detach()), log
+
+    def report(self, values: Tensor) -> Tensor:
+        """Return what the log shows of the values of both passes, or of both divergences, 2 x ..."""
+        return self.shown[0] * values[0] + self.shown[1] * values[1]
 
     def counted(self, target: Tensor) -> Tensor:
         """The target, B x T, with padding in the place of the prefix that does not count."""

@@ -6,16 +6,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
-from torch import Tensor
-
-from deepnmt.criterions.consistency import ConsistencyCriterion
+from deepnmt.criterions.consistency import ConsistencyConfig, ConsistencyCriterion
 from deepnmt.errors import UserError
+from deepnmt.kernels.consistency import Coefficients
 
 
 @dataclass
-class RDropConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
-    """fairseq's options of the label-smoothed cross entropy, and the weight of the divergence."""
+class RDropConfig(ConsistencyConfig):
+    """The options of consistency training, and the weight of the divergence."""
 
     r_drop_alpha: float = field(
         default=5.0, metadata={"help": "weight of the divergence between two dropout passes of a batch, at least 0"}
@@ -39,11 +37,5 @@ class RDrop(ConsistencyCriterion):
         if not 0 <= cfg.r_drop_alpha < math.inf:
             raise UserError(f"--r-drop-alpha must be a finite number of at least 0, but is {cfg.r_drop_alpha}")
         self.alpha = cfg.r_drop_alpha
-
-    def combine(self, nll: Tensor, kl: Tensor) -> Tensor:
-        """Equation (18)."""
-        return nll[0] + nll[1] + self.alpha * (kl[0] + kl[1]) / 2
-
-    def report(self, values: Tensor) -> Tensor:
-        """The mean of both passes or directions."""
-        return values.mean(dim=0)
+        self.coefficients = Coefficients((1.0, 1.0), (self.alpha / 2, self.alpha / 2))
+        self.shown = (0.5, 0.5)

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
 from torch import Tensor, nn
 
-from deepnmt.criterions.consistency import ConsistencyCriterion
+from deepnmt.criterions.consistency import ConsistencyConfig, ConsistencyCriterion
 from deepnmt.errors import UserError
+from deepnmt.kernels.consistency import Coefficients
 
 
 @dataclass
-class SimCutConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
-    """fairseq's options of the label-smoothed cross entropy, the weight of the divergence and how much is cut."""
+class SimCutConfig(ConsistencyConfig):
+    """The options of consistency training, the weight of the divergence and how much is cut."""
 
     simcut_alpha: float = field(
         default=3.0, metadata={"help": "weight of the divergence between a batch and the batch cut, at least 0"}
@@ -51,32 +51,29 @@ class SimCut(ConsistencyCriterion):
             raise UserError(*faults)
         self.alpha = cfg.simcut_alpha
         self.rate = cfg.simcut_rate
+        self.coefficients = Coefficients((1.0, 0.0), (self.alpha, 0.0))
+        self.shown = (1.0, 0.0)
 
-    def run(self, model: Any, inputs: dict[str, Any]) -> Any:
-        """The model's output for a doubled batch, whose second half is cut."""
-        with cut_second_half(model, self.rate):
-            return super().run(model, inputs)
-
-    def combine(self, nll: Tensor, kl: Tensor) -> Tensor:
-        """Equation (19)."""
-        return nll[0] + self.alpha * kl[0]
-
-    def report(self, values: Tensor) -> Tensor:
-        """The first pass, or KL(P | P_cut)."""
-        return values[0]
+    def run(self, model: Any, inputs: dict[str, Any], **options: Any) -> Any:
+        """Return the model's output for a doubled batch, whose second half is cut."""
+        with cut_second_half(model, self.rate, inputs["prev_output_tokens"], self.padding_idx):
+            return super().run(model, inputs, **options)
 
 
 @contextmanager
-def cut_second_half(model: nn.Module, rate: float) -> Iterator[None]:
+def cut_second_half(model: nn.Module, rate: float, target: Tensor, pad: int) -> Iterator[None]:
     """Within the context, each token embedding of a batch's second half is zero with probability `rate`.
 
-    It is the embedding alone, before it is scaled and positions are added. The draws are those of torch's generator
-    of the device, which fairseq seeds for each update.
+    It is the embedding alone, before it is scaled and positions are added. The last token of a source and the first of
+    a target, which says that it begins, are never cut, as in the authors' code. The draws are those of torch's
+    generator of the device, which fairseq seeds for each update.
 
     Args:
         model: fairseq's or this package's, wrapped for distributed training or not; its embeddings are the modules
             called `embed_tokens`
         rate: probability
+        target: what the decoder reads, B x T; an embedding of another tensor is the source's
+        pad: the index of padding
 
     Raises:
         UserError: the model has no such module
@@ -86,6 +83,13 @@ def cut_second_half(model: nn.Module, rate: float) -> Iterator[None]:
         sentences, length = embedding.shape[:2]
         chosen = torch.rand(sentences, length, device=embedding.device) < rate
         chosen[: sentences // 2] = False
+        tokens = inputs[0]
+        if tokens.data_ptr() == target.data_ptr():
+            chosen[:, 0] = False
+        else:
+            # Tokens from each one on, itself included: 1 at the last, whichever side the padding is on.
+            following = tokens.ne(pad).long().flip(1).cumsum(1).flip(1)
+            chosen &= following.ne(1)
         return embedding.masked_fill(chosen.unsqueeze(-1), 0.0)
 
     # A module that both stacks share comes once only.

@@ -49,9 +49,14 @@ def make_model(kind: str, **more: Any) -> Any:
 
 @contextmanager
 def captured(model: Any) -> Iterator[list[Tensor]]:
-    """The logits of every call of the model."""
+    """The logits of every call of the model, which the criterion may project itself."""
     calls: list[Tensor] = []
-    handle = model.register_forward_hook(lambda module, inputs, output: calls.append(output[0]))
+
+    def note(module: Any, inputs: Any, options: dict[str, Any], output: Any) -> None:
+        logits = output[0]
+        calls.append(module.decoder.output_layer(logits) if options.get("features_only") else logits)
+
+    handle = model.register_forward_hook(note, with_kwargs=True)
     try:
         yield calls
     finally:

@@ -10,6 +10,7 @@ import torch
 from fairseq import utils
 from support.consistency_reference import (
     CONFIGS,
+    PAD,
     captured,
     gradients,
     kl,
@@ -105,6 +106,8 @@ def test_simcut_zeroes_the_embeddings_that_the_seed_draws(kind: str) -> None:
     inputs, target = sample["net_input"], sample["target"]
     torch.manual_seed(3)
     masks = [(torch.rand(6, inputs[key].size(1)) < 0.4)[3:] for key in ("src_tokens", "prev_output_tokens")]
+    # The source's last tokens, and the target's first.
+    masks[0][:, -1] = masks[1][:, 0] = False
     assert all(mask.any() for mask in masks)
     scores = model(**inputs)[0]
     encoder, decoder = model.encoder.embed_tokens, model.decoder.embed_tokens
@@ -122,11 +125,11 @@ def test_simcut_zeroes_the_embeddings_that_the_seed_draws(kind: str) -> None:
 def test_the_cut_takes_its_share_of_the_second_half_only() -> None:
     model = torch.nn.ModuleDict({"embed_tokens": torch.nn.Embedding(10, 4), "other": torch.nn.Embedding(10, 4)})
     torch.nn.init.ones_(model["embed_tokens"].weight)
-    tokens = torch.randint(10, (80, 100))
+    tokens = torch.randint(2, 10, (80, 100))
 
     def zeros() -> Tensor:
         torch.manual_seed(1)
-        with cut_second_half(model, 0.3):
+        with cut_second_half(model, 0.3, torch.empty(0), 1):
             assert not (model["other"](tokens) == 0).any()
             embedding: Tensor = model["embed_tokens"](tokens)
         assert set(embedding.unique().tolist()) == {0, 1}
@@ -136,18 +139,34 @@ def test_the_cut_takes_its_share_of_the_second_half_only() -> None:
     drawn = zeros()
     assert not drawn[:40].any()
     assert abs(drawn[40:].double().mean() - 0.3) < 0.03
-    assert drawn[40:].any(0).all()
+    assert drawn[40:, :-1].any(0).all()
     assert drawn[40:].any(1).all()
     assert torch.equal(drawn, zeros())
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_sources_last_and_the_targets_first_token_are_never_cut(side: str) -> None:
+    model = torch.nn.ModuleDict({"embed_tokens": torch.nn.Embedding(10, 4)})
+    torch.nn.init.ones_(model["embed_tokens"].weight)
+    sentence, padding = torch.randint(2, 10, (40, 5)), torch.full((40, 3), PAD)
+    tokens = torch.cat([padding, sentence] if side == "left" else [sentence, padding], dim=1)
+    target = tokens.clone()
+    with cut_second_half(model, 0.99, target, PAD):
+        source_kept, target_kept = (model["embed_tokens"](each)[20:, :, 0] == 1 for each in (tokens, target))
+    last = 7 if side == "left" else 4
+    assert source_kept[:, last].all()
+    assert target_kept[:, 0].all()
+    assert source_kept.double().mean() < 0.3
+    assert target_kept.double().mean() < 0.3
+
+
 def test_the_cut_ends_with_its_context_and_needs_an_embedding() -> None:
     model = make_model("stock-shared")
-    with pytest.raises(IndexError, match="out of range"), cut_second_half(model, 0.3):
+    with pytest.raises(IndexError, match="out of range"), cut_second_half(model, 0.3, torch.empty(0), 1):
         model.encoder.embed_tokens(torch.tensor([[1000]]))
     assert not any(module._forward_hooks for module in model.modules())
     with pytest.raises(UserError, match="simcut needs a model with modules called embed_tokens"):
-        cut_second_half(torch.nn.Linear(1, 1), 0.3).__enter__()
+        cut_second_half(torch.nn.Linear(1, 1), 0.3, torch.empty(0), 1).__enter__()
 
 
 @pytest.mark.usefixtures("in_float64")

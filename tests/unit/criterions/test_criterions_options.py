@@ -14,6 +14,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import LegacyDistributedDataParallel, ModuleProxyWrapper
 from fairseq.logging import metrics
+from fairseq.trainer import Trainer
 from support.consistency_reference import (
     CONFIGS,
     PAD,
@@ -57,12 +58,42 @@ def test_validation_is_fairseqs_criterion(name: str, more: dict[str, Any]) -> No
     ours, stock = make(name, **more), stock_criterion(**more)
     for reduce in (True, False):
         (loss, size, log), expected = ours(model, sample, reduce), stock(model, sample, reduce)
-        assert torch.equal(loss, expected[0])
+        torch.testing.assert_close(loss, expected[0], check_dtype=False)
         assert size == expected[1]
         assert log.keys() == expected[2].keys()
-        assert all(torch.equal(torch.as_tensor(log[key]), torch.as_tensor(expected[2][key])) for key in log)
+        for key in log:
+            torch.testing.assert_close(torch.as_tensor(log[key]), torch.as_tensor(expected[2][key]), check_dtype=False)
     log = ours(model, sample)[2]
     assert logged(ours, [log]) == logged(stock, [log])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_plain_loss_comes_first(name: str) -> None:
+    model, sample = make_model("ours", dropout=0.3), make_sample()
+    criterion, stock = make(name, consistency_start_update=5), stock_criterion()
+    for updates, plain in ((0, True), (4, True), (5, False), (400, False)):
+        criterion.set_num_updates(updates)
+        torch.manual_seed(3)
+        with captured(model) as calls:
+            loss, _, log = criterion(model, sample)
+        assert len(calls[0]) == (3 if plain else 6)
+        assert ("kl_loss" in log) == (not plain)
+        if plain:
+            torch.manual_seed(3)
+            expected = stock(model, sample)[0]
+            torch.testing.assert_close(loss, expected, check_dtype=False)
+            assert all(map(torch.allclose, gradients(loss, model), gradients(expected, model)))
+
+
+def test_the_trainer_tells_the_criterion_of_its_updates() -> None:
+    """After each update, and when a checkpoint is loaded; other criterions are left alone."""
+    trainer: Any = object.__new__(Trainer)
+    for criterion in (make("r_drop"), stock_criterion()):
+        trainer._criterion, trainer.quantizer = criterion, None
+        trainer.lr_step_update = lambda: None
+        trainer.set_num_updates(7)
+        assert trainer.get_num_updates() == 7
+        assert getattr(criterion, "updates", 7) == 7
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -280,5 +311,7 @@ def test_options_out_of_range_are_refused(value: float) -> None:
     both = rf"--simcut-alpha must be a finite .* 0, but is {value}\n--simcut-rate must be at .* below 1, but is {value}"
     with pytest.raises(UserError, match=both):
         make("simcut", simcut_alpha=value, simcut_rate=value)
+    with pytest.raises(UserError, match=r"^--consistency-start-update must be at least 0, but is -1$"):
+        make("r_drop", consistency_start_update=-1)
     with pytest.raises(UserError, match=r"^--simcut-rate must be at least 0 and below 1, but is 1.0$"):
         make("simcut", simcut_rate=1.0)
