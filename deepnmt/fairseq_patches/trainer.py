@@ -43,6 +43,17 @@ def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs
         keep_freed_memory()
 
 
+@replaces(
+    Trainer, "set_num_updates", "(self, num_updates)", order=10, why="a criterion may change its loss in the course"
+)
+def tell_the_criterion(stock: Any, self: Any, num_updates: int) -> None:
+    """Give the number of updates to a criterion that asks for it; fairseq gives it to the model alone."""
+    stock(self, num_updates)
+    criterion = self.get_criterion()
+    if hasattr(criterion, "set_num_updates"):
+        criterion.set_num_updates(num_updates)
+
+
 @replaces(Trainer, "train_step", TRAIN_STEP, order=10, why="initial weights that need data, such as Admin's")
 def initialize_before_the_first_update(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
     """Set the weights that need data on the first update's batches."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import criterions, options
+from fairseq import criterions, options, utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import LegacyDistributedDataParallel, ModuleProxyWrapper
@@ -40,6 +40,12 @@ from deepnmt.criterions.simcut import SimCut
 from deepnmt.errors import UserError
 
 
+@pytest.fixture
+def in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fairseq's log-softmax is float32 for any input."""
+    monkeypatch.setattr(utils, "log_softmax", lambda x, dim, onnx_trace=False: torch.log_softmax(x, dim))
+
+
 def stock_criterion(**more: Any) -> LabelSmoothedCrossEntropyCriterion:
     return LabelSmoothedCrossEntropyCriterion(task(), **{**SMOOTHED, **more})
 
@@ -68,6 +74,7 @@ def test_validation_is_fairseqs_criterion(name: str, more: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.usefixtures("in_float64")
 def test_a_plain_loss_comes_first(name: str) -> None:
     model, sample = make_model("ours", dropout=0.3), make_sample()
     criterion, stock = make(name, consistency_start_update=5), stock_criterion()
@@ -97,6 +104,7 @@ def test_the_trainer_tells_the_criterion_of_its_updates() -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.usefixtures("in_float64")
 def test_r_drop_with_alpha_zero_is_the_cross_entropy_of_the_batch_twice(dropout: float) -> None:
     model, sample = make_model("ours", dropout=dropout), make_sample()
     twice = {
@@ -112,6 +120,7 @@ def test_r_drop_with_alpha_zero_is_the_cross_entropy_of_the_batch_twice(dropout:
     assert same(gradients(loss, model), gradients(expected, model))
 
 
+@pytest.mark.usefixtures("in_float64")
 def test_simcut_with_alpha_zero_is_the_cross_entropy() -> None:
     model, sample = make_model("ours"), make_sample()
     loss, _, log = make("simcut", simcut_alpha=0.0, simcut_rate=0.4)(model, sample)
@@ -123,6 +132,7 @@ def test_simcut_with_alpha_zero_is_the_cross_entropy() -> None:
 
 @pytest.mark.parametrize("prefix", [0, 2])
 @pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.usefixtures("in_float64")
 def test_options_of_fairseq_hold_in_training(name: str, prefix: int) -> None:
     model, sample = make_model("ours", dropout=0.5), make_sample()
     criterion = make(name, ignore_prefix_size=prefix, report_accuracy=True, sentence_avg=True)
