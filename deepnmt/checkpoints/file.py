@@ -15,6 +15,7 @@ from torch import Tensor
 
 import deepnmt
 from deepnmt.checkpoints.tensors import weight_name
+from deepnmt.checkpoints.untrusted import untrusted_faults
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
@@ -52,6 +53,9 @@ def read(path: Path) -> dict[str, Any]:
     state = load(path, "checkpoint", "a whole fairseq checkpoint")
     if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
         raise UserError(f"{path}: must be a fairseq checkpoint, but holds no model")
+    faults = untrusted_faults(state.get("cfg"))
+    if faults:
+        raise UserError(*(f"{path}: {fault}" for fault in faults))
     return state
 
 

@@ -1,0 +1,73 @@
+"""Make a checkpoint's configuration safe to build a model from, whoever wrote it.
+
+Loading with weights only keeps a checkpoint's objects from running code. Its configuration is text that is used later:
+fairseq evaluates some values (see `deepnmt.literals`), omegaconf expands `${...}` (environment variables among them),
+and embeddings are read from the paths that a configuration names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+from deepnmt.literals import literal_fault
+
+# Options that fairseq reads by `eval`, and the endings of others; None and "" mean that they are not used.
+EVALUATED = (
+    "adam_betas",
+    "adamax_betas",
+    "adafactor_eps",
+    "lamb_betas",
+    "adaptive_softmax_cutoff",
+    "adaptive_input_cutoff",
+    "character_filters",
+    "conv_feature_layers",
+    "model_overrides",
+    "optimizer_overrides",
+    "pipeline_balance",
+    "pipeline_devices",
+    "wer_args",
+    "xformers_att_config",
+)
+EMBEDDING_PATH = "embed_path"  # the file's vectors would be replaced by the checkpoint's
+
+
+def untrusted_faults(configuration: object) -> list[str]:
+    """Return a line for each value that would be evaluated and is no literal, or that would be expanded.
+
+    Args:
+        configuration: a checkpoint's `cfg`, or the contents of its `args`: nested mappings and sequences
+    """
+    faults = []
+    for key, value in _leaves(configuration, ""):
+        if not isinstance(value, str):
+            continue
+        if "${" in value:
+            faults.append(f"{key} must be a plain value, but is {value[:60]!r}, which would be expanded")
+        elif value and key.endswith(EVALUATED) and (fault := literal_fault(value)):
+            faults.append(f"{key} {fault}")
+    return faults
+
+
+def forget_embedding_paths(options: MutableMapping[str, Any], kept: Mapping[str, object]) -> None:
+    """Set the paths of embeddings to None, in place: the checkpoint holds the trained vectors.
+
+    Args:
+        options: of a checkpoint's model
+        kept: options that the user has given, which stay
+    """
+    for name in list(options):
+        if str(name).endswith(EMBEDDING_PATH) and name not in kept and options[name] is not None:
+            options[name] = None
+
+
+def _leaves(value: object, key: str) -> Iterator[tuple[str, object]]:
+    """Yield each plain value under its dotted key."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{key}[{number}]")
+    else:
+        yield key, value

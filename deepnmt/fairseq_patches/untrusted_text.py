@@ -1,0 +1,55 @@
+"""What a checkpoint's configuration says is read, never run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+from omegaconf import OmegaConf
+
+from deepnmt.checkpoints.untrusted import forget_embedding_paths, untrusted_faults
+from deepnmt.errors import UserError
+from deepnmt.literals import evaluate_literal
+
+
+def evaluate_literals_only() -> None:
+    """Put `evaluate_literal` in the place of `eval` in each of fairseq's modules.
+
+    A module's own name hides the built-in one, so that this holds for every place in the module, and a new one too.
+    """
+    for name, module in list(sys.modules.items()):
+        if module is not None and name.partition(".")[0] in ("fairseq", "fairseq_cli"):
+            vars(module)["eval"] = evaluate_literal
+
+
+class UntrustedText(UserError):
+    """A checkpoint's configuration holds more than plain values; which checkpoint's is not known yet."""
+
+
+def check_before_upgrade(stock: Callable[..., Any], state: dict[str, Any]) -> Any:
+    """Check the configuration of a checkpoint before fairseq converts an old one's by composing it with Hydra.
+
+    Raises:
+        UntrustedText: with a line for each fault
+    """
+    faults: list[str] = []
+    if state.get("cfg") is not None:
+        # Unresolved: reading an interpolation would already expand it.
+        faults += untrusted_faults(OmegaConf.to_container(state["cfg"], resolve=False))
+    if state.get("args") is not None:
+        faults += untrusted_faults(vars(state["args"]))
+    if faults:
+        raise UntrustedText(*faults)
+    return stock(state)
+
+
+def load_untrusted(stock: Callable[..., Any], path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Load a checkpoint, name the file whose configuration is refused, and forget the paths of embeddings."""
+    try:
+        state = stock(path, arg_overrides, *args, **kwargs)
+    except UntrustedText as error:
+        raise UserError(*(f"{path}: {fault}" for fault in str(error).splitlines())) from None
+    model = state["cfg"].get("model") if state.get("cfg") is not None else None
+    if model is not None:
+        forget_embedding_paths(model, arg_overrides or {})
+    return state

@@ -1,0 +1,96 @@
+"""Values that fairseq reads from text by `eval`, read without running anything.
+
+A checkpoint's configuration and a recipe may come from somebody else. fairseq evaluates some of their texts as Python
+when it builds a model, an optimizer or a criterion (`encoder_xformers_att_config`, `adam_betas`, ...), so that opening
+a checkpoint could run a program. `evaluate_literal` takes the place of `eval` in all of fairseq's modules: it knows
+numbers, texts, None, True, False, tuples, lists, dictionaries, and `+` and `*` between numbers or sequences, as in
+"[(512, 10, 5)] + [(512, 3, 2)] * 4", and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Optional, Union
+
+from deepnmt.errors import UserError
+
+Value = Union[None, bool, int, float, str, bytes, complex, tuple["Value", ...], list["Value"], dict["Value", "Value"]]
+
+LONGEST = 10_000  # characters of a text, entries of a sequence: more is an attack or an accident
+LARGEST = 2**63
+
+
+def evaluate_literal(text: object, *_: object) -> Value:
+    """Return the value of a literal, as `eval` would, without running code.
+
+    Args:
+        text: the literal
+        _: namespaces, which `eval` takes and a literal has no use for
+
+    Raises:
+        TypeError: `text` is no text, as `eval` has it
+        UserError: `text` is not a literal
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"must be a text, but is a {type(text).__name__}")
+    fault = literal_fault(text)
+    if fault is not None:
+        raise UserError(f"a value in a configuration {fault}")
+    return _value(ast.parse(text.strip(), mode="eval").body)
+
+
+def literal_fault(text: str) -> Optional[str]:
+    """Return what is wrong with a literal ("must be ..., but is ..."), or None where it is one."""
+    shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
+    try:
+        if len(text) > LONGEST:
+            raise ValueError
+        _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return f"must be a literal such as 0.1 or (0.9, 0.98), but is {shown}"
+    return None
+
+
+def _value(node: ast.expr) -> Value:
+    """Return the value of a parsed literal; raise ValueError or TypeError for anything else."""
+    if isinstance(node, ast.BinOp):
+        return _joined(node)
+    if isinstance(node, ast.Tuple):
+        return tuple(_value(entry) for entry in node.elts)
+    if isinstance(node, ast.List):
+        return [_value(entry) for entry in node.elts]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
+        number = _number(_value(node.operand))
+        return number if isinstance(node.op, ast.UAdd) else -number
+    value: Value = ast.literal_eval(node)
+    return value
+
+
+def _joined(node: ast.BinOp) -> Value:
+    left, right = _value(node.left), _value(node.right)
+    if isinstance(node.op, ast.Add):
+        if isinstance(left, list) and isinstance(right, list):
+            return _short([*left, *right])
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            return tuple(_short([*left, *right]))
+        return _number(left) + _number(right)
+    if isinstance(node.op, ast.Mult):
+        sequence, times = (left, right) if isinstance(left, (list, tuple)) else (right, left)
+        if isinstance(sequence, (list, tuple)):
+            if not isinstance(times, int) or len(sequence) * times > LONGEST:
+                raise ValueError
+            return sequence * times
+        return _number(left) * _number(right)
+    raise ValueError
+
+
+def _number(value: Value) -> Union[int, float]:
+    if not isinstance(value, (int, float)) or (isinstance(value, int) and abs(value) > LARGEST):
+        raise ValueError
+    return value
+
+
+def _short(values: list[Value]) -> list[Value]:
+    if len(values) > LONGEST:
+        raise ValueError
+    return values

@@ -1,0 +1,168 @@
+"""Nothing that a checkpoint's configuration says is run, whichever option says it and whichever command reads it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fairseq
+import pytest
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from support.checkpoints import load, run_main
+from support.inspected import Toy, make_toy
+
+from deepnmt.checkpoints.untrusted import EVALUATED
+from deepnmt.commands import grow, import_checkpoint, inspect, shrink
+from deepnmt.errors import UserError
+from deepnmt.literals import evaluate_literal
+
+
+HISTORY = [{"num_updates": 1, "best_loss": 1.0, "criterion_name": "CrossEntropyCriterion"}]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return make_toy(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "it-ran"
+
+
+def payload(marker: Path) -> str:
+    return f"__import__('pathlib').Path({str(marker)!r}).touch()"
+
+
+def leaves(value: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, *path, key)
+    else:
+        yield path
+
+
+def with_value(state: dict[str, Any], path: tuple[str, ...], value: object) -> dict[str, Any]:
+    """The checkpoint with one value of its cfg changed."""
+
+    def changed(inner: dict[str, Any], rest: tuple[str, ...]) -> dict[str, Any]:
+        return {**inner, rest[0]: changed(inner[rest[0]], rest[1:]) if len(rest) > 1 else value}
+
+    return {**state, "cfg": changed(state["cfg"], path)}
+
+
+def test_no_field_of_a_checkpoint_runs(toy: Toy, tmp_path: Path, marker: Path) -> None:
+    state, path = load(toy.checkpoint), tmp_path / "bad.pt"
+    fields = list(leaves(state["cfg"]))
+    assert len(fields) > 250, "fairseq's configuration, all of it"
+    # Building reads the model and the task, option by option; the other sections are changed whole.
+    cases = [[field] for field in fields if field[0] in ("model", "task")]
+    sections = {field[0] for field in fields} - {"model", "task"}
+    cases += [[field for field in fields if field[0] == section] for section in sections]
+    for case in cases:
+        bad = state
+        for field in case:
+            bad = with_value(bad, field, payload(marker))
+        torch.save(bad, path)
+        try:
+            checkpoint_utils.load_model_ensemble_and_task([str(path)])
+        except Exception as error:  # a fault is fine here; what it runs on the way is not
+            assert not isinstance(error, SyntaxError), case
+        assert not marker.exists(), case
+
+
+def test_no_field_of_an_old_checkpoint_runs(toy: Toy, tmp_path: Path, marker: Path) -> None:
+    path = tmp_path / "old.pt"
+    cfg = load(toy.checkpoint)["cfg"]
+    flat = {"task": "translation", "arch": "transformer", **cfg["task"], **cfg["model"]}
+    flat = {key: value for key, value in flat.items() if not key.startswith("_")}
+    for name in (*EVALUATED, "encoder_xformers_att_config", "encoder_embed_path", "source_lang", "decoder_layers"):
+        args = Namespace(**{**flat, name: payload(marker)})
+        torch.save({"args": args, "model": {}, "optimizer_history": HISTORY, "extra_state": {}}, path)
+        with pytest.raises(Exception, match=r".") as caught:  # noqa: PT011  any fault
+            checkpoint_utils.load_model_ensemble_and_task([str(path)])
+        assert not marker.exists(), name
+        if name.endswith(EVALUATED):
+            assert str(caught.value).startswith(f"{path}: {name} must be a literal such as"), name
+    convert_namespace_to_omegaconf(Namespace(**flat))  # the unharmed one is read
+
+
+@pytest.mark.parametrize("name", [name for name in EVALUATED if not name.startswith("xformers")])
+def test_evaluated_options_are_named(name: str, toy: Toy, tmp_path: Path, marker: Path) -> None:
+    path = tmp_path / "bad.pt"
+    torch.save(with_value(load(toy.checkpoint), ("model", name), payload(marker)), path)
+    with pytest.raises(UserError, match=rf"^{path}: model\.{name} must be a literal such as 0\.1 or"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+@pytest.mark.parametrize("value", ["${oc.env:HOME}", "a ${common.seed}"])
+def test_nothing_is_expanded(value: str, toy: Toy, tmp_path: Path) -> None:
+    torch.save(with_value(load(toy.checkpoint), ("task", "source_lang"), value), tmp_path / "bad.pt")
+    with pytest.raises(UserError, match=r"task\.source_lang must be a plain value, but is .* which would be expanded"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "bad.pt"))
+
+
+def test_paths_of_embeddings_are_forgotten(toy: Toy, tmp_path: Path) -> None:
+    path = tmp_path / "moved.pt"
+    torch.save(with_value(load(toy.checkpoint), ("model", "encoder_embed_path"), str(tmp_path / "gone.vec")), path)
+    models, _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    assert torch.equal(models[0].encoder.embed_tokens.weight, toy.model.encoder.embed_tokens.weight)
+    given = {"encoder_embed_path": "the user's own"}
+    assert checkpoint_utils.load_checkpoint_to_cpu(str(path), given)["cfg"].model.encoder_embed_path == "the user's own"
+
+
+def test_each_evaluation_of_fairseqs_reads_literals() -> None:
+    root = Path(fairseq.__file__).parent
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        if "examples" in path.parts:
+            continue  # programs of their own, which fairseq does not import
+        calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        names = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
+        assert not names & {"exec", "__import__"}, path
+        if "eval" in names:
+            found.append(".".join(path.relative_to(root.parent).with_suffix("").parts))
+    assert {"fairseq.utils", "fairseq.optim.adam"} <= set(found)
+    loaded = [name for name in found if name in sys.modules]
+    assert len(loaded) > 10
+    for name in loaded:
+        assert vars(sys.modules[name]).get("eval") is evaluate_literal, name
+
+
+def test_what_users_write_is_still_read() -> None:
+    assert utils.eval_str_list("[1, 2]", int) == [1, 2]
+    assert utils.eval_str_list("3") == [3.0]
+    assert utils.eval_str_dict("{'name': 'scaled_dot_product'}") == {"name": "scaled_dot_product"}
+    assert [utils.eval_bool(value) for value in ("True", "0", None, True)] == [True, False, False, False]
+
+
+COMMANDS: dict[str, tuple[Any, list[str]]] = {
+    "deepnmt-inspect": (inspect.main, ["{bad}", "--data", "{data}"]),
+    "deepnmt-grow": (grow.grow_main, ["{bad}", "{out}", "--encoder-layers", "6"]),
+    "deepnmt-shrink": (shrink.shrink_main, ["{bad}", "{out}", "--encoder-every", "2"]),
+    "deepnmt-import": (import_checkpoint.import_main, ["{bad}", "{out}"]),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("field", ["encoder_xformers_att_config", "adaptive_softmax_cutoff"])
+def test_commands_refuse(
+    command: str, field: str, toy: Toy, tmp_path: Path, marker: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, out = tmp_path / "bad.pt", tmp_path / "out.pt"
+    torch.save(with_value(load(toy.checkpoint), ("model", field), payload(marker)), bad)
+    main, words = COMMANDS[command]
+    with pytest.raises(SystemExit, match="2"):
+        run_main(main, command, *(word.format(bad=bad, out=out, data=toy.data) for word in words))
+    said = capsys.readouterr().err
+    assert not marker.exists()
+    assert not out.exists()
+    assert "Traceback" not in said
+    if command != "deepnmt-import":  # takes tensors, not a configuration, and says what it lacks
+        assert f"{bad}: model.{field} must be a literal" in said
