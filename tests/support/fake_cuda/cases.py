@@ -1,0 +1,208 @@
+"""What is run on the made-up device, and what must hold: see `Train` and `Search`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+
+from support.fake_cuda.runs import largest_difference, options_of, score_error, search, train, update_error
+
+LS = "label_smoothed_cross_entropy"
+SHALLOW = {"encoder_layers": 2, "decoder_layers": 2}
+PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
+PRE, POST, NONE, B2T = ({"encoder_norm": norm, "decoder_norm": norm} for norm in ("pre", "post", "none", "b2t"))
+RELATIVE = {"encoder_max_relative_length": 2, "decoder_max_relative_length": 3}
+ADMIN = {"residual_scale": "admin", "initializer": "admin"}
+SKIP = {"encoder_skip": 0.5, "decoder_skip": 0.5}
+LAYERDROP = {"encoder_layerdrop": 0.5, "decoder_layerdrop": 0.5}
+CHECKPOINTING = {**PRE, "checkpoint_activations": True}
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain pre": {**PRE, **PLAIN},
+    "plain post": {**POST, **PLAIN},
+    "no norms": {**NONE, **PLAIN},
+    "b2t": {**B2T, **PLAIN},
+    "b2t dlcl": B2T,
+    "dlcl pre": PRE,
+    "dlcl post": POST,
+    "dlcl no norms": NONE,
+    "groups": {**PRE, "encoder_layers": 3, "encoder_groups": "2", "decoder_groups": "0,1,2"},
+    "dlcl slices": {**PRE, "dlcl_granularity": "4"},
+    "dlcl vector": {**PRE, "dlcl_granularity": "vector"},
+    "dlcl vector post": {**POST, "dlcl_granularity": "vector"},
+    "dlcl one": {**POST, "dlcl_init": "one"},
+    "dlcl window": {**PRE, "dlcl_window": 2},
+    "dlcl freeze": {**PRE, "dlcl_freeze": True},
+    "dlcl softmax": {**PRE, "dlcl_softmax": True},
+    "dlcl embedding norm": {**PRE, "dlcl_embedding_norm": True},
+    "layerdrop": {**PRE, **LAYERDROP},
+    "layerdrop window": {**PRE, **LAYERDROP, "dlcl_window": 1},
+    "relative": {**PRE, **RELATIVE},
+    "relative keys": {**POST, **RELATIVE, "relative_positions": "keys"},
+    "merged": {**PRE, "merged_attention": True},
+    "merged post": {**POST, **PLAIN, "merged_attention": True},
+    "deepnorm": {**POST, **PLAIN, "residual_scale": "deepnorm", "initializer": "deepnorm"},
+    "admin": {**POST, **PLAIN, **ADMIN},
+    "admin dlcl": {**POST, **ADMIN},
+    "skipping": {**PRE, **SKIP},
+    "skipping merged": {**POST, **PLAIN, **SKIP, "merged_attention": True, "skip_scale": "inference"},
+    "skipping constant": {**PRE, **SKIP, "skip_schedule": "constant"},
+    "learned positions": {**PRE, "encoder_learned_pos": True, "decoder_learned_pos": True},
+    "shared embeddings": {**PRE, "share_all_embeddings": True},
+    "other widths": {**PRE, "decoder_input_dim": 12, "decoder_output_dim": 20},
+    "cross+self": {**PRE, **PLAIN, "cross_self_attention": True},
+    "checkpointing": CHECKPOINTING,
+    "checkpointing offloading": {**CHECKPOINTING, "offload_activations": True},
+    "checkpointing skipping": {**CHECKPOINTING, **SKIP},
+}
+# Random draws differ from the CPU's: these are run, not compared.
+DRAWING: dict[str, dict[str, Any]] = {
+    "dropout": {**PRE, "dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1, "dlcl_dropout": 0.1},
+    "fast dropout": {**PRE, "dropout": 0.3, "attention_dropout": 0.1, "fast_dropout": True},
+    "relative dropout": {**PRE, **RELATIVE, "dropout": 0.3, "attention_dropout": 0.1},
+    "merged dropout": {**PRE, "merged_attention": True, "dropout": 0.3, "attention_dropout": 0.1},
+    "checkpointing dropout": {**CHECKPOINTING, "dropout": 0.3},
+    "quantisation noise": {**PRE, "quant_noise_pq": 0.1},
+}
+TRAINERS: dict[str, dict[str, Any]] = {
+    "clip norm": {"optimization": {"clip_norm": 0.1}},
+    "old adam": {"optimizer": {"use_old_adam": True}},
+    "weight decay": {"optimizer": {"weight_decay": 0.01}},
+}
+TOLERANCE = {"fp32": 3e-5, "bf16": 0.2}
+HALF = 0.05
+MOST_WAITS = 24  # of an update of two batches; fairseq's own model and loss have that many
+
+
+@dataclass(frozen=True)
+class Train:
+    """A training must equal that on the CPU, give all parameters gradients, and wait no oftener than it may.
+
+    Attributes:
+        options: of the model
+        precision: of `runs.PRECISIONS`
+        criterion: its name
+        compare: False where draws of random numbers differ
+        most_waits: of an update of two batches, or None
+        updates: to make
+        groups: fairseq's options by group
+    """
+
+    options: dict[str, Any]
+    precision: str
+    criterion: str = LS
+    compare: bool = True
+    most_waits: Union[int, None] = None
+    updates: int = 2
+    groups: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search must find what fairseq's and the CPU's find; in half precision, its scores must be right."""
+
+    options: dict[str, Any]
+    half: bool
+
+
+def cases() -> list[tuple[str, Union[Train, Search]]]:
+    """All cases, in a fixed order."""
+    found: list[tuple[str, Union[Train, Search]]] = []
+    for name in sorted(name for name in MODEL_DATACLASS_REGISTRY if name.startswith("dlcl_transformer")):
+        whole = options_of(name)
+        cut = {f"{stack}_layers": min(whole[f"{stack}_layers"], 2) for stack in ("encoder", "decoder")}
+        found.append((f"{name}, fp32", Train({**whole, **cut}, "fp32")))
+        found.append((f"{name}, fp16, fused", Train({**whole, **cut}, "fp16", f"{LS}_fused")))
+    for name, options in OPTIONS.items():
+        model = {**SHALLOW, **options}
+        found.append((f"{name}, fp32, fused", Train(model, "fp32", f"{LS}_fused")))
+        found.append((f"{name}, fp16", Train(model, "fp16")))
+        if not options.get("checkpoint_activations"):
+            found.append((f"{name}, search, fp32", Search(model, half=False)))
+    for name in ("plain pre", "dlcl pre", "dlcl vector", "merged", "relative"):
+        found.append((f"{name}, search, fp16", Search({**SHALLOW, **OPTIONS[name]}, half=True)))
+    for name, options in DRAWING.items():
+        found.append((f"{name}, fp16, drawing", Train({**SHALLOW, **options}, "fp16", compare=False)))
+    for loss in ("r_drop", "simcut"):
+        for name in ("dlcl pre", "other widths"):
+            for precision in ("fp32", "fp16", "amp"):
+                model = {**SHALLOW, **OPTIONS[name]}
+                compare = loss != "simcut" and precision != "amp"
+                found.append((f"{name}, {precision}, {loss}", Train(model, precision, f"{LS}_{loss}", compare)))
+    for name, groups in TRAINERS.items():
+        found.append((f"{name}, fp16", Train({**SHALLOW, **PRE}, "fp16", groups=groups)))
+    # The scaler's ordinary overflow: updates that are skipped, and training goes on.
+    overflow = {"common": {"fp16_init_scale": 2**14}}
+    found.append(("overflow, fp16", Train({**SHALLOW, **PRE}, "fp16", updates=6, groups=overflow)))
+    for precision in ("fp16 not flat", "fp16 memory-efficient", "bf16", "amp"):
+        for name in ("dlcl pre", "dlcl vector", "admin", "other widths"):
+            for loss in (LS, f"{LS}_fused"):
+                # autocast is CUDA's: on the CPU, fairseq's AMP is float32.
+                model = {**SHALLOW, **OPTIONS[name]}
+                found.append((f"{name}, {precision}, {loss}", Train(model, precision, loss, precision != "amp")))
+    return [*found, *_waits()]
+
+
+def _waits() -> list[tuple[str, Union[Train, Search]]]:
+    """Deep models, since a wait for each layer is what must not come back."""
+    deep = {"encoder_layers": 12, "decoder_layers": 6, **PRE}
+    models = {"plain": PLAIN, "dlcl": {}, "vector": {"dlcl_granularity": "vector"}}
+    found: list[tuple[str, Union[Train, Search]]] = []
+    for precision in ("fp16", "fp32"):
+        for loss in (LS, f"{LS}_fused"):
+            for name, options in models.items():
+                case = Train({**deep, **options}, precision, loss, most_waits=MOST_WAITS)
+                found.append((f"waits, {name}, {precision}, {loss}", case))
+    return found
+
+
+def run(case: Union[Train, Search]) -> tuple[list[str], dict[str, Any]]:
+    """What is wrong, and figures."""
+    return _search(case) if isinstance(case, Search) else _train(case)
+
+
+def _train(case: Train) -> tuple[list[str], dict[str, Any]]:
+    arguments: Any = {"criterion": case.criterion, "updates": case.updates, **case.groups}
+    got = train(case.options, case.precision, False, **arguments)
+    faults = []
+    if got.devices != {"cuda"}:
+        faults.append(f"parameters are on {sorted(got.devices)}")
+    if not all(map(math.isfinite, got.losses)):
+        faults.append(f"losses are {got.losses}")
+    if got.without_gradient and not case.options.get("encoder_layerdrop"):
+        faults.append(f"no gradient for {got.without_gradient}")
+    waits = sum(got.waits.values())
+    figures: dict[str, Any] = {"kernels": got.kernels, "waits": waits}
+    if case.most_waits is not None and waits > case.most_waits:
+        faults.append(f"{waits} waits, but {case.most_waits} are allowed: {got.waits}")
+    if case.compare:
+        expected = train(case.options, case.precision, True, **arguments)
+        measure = largest_difference if case.precision == "fp32" else update_error
+        figures["difference"] = measure(expected, got)
+        if not figures["difference"] < TOLERANCE.get(case.precision, HALF):
+            faults.append(f"parameters differ by {figures['difference']:.2g}")
+        if got.updates != expected.updates:
+            faults.append(f"{got.updates} updates, but the CPU makes {expected.updates}")
+    elif not got.updates:
+        faults.append("no update")
+    return faults, figures
+
+
+def _search(case: Search) -> tuple[list[str], dict[str, Any]]:
+    got = search(case.options, case.half, on_cpu=False)
+    figures: dict[str, Any] = {"kernels": got.kernels, "waits": got.waits}
+    if case.half:
+        # Hypotheses that are nearly as good may change places.
+        figures["difference"] = score_error(case.options, got)
+        return (["scores are wrong"] if not figures["difference"] < 1e-2 else []), figures
+    faults = []
+    stock = search(case.options, False, on_cpu=False, own=False)
+    figures["fairseq"] = {"kernels": stock.kernels, "waits": stock.waits}
+    if got.tokens != stock.tokens:
+        faults.append("other translations than by fairseq's search")
+    if got.tokens != search(case.options, False, on_cpu=True).tokens:
+        faults.append("other translations than on the CPU")
+    return faults, figures
