@@ -23,6 +23,7 @@ def install() -> None:
         stopping,
         tensorboard,
         trainer,
+        untrusted_text,
         workers,
     )
     from deepnmt.fairseq_patches.patch import install_declared

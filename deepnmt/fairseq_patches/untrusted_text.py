@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
+from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from deepnmt.checkpoints.untrusted import forget_embedding_paths, untrusted_faults
 from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.patch import replaces, sets
 from deepnmt.literals import evaluate_literal
 
 
+@sets("eval in fairseq's modules", order=50, why="a checkpoint or a recipe must not run a program")
 def evaluate_literals_only() -> None:
     """Put `evaluate_literal` in the place of `eval` in each of fairseq's modules.
 
@@ -26,6 +29,13 @@ class UntrustedText(UserError):
     """A checkpoint's configuration holds more than plain values; which checkpoint's is not known yet."""
 
 
+@replaces(
+    checkpoint_utils,
+    "_upgrade_state_dict",
+    "(state)",
+    order=10,
+    why="values of an untrusted configuration must be plain before anything reads them",
+)
 def check_before_upgrade(stock: Callable[..., Any], state: dict[str, Any]) -> Any:
     """Check the configuration of a checkpoint before fairseq converts an old one's by composing it with Hydra.
 
@@ -43,6 +53,13 @@ def check_before_upgrade(stock: Callable[..., Any], state: dict[str, Any]) -> An
     return stock(state)
 
 
+@replaces(
+    checkpoint_utils,
+    "load_checkpoint_to_cpu",
+    "(path, arg_overrides=None, load_on_all_ranks=False)",
+    order=30,
+    why="a refused configuration must be named by its file; paths of embeddings must not be followed",
+)
 def load_untrusted(stock: Callable[..., Any], path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Load a checkpoint, name the file whose configuration is refused, and forget the paths of embeddings."""
     try:

@@ -142,9 +142,9 @@ def test_what_users_write_is_still_read() -> None:
 
 COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "deepnmt-inspect": (inspect.main, ["{bad}", "--data", "{data}"]),
-    "deepnmt-grow": (grow.grow_main, ["{bad}", "{out}", "--encoder-layers", "6"]),
-    "deepnmt-shrink": (shrink.shrink_main, ["{bad}", "{out}", "--encoder-every", "2"]),
-    "deepnmt-import": (import_checkpoint.import_main, ["{bad}", "{out}"]),
+    "deepnmt-grow": (grow.main, ["{bad}", "{out}", "--encoder-layers", "6"]),
+    "deepnmt-shrink": (shrink.main, ["{bad}", "{out}", "--encoder-every", "2"]),
+    "deepnmt-import": (import_checkpoint.main, ["{bad}", "{out}"]),
 }
 
 
