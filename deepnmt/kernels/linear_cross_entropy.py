@@ -11,6 +11,10 @@ The positions are taken some at a time: their logits, and at once the gradients 
 backward pass needs. What does not depend on p is added at the end, for all positions together. In half precision the
 gradients wait for the backward pass, since there the loss is scaled to keep small ones from vanishing, and the logits
 are made a second time.
+
+torch's `linear_cross_entropy` is the same loss. With smoothing it makes all logits (torch 2.13); in pieces, without
+smoothing and with terms linear in h added to it, it takes 1.9 times the time of this one at 3,500 x 128 x 9,712
+(`benchmarks/cross_entropy.py`; `benchmarks/results/2026-11-23_epyc-avx512_2cores.md`).
 """
 
 from __future__ import annotations

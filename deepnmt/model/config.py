@@ -137,7 +137,11 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     fast_dropout: bool = field(
         default=False,
         metadata={
-            "help": "draw dropout on the CPU from fewer random numbers; the same rate, other draws than fairseq's"
+            "help": "draw dropout on the CPU from fewer random numbers; the same rate, other draws than fairseq's. "
+            "With --attention-dropout above 0, training on the CPU needs it for the fast attention; that is switched "
+            "off, too, by autocast, half precision, quantisation noise and sentences of more than 128 tokens, and the "
+            "fast feed-forward sublayer by --activation-dropout and other activations than relu. The log says once "
+            "what switches off which"
         },
     )
 
