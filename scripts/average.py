@@ -9,27 +9,19 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safe_load import load_checkpoint
 
 from deepnmt import console
+from deepnmt.checkpoints.file import write
+from deepnmt.checkpoints.state import AVERAGES, CheckpointState, Tensors
 from deepnmt.errors import UserError
 
 NUMBERED = re.compile(r"checkpoint(\d+|_\d+_\d+)\.pt")
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
-Tensors = dict[str, torch.Tensor]
-
-
-def num_updates(path: Path, state: dict[str, Any]) -> int:
-    """The update at which a checkpoint was saved."""
-    try:
-        return int(state["optimizer_history"][-1]["num_updates"])
-    except (KeyError, IndexError, TypeError):
-        raise UserError(f"{path} does not say at which update it was saved") from None
 
 
 def find_checkpoints(folder: Path) -> dict[int, Path]:
@@ -41,7 +33,7 @@ def find_checkpoints(folder: Path) -> dict[int, Path]:
     found: dict[int, Path] = {}
     for name in [*numbered, *(name for name in (BEST, LAST) if name in names)]:
         path = folder / name
-        found.setdefault(num_updates(path, load_checkpoint(path)), path)
+        found.setdefault(CheckpointState.of(path, numbers=False).updates(), path)
     return dict(sorted(found.items()))
 
 
@@ -63,12 +55,11 @@ def choose(folder: Path, last: int | None, around_best: int | None) -> list[Path
     updates = list(found)
     if last is not None:
         return [found[update] for update in updates[-size:]]
-    best = folder / BEST
-    centre = num_updates(best, load_checkpoint(best))
+    centre = CheckpointState.of(folder / BEST, numbers=False).updates()
     return [found[update] for update in window(updates, centre, size)]
 
 
-def check_same_model(paths: list[Path], models: list[Tensors]) -> None:
+def check_same_model(paths: list[Path], models: Sequence[Tensors]) -> None:
     """Raise `UserError` naming the first tensor in which the models differ."""
     first = models[0]
     for path, model in zip(paths[1:], models[1:]):
@@ -100,10 +91,10 @@ def mean(tensors: list[torch.Tensor]) -> torch.Tensor:
     return (total / len(tensors)).to(tensors[-1].dtype)
 
 
-def average(models: list[Tensors]) -> Tensors:
+def average(models: Sequence[Tensors]) -> dict[str, torch.Tensor]:
     """The mean of the models, the newest of which is the last; what is tied in all of them stays tied."""
     done: dict[Hashable, torch.Tensor] = {}
-    averaged: Tensors = {}
+    averaged: dict[str, torch.Tensor] = {}
     with console.progress(len(models[-1]), "averaging", " tensors") as bar:
         for name in models[-1]:
             tensors = [model[name] for model in models]
@@ -117,15 +108,11 @@ def average(models: list[Tensors]) -> Tensors:
 
 def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
     """A checkpoint with the mean of the models, and what the newest has beside it, but for the optimizer's state."""
-    states = [load_checkpoint(path) for path in paths]
-    models: list[Tensors] = [state["model"] for state in states]
+    states = [CheckpointState.of(path) for path in paths]
+    models = [state.tensors() for state in states]
     check_same_model(paths, models)
-    result = {key: value for key, value in states[-1].items() if key != "last_optimizer_state"}
-    result["model"] = average(models)
-    # With --store-ema, fairseq keeps another copy or two of the model here.
-    extra = result.get("extra_state") or {}
-    result["extra_state"] = {key: value for key, value in extra.items() if not key.startswith("ema")}
-    return result
+    newest = states[-1].without(*AVERAGES).without_optimizer()
+    return dict(newest.with_models(lambda _: average(models)).contents)
 
 
 def main() -> None:
@@ -146,9 +133,7 @@ def main() -> None:
         raise UserError(f"OUT.pt must not be named like a checkpoint of the training, but is {output.name}")
     paths = choose(arguments.save_dir, arguments.last, arguments.around_best)
     print("averaging " + " ".join(path.name for path in paths), file=sys.stderr)
-    result = average_checkpoints(paths)
-    with console.whole_file(output) as temporary, temporary.open("wb") as file:
-        torch.save(result, file)
+    write(average_checkpoints(paths), output)
     print(f"{output} is ready: {len(paths)} checkpoints averaged, {output.stat().st_size / 1e6:.1f} MB")
 
 

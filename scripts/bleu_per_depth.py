@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ DEFAULT = (2, 3, 4, 6)
 WHOLE = "whole"
 
 
-def depth_of(tensors: dict[str, Any], stack: str) -> int:
+def depth_of(tensors: Mapping[str, Any], stack: str) -> int:
     """The layers of a stack."""
     return len({found[1] for name in tensors if (found := re.match(rf"{stack}\.layers\.(\d+)\.", name))})
 
@@ -57,9 +57,9 @@ def plan(output: Path, checkpoint: Path, data: Path, subset: str, every: dict[st
 
     Raises `UserError` if something does not fit, or if OUT is of another checkpoint, subset or search.
     """
-    from safe_load import load_checkpoint
+    from deepnmt.checkpoints.state import CheckpointState
 
-    tensors = load_checkpoint(checkpoint)["model"]
+    tensors = CheckpointState.of(checkpoint, numbers=False).tensors()
     found = list(models({stack: depth_of(tensors, stack) for stack in STACKS}, every))
     file = checkpoint.stat()
     settings = {

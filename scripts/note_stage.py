@@ -10,9 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from safe_load import load_checkpoint
-
 from deepnmt import console
+from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 
 MODEL = ("encoder_layers", "decoder_layers", "encoder_groups", "decoder_groups")
@@ -29,20 +28,19 @@ def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
         the fields of stage.json; `epochs` are those that are complete, with a plus where another has begun, `seconds`
         those of training since the first stage began
     """
-    state = load_checkpoint(folder / "checkpoint_last.pt")
+    state = CheckpointState.of(folder / "checkpoint_last.pt", numbers=False)
     try:
         scores = json.loads((folder / "valid" / "scores.json").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no scores; run score.sh") from None
-    extra = state["extra_state"]
-    position = extra["train_iterator"]
+    options = state.options()
     return {
         "stage": int(folder.name.split("-")[1]),
-        **{name: state["cfg"]["model"][name] for name in MODEL},
-        "updates": int(state["optimizer_history"][-1]["num_updates"]),
-        "epochs": f"{position['epoch'] - 1}{'+' if position['iterations_in_epoch'] else ''}",
-        "seconds": round(float(extra["previous_training_time"])),
-        "valid_loss": extra.get("best"),
+        **{name: options[name] for name in MODEL},
+        "updates": state.updates(),
+        "epochs": f"{state.epoch() - 1}{'+' if state.amid_epoch() else ''}",
+        "seconds": round(state.seconds()),
+        "valid_loss": state.best(),
         **{name: score["score"] for name, score in scores.items()},
         "checkpoint": checkpoint,
     }

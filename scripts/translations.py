@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
@@ -47,32 +46,26 @@ def check_data(data: Path, subset: str) -> int:
 
 def check_checkpoint(path: str, data: Path) -> None:
     """Raise `UserError` if a checkpoint cannot be read, or was not trained on data like this."""
-    from safe_load import load_checkpoint
+    from deepnmt.checkpoints.state import CheckpointState  # here, since torch takes a second
 
-    state = load_checkpoint(path)
+    state = CheckpointState.of(Path(path), numbers=False)
     languages = TextSettings.read(data).languages
-    trained = trained_languages(state)
+    task = state.options("task")
+    trained = task.get("source_lang"), task.get("target_lang")
     if all(trained) and trained != languages:
         raise UserError(
             f"checkpoint {path} translates {trained[0]} to {trained[1]}, but {data} is {languages[0]} to {languages[1]}"
         )
     for side, language in zip(("encoder", "decoder"), languages):
-        embedding = state["model"].get(f"{side}.embed_tokens.weight")
+        embedding = state.tensors().get(f"{side}.embed_tokens.weight")
         dictionary = data / f"dict.{language}.txt"
         types = check_dictionary(dictionary)
-        if embedding is not None and embedding.shape[0] != types:
+        rows = types if embedding is None else embedding.shape[:1].numel()
+        if rows != types:
             raise UserError(
                 f"dictionary {dictionary} has {types} types, but the {side} of checkpoint {path} has "
-                f"{embedding.shape[0]}: it was trained on other data"
+                f"{rows}: it was trained on other data"
             )
-
-
-def trained_languages(state: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return the languages that a checkpoint names; None where it names none."""
-    options = (state.get("cfg") or {}).get("task") or state.get("args") or {}
-    if isinstance(options, argparse.Namespace):
-        options = vars(options)
-    return options.get("source_lang"), options.get("target_lang")
 
 
 def check(checkpoints: str, data: Path, subset: str) -> None:

@@ -1,30 +1,32 @@
-"""Reads and writes fairseq's checkpoints whole: model, its options, and all that goes on beside them."""
+"""Reads and writes checkpoints: the only place where a file of torch's is opened.
+
+Files are read with weights only, so that no code in them can run, and written whole or not at all. Nothing here imports
+fairseq, so that the scripts can use it too.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.models import MODEL_DATACLASS_REGISTRY
-from torch import Tensor
 
-import deepnmt
-from deepnmt.checkpoints.tensors import weight_name
+from deepnmt.checkpoints.contents import check_contents, check_numbers
+from deepnmt.checkpoints.safe_types import SAFE_TYPES
 from deepnmt.checkpoints.untrusted import untrusted_faults
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.stack import STACKS
-from deepnmt.model.transformer import NAME
+
+# For good: torch's context manager would take them away again from a process that has allowed them already.
+torch.serialization.add_safe_globals(SAFE_TYPES)
 
 
 def load(path: Path, noun: str, kind: str) -> Any:
-    """The contents of a file of torch's, on the CPU, read with weights only so that no code in it can run.
+    """Return the contents of a file of torch's; its tensors stay on the disk until they are needed, if possible.
 
     Args:
         path: the file
@@ -32,31 +34,53 @@ def load(path: Path, noun: str, kind: str) -> Any:
         kind: what it must be, for messages
 
     Raises:
-        UserError: it is missing, truncated, no such file, or holds types that are not allowed
+        UserError: it is missing, truncated, another file, or holds types that are not allowed
     """
+    must = f"{path}: must be {kind}, but"
     if not path.is_file():
-        raise UserError(f"{path}: no such {noun}")
+        if not os.path.lexists(path):
+            raise UserError(f"{path}: no such {noun}")
+        state = "is a folder" if path.is_dir() else "is no file"
+        raise UserError(f"{must} {'is a link that leads nowhere' if not os.path.exists(path) else state}")
     try:
-        # Only torch's zip format can stay on the disk until it is written again.
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{path}: must be {kind}, but cannot be read: {reason}") from error
+        with path.open("rb") as file:
+            begins_as_zip = file.read(4) == b"PK\x03\x04"
+        if begins_as_zip and not zipfile.is_zipfile(path):
+            raise UserError(f"{must} is truncated: only partly written or copied")
+        # Only torch's zip format, its default for years, can be mapped.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=begins_as_zip)
+    except (UserError, MemoryError):
+        raise
+    except OSError as error:
+        raise UserError(f"{must} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # bytes that are no pickle make the unpickler fail in many ways
+        forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
+        if forbidden is None:
+            raise UserError(f"{must} is another file, truncated or damaged") from error
+        raise UserError(
+            f"{must} holds a {forbidden[1]}, which it has no need of; it is not loaded, since that could run a "
+            "program hidden in it"
+        ) from error
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The contents of a checkpoint, see `load`.
+def read(path: str | Path, numbers: bool = True) -> dict[str, Any]:
+    """Return the contents of a checkpoint of fairseq's, whose parts are there and of the kind that they must be.
+
+    Args:
+        path: the file
+        numbers: see that all numbers of the model are finite; reading a large file for its options alone can do without
 
     Raises:
-        UserError: the file is missing, truncated, no checkpoint, or holds types that are not allowed
+        UserError: see `load` and `check_contents`
     """
-    state = load(path, "checkpoint", "a whole fairseq checkpoint")
-    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
-        raise UserError(f"{path}: must be a fairseq checkpoint, but holds no model")
-    faults = untrusted_faults(state.get("cfg"))
-    if faults:
+    state = load(Path(path), "checkpoint", "a whole fairseq checkpoint")
+    check_contents(state, str(path))
+    if faults := untrusted_faults(state.get("cfg")):
         raise UserError(*(f"{path}: {fault}" for fault in faults))
-    return state
+    if numbers:
+        check_numbers(state["model"], str(path))
+    contents: dict[str, Any] = state
+    return contents
 
 
 def check_target(source: Path, target: Path) -> None:
@@ -65,9 +89,9 @@ def check_target(source: Path, target: Path) -> None:
     Raises:
         UserError: says what the target must be and is
     """
-    if target.resolve() == source.resolve():
+    if os.path.realpath(target) == os.path.realpath(source):
         raise UserError(f"{target}: the new checkpoint must be another file than the old one, but is the same")
-    if target.exists():
+    if os.path.lexists(target):
         raise UserError(f"{target}: the new checkpoint must not exist yet, but does")
     if not target.parent.is_dir():
         raise UserError(f"{target.parent}: the folder of the new checkpoint must exist, but does not")
@@ -81,71 +105,3 @@ def write(state: Mapping[str, Any], target: Path) -> None:
     """
     with whole_file(target) as temporary, temporary.open("wb") as file:
         torch.save(state, file)
-
-
-def model_options(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the model as the checkpoint holds them.
-
-    Raises:
-        UserError: it holds none
-    """
-    config = state.get("cfg")
-    options = config.get("model") if isinstance(config, Mapping) else None
-    if isinstance(options, Namespace):
-        options = vars(options)
-    if not isinstance(options, Mapping):
-        raise UserError("the checkpoint must hold the options of its model (cfg.model), but does not")
-    return dict(options)
-
-
-def with_options(state: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The checkpoint with some of its model's options replaced."""
-    return {**state, "cfg": {**state["cfg"], "model": {**model_options(state), **options}}}
-
-
-def schedule_name(state: Mapping[str, Any]) -> str:
-    """The learning-rate schedule that a checkpoint was trained with."""
-    schedule = state["cfg"].get("lr_scheduler")
-    schedule = vars(schedule) if isinstance(schedule, Namespace) else schedule or {}
-    return str(schedule.get("_name") or schedule.get("lr_scheduler"))
-
-
-def model_config(options: Mapping[str, Any]) -> DLCLTransformerConfig:
-    """The configuration for a model's options, with the defaults of its architecture for those left out.
-
-    Raises:
-        UserError: it is another model's
-    """
-    name = options.get("_name") or options.get("arch")
-    deepnmt.register()
-    known = MODEL_DATACLASS_REGISTRY.get(name)
-    if not (isinstance(known, type) and issubclass(known, DLCLTransformerConfig)):
-        raise UserError(f"the checkpoint must be one of {NAME}, but is one of {name}")
-    return known.from_options(Namespace(**options))
-
-
-def check_tensors(tensors: Mapping[str, Tensor], config: DLCLTransformerConfig) -> None:
-    """See that a model's tensors are those of its configuration, as far as its depth and connections go.
-
-    Raises:
-        UserError: says what they must be and are, a line each
-    """
-    faults = []
-    for stack in STACKS:
-        found = {m[1] for name in tensors if (m := re.match(rf"{stack}\.layers\.(\d+)\.", name))}
-        depth = config.depth(stack)
-        if found != set(map(str, range(depth))):
-            faults.append(f"the checkpoint must hold {depth} {stack} layers as its options say, but holds {len(found)}")
-        weight, boundaries = tensors.get(weight_name(stack)), config.stack(stack).boundaries
-        rows, groups = (0 if weight is None else len(weight)), getattr(config, f"{stack}_groups")
-        if rows != (0 if boundaries is None else len(boundaries)):
-            faults.append(
-                f"the checkpoint must hold a history of --{stack}-groups {groups} as its options say, but holds "
-                + (f"one of {rows - 1} groups" if rows else "none")
-            )
-        if getattr(config, f"{stack}_layers_to_keep"):
-            faults.append(f"--{stack}-layers-to-keep must not be set in the checkpoint, but is")
-    if config.base_layers:
-        faults.append(f"--base-layers must be 0 in the checkpoint, but is {config.base_layers}")
-    if faults:
-        raise UserError(*faults)

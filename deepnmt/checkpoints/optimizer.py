@@ -13,10 +13,9 @@ from typing import Any, Callable
 import torch
 from torch import Tensor
 
+from deepnmt.checkpoints.contents import is_buffer
 from deepnmt.errors import UserError
 
-# The last parts of the names of tensors in a state dict that are no parameters.
-BUFFERS = ("version", "_float_tensor")
 States = dict[str, dict[str, Any]]
 
 
@@ -29,7 +28,7 @@ def parameter_names(tensors: Mapping[str, Tensor], left_out: Sequence[str]) -> l
     """
     first: dict[tuple[Any, ...], str] = {}
     for name, tensor in tensors.items():
-        if name.rsplit(".", 1)[-1] not in BUFFERS and name not in left_out:
+        if not is_buffer(name) and name not in left_out:
             first.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), name)
     return list(first.values())
 

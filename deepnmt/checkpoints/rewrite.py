@@ -1,64 +1,89 @@
-"""A checkpoint whose model gets another depth: what changes in it beside the tensors; the rest goes on."""
+"""Give a checkpoint a model of another depth: what growing and shrinking change in it beside the tensors.
+
+Epoch, data position and number of updates stay as they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from torch import Tensor
-
-from deepnmt.checkpoints.file import schedule_name, with_options
-from deepnmt.checkpoints.state import PATIENCE
+from deepnmt.checkpoints.file import check_target, write
+from deepnmt.checkpoints.stack_plan import StackPlan
+from deepnmt.checkpoints.state import PATIENCE, CheckpointState, Tensors
+from deepnmt.checkpoints.trained_model import check_fit, check_whole, model_config
 from deepnmt.errors import UserError
 from deepnmt.lr_schedulers.inverse_sqrt_reset import with_reset
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.stack import STACKS
 
 RESETTABLE = "inverse_sqrt_reset"
 NO_OPTIMIZER = "optimizer: none in the checkpoint; a training from it counts its updates from 0"
-Rewrite = Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
+Change = Callable[[CheckpointState, DLCLTransformerConfig], tuple[CheckpointState, list[str]]]
+
+
+def rewrite_file(source: Path, target: Path, change: Change) -> list[str]:
+    """Write a changed checkpoint, whole or not at all, and return what was done, a line a fact.
+
+    Args:
+        source: a checkpoint of this package's model
+        target: the new one, which must not exist
+        change: the new state from the old one and the options of its model
+
+    Raises:
+        UserError: one of the files is not as it must be, or the change is not possible
+    """
+    check_target(source, target)
+    state = CheckpointState.of(source)
+    config = model_config(state)
+    check_whole(state, config)
+    check_fit(state, config)
+    state, lines = change(state, config)
+    write(state.contents, target)
+    return lines
 
 
 def with_model(
-    state: Mapping[str, Any], options: Mapping[str, Any], rewrite: Rewrite
-) -> tuple[dict[str, Any], list[str]]:
-    """The checkpoint with another model, and what was done beside that, a line a fact.
+    state: CheckpointState, config: DLCLTransformerConfig, plans: Sequence[StackPlan]
+) -> tuple[CheckpointState, list[str]]:
+    """Return the checkpoint with its new model, and what was done beside that, a line a fact.
 
     Args:
-        state: the contents of a checkpoint of fairseq's; they stay as they are
-        options: those of the model that change
-        rewrite: the tensors of the new model from those of the old one
+        state: the checkpoint
+        config: options of the new model
+        plans: what becomes of its stacks
     """
-    result = with_options(state, options)
-    result["model"] = rewrite(state["model"])
-    extra = state.get("extra_state") or {}
-    # With --store-ema, fairseq keeps another copy or two of the model here.
-    averages = {key: rewrite(extra[key]) for key in ("ema", "ema_fp32_params") if key in extra}
-    result["extra_state"] = {**extra, **averages}
+
+    def rewrite(tensors: Tensors) -> Tensors:
+        for plan in plans:
+            tensors = plan.tensors(tensors)
+        return tensors
+
+    changed = [plan.new.name for plan in plans if plan.layers.changes]
+    names = [f"{stack}_{option}" for option in ("layers", "groups") for stack in STACKS if stack in changed]
     # A training that has run out of patience would end at once.
-    result["extra_state"].pop(PATIENCE, None)
-    return result, ["moving average of the model: as the model"] if averages else []
+    result = state.with_options({name: getattr(config, name) for name in names}).with_models(rewrite).without(PATIENCE)
+    return result, ["moving average of the model: as the model"] if state.has_average() else []
 
 
-def reset_schedule(state: dict[str, Any], keep: bool) -> str:
-    """Let the learning rate of a checkpoint start from its peak, where that is possible, and say what was done.
+def reset_schedule(state: CheckpointState, keep: bool) -> tuple[CheckpointState, str]:
+    """Set the learning rate back to its peak, where that is possible, and say what was done.
 
     Args:
-        state: the contents of a checkpoint, whose schedule is replaced
-        keep: leave it as it is
+        state: the checkpoint
+        keep: leave the learning rate as it is
 
     Raises:
         UserError: the checkpoint does not say at which update it was saved
     """
     if keep:
-        return "learning rate: goes on as before"
-    if (schedule := schedule_name(state)) != RESETTABLE:
-        return f"learning rate: goes on as before, since {schedule} has no reset; {RESETTABLE} has"
+        return state, "learning rate: goes on as before"
+    if (schedule := state.schedule()) != RESETTABLE:
+        return state, f"learning rate: goes on as before, since {schedule} has no reset; {RESETTABLE} has"
+    updates = state.updates()
     try:
-        *earlier, last = state["optimizer_history"]
-        updates = int(last["num_updates"])
-        last = {**last, "lr_scheduler_state": with_reset(last["lr_scheduler_state"], updates)}
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            "the checkpoint must say at which update it was saved (optimizer_history), but does not"
-        ) from error
-    state["optimizer_history"] = [*earlier, last]
-    return f"learning rate: back to its peak at update {updates}"
+        reset = with_reset(state.schedule_state(), updates)
+    except (TypeError, ValueError) as error:
+        key = "optimizer_history[-1].lr_scheduler_state"
+        raise UserError(f"{state.name}: {key} must be what {RESETTABLE} keeps, but is not") from error
+    return state.with_schedule_state(reset), f"learning rate: back to its peak at update {updates}"

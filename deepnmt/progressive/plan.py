@@ -11,7 +11,7 @@ from typing import Any, Optional
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from deepnmt.checkpoints.grow import Growth
-from deepnmt.checkpoints.grow.grow_stacks import plan_stacks
+from deepnmt.checkpoints.grow.grow_stacks import plan_growth
 from deepnmt.checkpoints.rewrite import RESETTABLE
 from deepnmt.errors import UserError
 from deepnmt.model import validate
@@ -186,6 +186,6 @@ def _model_faults(stage: Stage, before: Optional[Stage]) -> Iterator[str]:
         yield f"encoder-layers or decoder-layers must be above those of the stage before, but are the same ({depths})"
         return
     try:
-        plan_stacks(before.config, stage.growth)
+        plan_growth(before.config, stage.growth)
     except UserError as error:
         yield from str(error).splitlines()

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 from grammar.generate import write_splits
-from safe_load import load_checkpoint
+
+from deepnmt.checkpoints.file import read
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = """
@@ -63,7 +64,7 @@ def fairseq(name: str, *arguments: Any, **options: Any) -> subprocess.CompletedP
 
 
 def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = load_checkpoint(checkpoint)["model"]
+    model: dict[str, torch.Tensor] = read(checkpoint)["model"]
     return model
 
 
@@ -136,7 +137,7 @@ def test_training_says_what_it_runs_and_nothing_that_no_one_can_act_on(flow: Flo
 
 
 def test_checkpoint_holds_no_namespace_and_all_options(flow: Flow) -> None:
-    state = load_checkpoint(flow["save"] / "checkpoint_last.pt")
+    state = read(flow["save"] / "checkpoint_last.pt")
     assert state["args"] is None
     assert state["cfg"]["model"]["encoder_groups"] == "0,1,3"
     assert state["model"]["encoder.history.weight"].shape == (3, 3, 1)
@@ -145,7 +146,7 @@ def test_checkpoint_holds_no_namespace_and_all_options(flow: Flow) -> None:
 @pytest.mark.parametrize("updates", [6, 11], ids=["first-epoch", "second-epoch"])
 def test_stopped_training_goes_on_to_the_same_end(flow: Flow, tmp_path: Path, updates: int) -> None:
     script("train.sh", flow["recipe"], flow["data"], tmp_path, "--max-update", updates)
-    epoch = load_checkpoint(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]["epoch"]
+    epoch = read(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]["epoch"]
     assert epoch == (1 if updates == 6 else 2)
     script("train.sh", flow["recipe"], flow["data"], tmp_path)
     assert_same_model(tmp_path / "checkpoint_last.pt", flow["save"] / "checkpoint_last.pt")
@@ -182,7 +183,7 @@ def test_interrupted_training_says_so_and_goes_on(flow: Flow, tmp_path: Path) ->
         f"train.sh: interrupted; run the same command again to resume from the last checkpoint in {tmp_path}" in errors
     )
     assert "Traceback" not in errors
-    updates = load_checkpoint(tmp_path / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
+    updates = read(tmp_path / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
     run(*command, "--max-update", updates + 2, "--no-save")
     assert f"num_updates {updates + 2}" in log.read_text("utf-8")
 
@@ -232,7 +233,7 @@ def test_fairseq_validate_gives_the_loss_of_training(flow: Flow) -> None:
         "validate", flow["data"], "--user-dir", ROOT / "deepnmt", "--path", flow["save"] / "checkpoint_last.pt",
         "--cpu", "--max-tokens", 1500, "--task", "translation",
     )  # fmt: skip
-    best = load_checkpoint(flow["save"] / "checkpoint_last.pt")["extra_state"]["val_loss"]
+    best = read(flow["save"] / "checkpoint_last.pt")["extra_state"]["val_loss"]
     assert f"loss {best:.3f}".rstrip("0") in done.stderr + done.stdout
 
 

@@ -14,7 +14,6 @@ from fairseq import options as fairseq_options
 from fairseq import trainer as fairseq_trainer
 from fairseq.trainer import Trainer
 from fairseq_cli import preprocess
-from safe_load import load_checkpoint
 from support.failing_training import (
     DLCL,
     INF,
@@ -31,6 +30,7 @@ from support.failing_training import (
 from support.models import ROOT, build
 from torch import Tensor, nn
 
+from deepnmt.checkpoints.file import read
 from deepnmt.training import nonfinite
 
 pytestmark = [
@@ -242,7 +242,7 @@ def test_no_hook_stays_and_the_checkpoint_is_that_before_the_update(make: Make, 
         assert len(module._forward_hooks) == (module is planted)
         assert not module._forward_pre_hooks
     assert not any(parameter._backward_hooks for parameter in model.parameters())
-    saved = load_checkpoint(tmp_path / "crash.pt")["model"]
+    saved = read(tmp_path / "crash.pt")["model"]
     assert all(saved[name].equal(tensor) and tensor.equal(model.state_dict()[name]) for name, tensor in before.items())
 
 
@@ -281,7 +281,7 @@ def test_fairseq_train_that_diverges_and_one_from_a_broken_checkpoint(tmp_path: 
     where = "first in encoder, on the way to encoder.layers.0"
     assert f"training stopped at update 2: activations are not finite, {where}: Inf" in line
     last = tmp_path / "save" / "checkpoint_last.pt"
-    state = load_checkpoint(last)
+    state = read(last)
     assert state["optimizer_history"][-1]["num_updates"] == 1
     assert all(tensor.isfinite().all() for tensor in state["model"].values())
 

@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-from safe_load import load_checkpoint
 from support.curves import curve
 from support.progressive_runs import ROOT, SCRIPT, environment, make_data, make_recipe, run
+
+from deepnmt.checkpoints.file import read
 
 ONE, TWO = "encoder-layers: 2, max-update: 5", "encoder-layers: 4, max-update: 8, average: 2"
 LAST = "checkpoint_last.pt"
@@ -65,7 +66,7 @@ def error_line(*command: object) -> str:
 
 def test_each_stage_keeps_its_checkpoint_log_and_scores(save: Path) -> None:
     for name, depth, updates in (("stage-1-2", 2, 5), ("stage-2-4", 4, 8)):
-        state = load_checkpoint(save / name / LAST)
+        state = read(save / name / LAST)
         assert state["cfg"]["model"]["encoder_layers"] == depth
         assert state["cfg"]["model"]["encoder_groups"] == "2"
         assert state["optimizer_history"][-1]["num_updates"] == updates
@@ -89,7 +90,7 @@ def test_table_of_the_stages(save: Path) -> None:
         scores = json.loads((save / name / "valid" / "scores.json").read_text("utf-8"))
         assert float(row["BLEU"]) == scores["BLEU"]["score"]
         assert float(row["tokenised BLEU"]) == scores["tokenised BLEU"]["score"]
-        assert float(row["valid_loss"]) == load_checkpoint(save / name / LAST)["extra_state"]["best"]
+        assert float(row["valid_loss"]) == read(save / name / LAST)["extra_state"]["best"]
     assert float(rows[0]["seconds"]) <= float(rows[1]["seconds"])
 
 
@@ -101,8 +102,8 @@ def test_one_curve_with_the_rate_back_at_its_peak(save: Path) -> None:
     expected.update({5 + s: 0.005 * (2 / (2 + s)) ** 0.5 for s in (1, 2, 3)})
     assert rates == pytest.approx(expected, rel=1e-3)
     # At the end of stage 2, which is in the second epoch: the data position went on over the growth.
-    position = load_checkpoint(save / "stage-2-4" / LAST)["extra_state"]["train_iterator"]
-    batches = load_checkpoint(save / "stage-1-2" / LAST)["extra_state"]["train_iterator"]["iterations_in_epoch"]
+    position = read(save / "stage-2-4" / LAST)["extra_state"]["train_iterator"]
+    batches = read(save / "stage-1-2" / LAST)["extra_state"]["train_iterator"]["iterations_in_epoch"]
     assert (position["epoch"], position["iterations_in_epoch"], batches) == (1, 8, 5)
 
 

@@ -11,11 +11,11 @@ import note_stage
 import pytest
 import torch
 import yaml
-from safe_load import load_checkpoint
 from support.restarts import train_until
 from support.trainings import binarised_text
 
 from deepnmt import recipe
+from deepnmt.checkpoints.file import read
 from deepnmt.errors import UserError
 from deepnmt.progressive import Stage, plan_stages
 from deepnmt.progressive.folders import LAST, prepare
@@ -52,7 +52,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
         first, _ = plan(folder, max_update="12")
         arguments = recipe.to_arguments(first.options)
         train_until(monkeypatch, data, folder / first.name, *arguments)
-    state = load_checkpoint(folder / first.name / LAST)
+    state = read(folder / first.name / LAST)
     assert state["extra_state"]["train_iterator"]["iterations_in_epoch"] > 0
     assert "best" in state["extra_state"]
     return folder, state
@@ -61,7 +61,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
 def grow(trained: tuple[Path, dict[str, Any]], save: Path, **second: str) -> tuple[dict[str, Any], list[str]]:
     first, stage = plan(save, **second)
     lines = grow_stage(first, stage, folders(trained, save))
-    return load_checkpoint(save / stage.name / LAST), lines
+    return read(save / stage.name / LAST), lines
 
 
 def folders(trained: tuple[Path, dict[str, Any]], save: Path) -> Path:

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 import torch
-from safe_load import load_checkpoint
 from support.curves import curve
 from support.distributed_runs import ROOT, write_corpus
 from support.kills import SECONDS, Run, command_of, end, environment_of
+
+from deepnmt.checkpoints.file import read
 
 INTERVAL, UPDATES = 3, 60
 # Seven batches an epoch, two an update: the last update of every epoch has but one of them.
@@ -82,7 +83,7 @@ def parts(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def state_of(path: Path) -> dict[str, Any]:
     """All that a training goes on from, but for times and paths."""
-    state = load_checkpoint(path)
+    state = read(path)
     # One entry a start, of which a training goes on from the last.
     state["optimizer_history"] = state["optimizer_history"][-1:]
     # fairseq saves before it tells the schedule the loss of an epoch, and forgets to tell it after a restart there; the

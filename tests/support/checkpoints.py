@@ -81,40 +81,92 @@ def with_optimizer(state: dict[str, Any], groups: int) -> dict[str, Any]:
 
 
 BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "no-model": (lambda s: without(s, "model"), "{path}: must be a fairseq checkpoint, but holds no model"),
-    "a-list": (lambda s: [1, 2], "{path}: must be a fairseq checkpoint, but holds no model"),
-    "no-cfg": (
-        lambda s: without(s, "cfg"), "the checkpoint must hold the options of its model (cfg.model), but does not",
+    "no-model": (
+        lambda s: without(s, "model"), "{path}: model must be the model's tensors by their names, but is missing",
+    ),
+    "an-empty-model": (
+        lambda s: {**s, "model": {}}, "{path}: model must be the model's tensors by their names, but is empty",
+    ),
+    "a-list": (lambda s: [1, 2], "{path}: must be a fairseq checkpoint, but is a list"),
+    "numbers-for-tensors": (
+        lambda s: {**s, "model": dict.fromkeys(["encoder.version", "decoder.version", "x"], 1.5)},
+        "{path}: model.encoder.version must be a tensor, but is 1.5 (and 2 more like it)",
+    ),
+    "no-cfg": (lambda s: without(s, "cfg"), "{path}: cfg must be the options of the training, but is missing"),
+    "cfg-a-text": (
+        lambda s: {**s, "cfg": "model"}, "{path}: cfg must be the options of the training, but is a text",
     ),
     "no-options": (
-        lambda s: {**s, "cfg": {}}, "the checkpoint must hold the options of its model (cfg.model), but does not",
+        lambda s: {**s, "cfg": {"task": {"_name": "translation"}}},
+        "{path}: cfg.model must be the options of the model, but is missing",
+    ),
+    "an-option-of-another-type": (
+        lambda s: with_model_options(s, encoder_layers="four"),
+        "{path}: cfg.model.encoder_layers must be a whole number below 2^31, but is 'four'",
+    ),
+    "an-unknown-choice": (
+        lambda s: with_model_options(s, residual_scale="huge"),
+        "{path}: cfg.model.residual_scale must be one of plain, deepnorm, admin, but is 'huge'",
+    ),
+    "an-option-out-of-range": (
+        lambda s: with_model_options(s, dropout=1.5),
+        "{path}: cfg.model: --dropout must be at least 0 and below 1, but is 1.5",
     ),
     "stock": (
         lambda s: with_model_options(s, _name="transformer"),
-        "the checkpoint must be one of dlcl_transformer, but is one of transformer",
+        "{path}: cfg.model._name must be dlcl_transformer or one of its architectures, but is transformer",
     ),
     "unknown": (
         lambda s: with_model_options(s, _name="no_such_model"),
-        "the checkpoint must be one of dlcl_transformer, but is one of no_such_model",
+        "{path}: cfg.model._name must be dlcl_transformer or one of its architectures, but is no_such_model",
     ),
     "another-depth": (
         lambda s: with_model_options(s, decoder_layers=5),
-        "the checkpoint must hold 5 decoder layers as its options say, but holds 4",
+        "{path}: model must hold 5 decoder layers, as cfg.model says, but holds 4",
+    ),
+    "a-billion-layers": (
+        lambda s: with_model_options(s, decoder_layers=10**9),
+        "{path}: model must hold 1000000000 decoder layers, as cfg.model says, but holds 4",
     ),
     "missing-history": (
         lambda s: with_tensors(s, lambda name: "history.weight" not in name),
-        "the checkpoint must hold a history of --encoder-groups 3 as its options say, but holds none",
+        "{path}: model must hold a history of --encoder-groups 3, as cfg.model says, but holds none",
     ),
     "another-history": (
         lambda s: with_model_options(s, encoder_groups="4"),
-        "the checkpoint must hold a history of --encoder-groups 4 as its options say, but holds one of 2 groups",
+        "{path}: model must hold a history of --encoder-groups 4, as cfg.model says, but holds one of 2 groups",
+    ),
+    "a-tensor-missing": (
+        lambda s: with_tensors(s, lambda name: name != "encoder.layers.2.fc1.weight"),
+        "{path}: model.encoder.layers.2.fc1.weight must be there, as cfg.model says, but is not",
+    ),
+    "a-table-missing": (
+        lambda s: with_tensors(s, lambda name: name != "decoder.embed_tokens.weight"),
+        "{path}: model.decoder.embed_tokens.weight must be a table, types x width, but is missing",
+    ),
+    "a-tensor-too-many": (
+        lambda s: {**s, "model": {**s["model"], "encoder.extra": torch.zeros(2), "encoder.more": torch.zeros(2)}},
+        "{path}: model.encoder.extra must be absent, as cfg.model says, but is not (and 1 more)",
+    ),
+    "another-shape": (
+        lambda s: {**s, "model": {**s["model"], "decoder.layers.1.fc2.weight": torch.zeros(16, 23)}},
+        "{path}: model.decoder.layers.1.fc2.weight must have the shape 16 x 24, as cfg.model says, but has 16 x 23",
+    ),
+    "nan": (
+        lambda s: {**s, "model": {**s["model"], "decoder.layers.1.fc1.bias": torch.full((24,), float("nan"))}},
+        "{path}: model.decoder.layers.1.fc1.bias must be finite numbers, but has NaN or infinity",
     ),
     "pruned": (
-        lambda s: with_model_options(s, decoder_layers_to_keep="0,1,2,3"),
-        "--decoder-layers-to-keep must not be set in the checkpoint, but is",
+        lambda s: with_model_options(s, decoder_groups="none", decoder_layers_to_keep="0,1,2,3"),
+        "{path}: cfg.model.decoder_layers_to_keep must not be set, but is",
     ),
     "base-layers": (
-        lambda s: with_model_options(s, base_layers=1), "--base-layers must be 0 in the checkpoint, but is 1",
+        lambda s: with_model_options(s, decoder_groups="none", base_layers=1),
+        "{path}: cfg.model.base_layers must be 0, but is 1",
+    ),
+    "no-position": (
+        lambda s: {**s, "extra_state": {"train_iterator": {"epoch": "three", "iterations_in_epoch": 0}}},
+        "{path}: extra_state.train_iterator.epoch must be a number of at least 0, but is a text",
     ),
     "two-groups-of-parameters": (
         lambda s: with_optimizer(s, 2), "the optimizer must have one group of parameters, but has 2",
@@ -122,6 +174,6 @@ BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no-update": (
         lambda s: {**with_optimizer(s, 1), "optimizer_history": [],
                    "cfg": {**s["cfg"], "lr_scheduler": {"_name": "inverse_sqrt_reset"}}},
-        "the checkpoint must say at which update it was saved (optimizer_history), but does not",
+        "{path}: optimizer_history must be a list of what each optimizer came to, but is empty",
     ),
 }  # fmt: skip

@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary, indexed_dataset
-from safe_load import load_checkpoint
 from torch import Tensor
+
+from deepnmt.checkpoints.file import read
 
 ROOT = Path(__file__).resolve().parents[2]
 # torch imports its compiler, which takes seconds, with the first optimizer.
@@ -110,7 +111,7 @@ def fairseq_train(arguments: list[str]) -> None:
 
 def parameters(save: Path, checkpoint: str = "checkpoint_last.pt") -> dict[str, Tensor]:
     """The parameters that a training saved."""
-    model: dict[str, Tensor] = load_checkpoint(save / checkpoint)["model"]
+    model: dict[str, Tensor] = read(save / checkpoint)["model"]
     return model
 
 

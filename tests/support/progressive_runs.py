@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from grammar.generate import write_splits
-from safe_load import load_checkpoint
+
+from deepnmt.checkpoints.file import read
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "train_progressive.sh"
@@ -67,7 +68,7 @@ def make_recipe(path: Path, *stages: str, top: str = "") -> Path:
 
 def assert_same_state(one: Path, other: Path) -> None:
     """Parameters and optimizer are equal bit by bit, and the data position is."""
-    first, second = load_checkpoint(one), load_checkpoint(other)
+    first, second = read(one), read(other)
     assert first["model"].keys() == second["model"].keys()
     for name, tensor in first["model"].items():
         assert tensor.equal(second["model"][name]), name

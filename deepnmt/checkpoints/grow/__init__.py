@@ -1,4 +1,4 @@
-"""Grows a shallow model into a deep one while it trains (methods 11: Li 2020, EMNLP, arXiv 2010.03737).
+"""Grow a shallow model into a deep one while it trains (Li 2020, EMNLP, arXiv 2010.03737).
 
     lines = grow_checkpoint(Path("6.pt"), Path("12.pt"), Growth({"encoder": 12}, strategy="stack"))
 

@@ -1,77 +1,24 @@
-"""What each part of a stack of another depth comes from (methods 11: Li 2020, EMNLP, arXiv 2010.03737).
+"""What a stack grows by, and what its new parts come from (Li 2020, EMNLP, arXiv 2010.03737).
 
-The plans here know numbers alone; `weights.py` applies them to tensors. Layers are numbered from 0 as in the names of
-tensors; groups, their outputs and the rows of W as in (5) and (6): output 0 is the embedding, row g the input of group
-g, and the row after the last group the output of the stack.
-
-    stack        the whole stack again on top of itself, as often as the depth asks for      1 2 3 1 2 3
-    top          the upper layers again                                                      1 2 3 2 3
-    repeat-top   the top layer again and again                                               1 2 3 3 3
-    interleave   after each layer its copies                                                 1 1 2 2 3 3
+stack        the whole stack again on top of itself, as often as the depth asks for      1 2 3 1 2 3
+top          the upper layers again                                                      1 2 3 2 3
+repeat-top   the top layer again and again                                               1 2 3 3 3
+interleave   after each layer its copies                                                 1 1 2 2 3 3
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Optional
 
+from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, Oldest, fitting_groups
 from deepnmt.model.groups import PLAIN, group_boundaries
 
 STRATEGIES = ("stack", "top", "repeat-top", "interleave")
 
 
-@dataclass(frozen=True)
-class LayerPlan:
-    """The layers of the new stack.
-
-    Attributes:
-        sources: for each of them the old layer whose tensors it gets
-        ends: for 0, 1, .. old layers, how many of the new ones stand for them
-    """
-
-    sources: tuple[int, ...]
-    ends: tuple[int, ...]
-
-    def added(self, layer: int) -> bool:
-        """Whether a new layer is a copy beside the old layer itself."""
-        return self.ends[self.sources[layer]] != layer
-
-
-@dataclass(frozen=True)
-class HistoryPlan:
-    """The connections of the new stack.
-
-    Attributes:
-        outputs: for each of its outputs, from 0, the old output that it is; None: there was none
-        rows: for each of its rows, from 1, the old row that it is; None: there was none
-        norms: for each of its groups, from 1, the old LN that the group's is or becomes a copy of
-    """
-
-    outputs: tuple[Optional[int], ...]
-    rows: tuple[Optional[int], ...]
-    norms: tuple[int, ...]
-
-    def keeps(self, rows: int) -> bool:
-        """Whether all the old rows, so many, are among the new ones."""
-        return set(range(1, rows + 1)) <= set(self.rows)
-
-    def reads(self, row: int, oldest: Callable[[int], int]) -> dict[int, int]:
-        """What a new row has from the old row that it is: old outputs by the new outputs that they are.
-
-        Args:
-            row: from 1
-            oldest: the oldest output that a row reads, in both stacks
-        """
-        source = self.rows[row - 1]
-        if source is None:
-            return {}
-        found = {column: self.outputs[column] for column in range(oldest(row), row)}
-        return {new: old for new, old in found.items() if old is not None and oldest(source) <= old < source}
-
-
-def plan_layers(strategy: str, old: int, new: int) -> LayerPlan:
-    """The layers of a stack that grows from depth `old` to depth `new`.
+def grown_layers(strategy: str, old: int, new: int) -> LayerPlan:
+    """Return the layers of a stack that grows from depth `old` to depth `new`.
 
     Raises:
         ValueError: says what the new depth must be and is
@@ -94,25 +41,8 @@ def plan_layers(strategy: str, old: int, new: int) -> LayerPlan:
     return LayerPlan((*range(old), *copies), tuple(range(old + 1)))
 
 
-def unchanged(depth: int) -> LayerPlan:
-    """The plan of a stack that does not grow."""
-    return LayerPlan(tuple(range(depth)), tuple(range(depth + 1)))
-
-
-def fitting_groups(groups: str, layers: LayerPlan) -> str:
-    """The boundaries whose groups end where the old ones do, and at the top; as the option's text.
-
-    Args:
-        groups: the option's text for the old stack, not "none"
-        layers: how the stack grows
-    """
-    old = group_boundaries(groups, len(layers.ends) - 1)
-    assert old is not None
-    return ",".join(map(str, sorted({*(layers.ends[end] for end in old), len(layers.sources)})))
-
-
-def plan_groups(groups: str, layers: LayerPlan, wanted: Optional[str] = None) -> str:
-    """The groups of the new stack, as the option's text.
+def grown_groups(groups: str, layers: LayerPlan, wanted: Optional[str] = None) -> str:
+    """Return the groups of the new stack, as the option's text.
 
     Args:
         groups: the text for the old stack: "none" stays none, a size stays a size, and ragged boundaries are scaled
@@ -140,7 +70,7 @@ def plan_groups(groups: str, layers: LayerPlan, wanted: Optional[str] = None) ->
 
 
 def cuts_a_group(layers: LayerPlan, old: Sequence[int], new: Sequence[int]) -> bool:
-    """Whether a new group ends between the layers of one old group.
+    """Return whether a new group ends between the layers of one old group.
 
     Args:
         layers: how the stack grows
@@ -151,14 +81,14 @@ def cuts_a_group(layers: LayerPlan, old: Sequence[int], new: Sequence[int]) -> b
     return any(layers.ends[start] < end <= layers.ends[last - 1] for start, last in zip(old, old[1:]) for end in new)
 
 
-def plan_history(
+def grown_history(
     layers: LayerPlan,
     old: Sequence[int],
     new: Sequence[int],
-    oldest: Callable[[int], int],
+    oldest: Oldest,
     bypass: bool = False,
 ) -> HistoryPlan:
-    """The connections of a stack that grows.
+    """Return the connections of a stack that grows.
 
     An old group's output is that of the new group that ends with the last copy of its last layer, and the row after it
     stays the row after it: where the new layers are on top, the old output row becomes the input of the first new

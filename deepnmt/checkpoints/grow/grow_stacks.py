@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from torch import Tensor
 
 from deepnmt.checkpoints.grow import preserving
-from deepnmt.checkpoints.grow.grow_plan import (
-    STRATEGIES,
-    HistoryPlan,
-    LayerPlan,
-    plan_groups,
-    plan_history,
-    plan_layers,
-    unchanged,
-)
+from deepnmt.checkpoints.grow.grow_plan import STRATEGIES, grown_groups, grown_history, grown_layers
+from deepnmt.checkpoints.grow.grow_tensors import grow_weight, kept_weight
 from deepnmt.checkpoints.optimizer import States
-from deepnmt.checkpoints.tensors import grow_tensors, grow_weight, kept_weight, sources, weight_name
+from deepnmt.checkpoints.plans import LayerPlan, unchanged
+from deepnmt.checkpoints.stack_plan import StackPlan
+from deepnmt.checkpoints.tensors import sources, weight_name
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.stack import STACKS
@@ -32,8 +27,8 @@ class Growth:
 
     Attributes:
         depths: new number of layers by stack, "encoder" or "decoder"; one that is left out stays as it is
-        groups: new groups by stack, as in --encoder-groups; by default `plan_groups` derives them from the old ones
-        strategy: one of `plan.STRATEGIES`
+        groups: new groups by stack, as in --encoder-groups; by default `grown_groups` derives them from the old ones
+        strategy: one of `grow_plan.STRATEGIES`
         function_preserving: the new model's logits are those of the old one
     """
 
@@ -44,66 +39,46 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class StackPlan:
+class GrownStack(StackPlan):
     """What becomes of one stack.
 
     Attributes:
-        stack: "encoder" or "decoder"
-        config: options of the new model
-        layers: where its layers come from
-        history: where its connections come from; None where it is plain or does not grow
         preserved: how it keeps its function; None where that is not asked for
     """
 
-    stack: str
-    config: DLCLTransformerConfig
-    layers: LayerPlan
-    history: Optional[HistoryPlan]
     preserved: Optional[preserving.Preserved]
 
     @property
-    def grows(self) -> bool:
-        """Whether it gets layers."""
-        return len(self.layers.sources) > len(self.layers.ends) - 1
-
-    @property
     def chained(self) -> bool:
-        """Whether new rows of the history read the newest output alone, rather than the mean."""
+        """Return whether new rows of the history read the newest output alone, rather than the mean."""
         return self.preserved is not None and self.preserved.chained
 
-    @property
-    def oldest(self) -> Callable[[int], int]:
-        """The oldest output that a row of the new history reads."""
-        return self.config.stack(self.stack).oldest
+    def weight(self, old: Tensor) -> Tensor:
+        """Return the new W from the old one."""
+        assert self.history is not None
+        return grow_weight(old, self.history, self.new.oldest, self.softmax, self.chained)
 
-    def tensors(self, old: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of the model after this stack has grown, from those before, in the model's order."""
-
-        def rewrite(weight: Tensor) -> Tensor:
-            assert self.history is not None
-            return grow_weight(weight, self.history, self.oldest, self.config.dlcl_softmax, self.chained)
-
-        new = grow_tensors(old, self.stack, self.layers, self.history, rewrite) if self.grows else dict(old)
+    def settle(self, tensors: dict[str, Tensor]) -> None:
+        """Keep the function of the old stack, where that is asked for."""
         if self.preserved is not None:
-            preserving.apply(new, self.config, self.stack, self.layers, self.preserved)
-        return new
+            preserving.keep_function(tensors, self.new, self.preserved)
 
     def states(self, old: States) -> States:
-        """The same of what the optimizer keeps for each parameter; it is zero for what is new in W."""
-        if not self.grows:
+        """Return what the optimizer keeps for each parameter; it is zero for what is new in W."""
+        name = weight_name(self.new.name)
+        if not self.layers.changes:
             return old
-        origin = sources(old, self.stack, self.layers, self.history)
-        new = {name: dict(old[source]) for name, source in origin.items()}
-        for key, value in new.get(weight_name(self.stack), {}).items():
+        origin = sources(old, self.new.name, self.layers, self.history)
+        new = {parameter: dict(old[source]) for parameter, source in origin.items()}
+        for key, value in new.get(name, {}).items():
             if isinstance(value, Tensor) and value.dim():
                 assert self.history is not None
-                kept = kept_weight(value, self.history, self.oldest).to(value.dtype)
-                new[weight_name(self.stack)][key] = kept
+                new[name][key] = kept_weight(value, self.history, self.new.oldest).to(value.dtype)
         return new
 
 
-def plan_stacks(config: DLCLTransformerConfig, growth: Growth) -> tuple[DLCLTransformerConfig, list[StackPlan]]:
-    """The options of the new model, and what becomes of its stacks.
+def plan_growth(config: DLCLTransformerConfig, growth: Growth) -> tuple[DLCLTransformerConfig, list[GrownStack]]:
+    """Return the options of the new model, and what becomes of its stacks.
 
     Args:
         config: options of the old model
@@ -113,29 +88,29 @@ def plan_stacks(config: DLCLTransformerConfig, growth: Growth) -> tuple[DLCLTran
         UserError: says what is not possible, a line a fault
     """
     options, layers = _planned_options(config, growth)
-    new = dataclasses.replace(config, **options)
+    config_after = dataclasses.replace(config, **options)
+    learns_rows = not (config.dlcl_freeze or config.dlcl_softmax)
     faults, plans = [], []
-    for stack in STACKS:
-        preserved = None
+    for name, plan in layers.items():
+        old, new, preserved, history = config.stack(name), config_after.stack(name), None, None
         if growth.function_preserving:
+            has_final_norm = new.norm.before and not (name == "decoder" and config.no_decoder_final_norm)
             try:
-                preserved = preserving.preserve(config, new, stack, layers[stack])
+                preserved = preserving.preserve(old, new, plan, learns_rows, has_final_norm)
             except ValueError as error:
                 faults.append(str(error))
                 continue
-        before, after, history = config.stack(stack).boundaries, new.stack(stack).boundaries, None
-        if preserved is not None:
             history = preserved.history
-        elif stack in growth.depths and before is not None and after is not None:
-            history = plan_history(layers[stack], before, after, new.stack(stack).oldest)
-        plans.append(StackPlan(stack, new, layers[stack], history, preserved))
+        elif plan.changes and old.boundaries is not None and new.boundaries is not None:
+            history = grown_history(plan, old.boundaries, new.boundaries, new.oldest)
+        plans.append(GrownStack(old, new, plan, history, config.dlcl_softmax, preserved))
     if faults:
         raise UserError(*faults)
-    return new, plans
+    return config_after, plans
 
 
 def _planned_options(config: DLCLTransformerConfig, growth: Growth) -> tuple[dict[str, Any], dict[str, LayerPlan]]:
-    """The options of the model that change, and where the layers of each stack come from."""
+    """Return the options of the model that change, and where the layers of each stack come from."""
     options: dict[str, Any] = {}
     layers: dict[str, LayerPlan] = {}
     faults: list[str] = []
@@ -143,21 +118,21 @@ def _planned_options(config: DLCLTransformerConfig, growth: Growth) -> tuple[dic
         raise UserError(f"--strategy must be one of {', '.join(STRATEGIES)}, but is {growth.strategy}")
     if not growth.depths:
         faults.append("--encoder-layers or --decoder-layers must be given")
-    for stack in STACKS:
-        depth, groups = config.depth(stack), f"{stack}_groups"
-        layers[stack] = unchanged(depth)
-        if stack not in growth.depths:
-            if stack in growth.groups:
-                faults.append(f"--{stack}-groups needs --{stack}-layers")
+    for stack in map(config.stack, STACKS):
+        layers[stack.name] = unchanged(stack.layers)
+        if stack.name not in growth.depths:
+            if stack.name in growth.groups:
+                faults.append(f"--{stack.name}-groups needs --{stack.name}-layers")
             continue
         option = "layers"
         try:
-            layers[stack] = plan_layers(growth.strategy, depth, growth.depths[stack])
+            layers[stack.name] = grown_layers(growth.strategy, stack.layers, growth.depths[stack.name])
             option = "groups"
-            options[groups] = plan_groups(str(getattr(config, groups)), layers[stack], growth.groups.get(stack))
+            groups = grown_groups(stack.groups, layers[stack.name], growth.groups.get(stack.name))
+            options[f"{stack.name}_groups"] = groups
         except ValueError as error:
-            faults.append(f"--{stack}-{option} {error}")
-        options[f"{stack}_layers"] = growth.depths[stack]
+            faults.append(f"--{stack.name}-{option} {error}")
+        options[f"{stack.name}_layers"] = growth.depths[stack.name]
     if faults:
         raise UserError(*faults)
     return options, layers

@@ -1,4 +1,4 @@
-"""Growth that leaves the function of the model as it is: its logits are equal before and after (methods 11).
+"""Growth that leaves the function of the model as it is: its logits are equal before and after.
 
 Two ways for the new layers, which training then breaks out of:
 
@@ -11,13 +11,12 @@ Behind zero projections pre-norm (2) and no norm (3) are the identity. A post-no
 has normalised, if both have gain 1 and bias 0; so gain and bias of the last norm before a run of identities move to the
 last norm of the run. This holds up to the norm's epsilon e: a vector of variance v is scaled by 1 + (e/v - e) / 2.
 
-What the depth itself changes in the layers that stay, a constant a of the residuals (4) and a factor f of the branches
-at inference (15), goes into the last projections: LN(a' x + f' c F(x)) = LN(a x + f F(x)) for c = a' f / (a f').
+What the depth itself changes in the layers that stay goes into their last projections, see `rescale.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Optional
@@ -25,9 +24,10 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from deepnmt.checkpoints.grow.grow_plan import HistoryPlan, LayerPlan, cuts_a_group, fitting_groups, plan_history
-from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.sublayers import SUBLAYERS, last_projection
+from deepnmt.checkpoints.grow.grow_plan import cuts_a_group, grown_history
+from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, fitting_groups
+from deepnmt.checkpoints.rescale import branch_factors, can_rescale, projection, scale_branches, sublayers
+from deepnmt.model.stack import StackOptions
 
 Tensors = dict[str, Tensor]
 
@@ -49,54 +49,50 @@ class Preserved:
     factors: tuple[tuple[float, ...], ...]
 
 
-def preserve(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str, layers: LayerPlan) -> Preserved:
-    """Find a way for one stack.
+def preserve(
+    old: StackOptions, new: StackOptions, layers: LayerPlan, learns_rows: bool, has_final_norm: bool
+) -> Preserved:
+    """Return the way for one stack.
 
     Args:
-        old: options of the old model
-        new: options of the new one
-        stack: "encoder" or "decoder"
-        layers: how the stack grows, or does not
+        old: its numbers before
+        new: its numbers after
+        layers: how it grows, or does not
+        learns_rows: the weights of its history are trained, and not normalised by a softmax
+        has_final_norm: the final LN of (2) follows it
 
     Raises:
         ValueError: there is none; says why
     """
-    if not can_rescale(old, new, stack):
-        scales = " to ".join(f"{config.stack(stack).residual_scale:.4g}" for config in (old, new))
+    stack = new.name
+    if not can_rescale(old, new):
         raise ValueError(
-            f"--function-preserving is not possible for the {stack}: DeepNorm's scale goes from {scales}, and B2T adds "
-            "the layer's input unscaled"
+            f"--function-preserving is not possible for the {stack}: DeepNorm's scale goes from "
+            f"{old.residual_scale:.4g} to {new.residual_scale:.4g}, and B2T adds the layer's input unscaled"
         )
-    factors = tuple(branch_factors(old, new, stack, layers))
+    factors = branch_factors(old, new, layers)
     added = frozenset(layer for layer in range(len(layers.sources)) if layers.added(layer))
-    before, after = old.stack(stack).boundaries, new.stack(stack).boundaries
+    before, after = old.boundaries, new.boundaries
     if before is None or after is None or not added:
         return Preserved(None, added, True, factors)
-    groups = str(getattr(new, f"{stack}_groups"))
-    fitting = fitting_groups(str(getattr(old, f"{stack}_groups")), layers)
+    fitting = fitting_groups(old.groups, layers)
     if cuts_a_group(layers, before, after):
         raise ValueError(
-            f"--{stack}-groups must not divide a present group with --function-preserving, but is '{groups}'; "
+            f"--{stack}-groups must not divide a present group with --function-preserving, but is '{new.groups}'; "
             f"'{fitting}' does not"
         )
-    oldest = new.stack(stack).oldest
-    bypass = plan_history(layers, before, after, oldest, bypass=True)
-    trained = not (new.dlcl_freeze or new.dlcl_softmax)
-    if bypass.rows[-1] is not None and bypass.keeps(len(before)) and (trained or None not in bypass.outputs):
-        mixed = {
-            layer
-            for low, high in zip(after, after[1:])
-            for layer in range(low, high)
-            if not added.issuperset(range(low, high))
-        }
+    bypass = grown_history(layers, before, after, new.oldest, bypass=True)
+    if bypass.rows[-1] is not None and bypass.keeps(len(before)) and (learns_rows or None not in bypass.outputs):
+        groups = [range(low, high) for low, high in zip(after, after[1:])]
+        mixed = {layer for group in groups if not added.issuperset(group) for layer in group}
         return Preserved(bypass, added & mixed, False, factors)
-    chain = plan_history(layers, before, after, oldest)
+    chain = grown_history(layers, before, after, new.oldest)
     if not chain.keeps(len(before)):
         raise ValueError(
-            f"--{stack}-groups must be '{fitting}' with --function-preserving and --dlcl-window {new.dlcl_window}, "
-            f"which no longer reaches what the rows read with '{groups}'"
+            f"--{stack}-groups must be '{fitting}' with --function-preserving and --dlcl-window {new.window}, "
+            f"which no longer reaches what the rows read with '{new.groups}'"
         )
-    if not new.norm(stack).after and chain.rows[-1] is None and not has_final_norm(new, stack):
+    if not new.norm.after and chain.rows[-1] is None and not has_final_norm:
         raise ValueError(
             f"--function-preserving is not possible for the {stack}: its history can leave no output unread (window, "
             "frozen weights or softmax), and no layer norm follows it"
@@ -104,90 +100,44 @@ def preserve(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str,
     return Preserved(chain, added, True, factors)
 
 
-def has_final_norm(config: DLCLTransformerConfig, stack: str) -> bool:
-    """Whether the final LN of (2) follows a stack."""
-    return config.norm(stack).before and not (stack == "decoder" and config.no_decoder_final_norm)
-
-
-def can_rescale(old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str) -> bool:
-    """Whether a factor of its branches can make up for what another depth does to a layer's residuals."""
-    scales = {config.stack(stack).residual_scale for config in (old, new)}
-    return len(scales) == 1 or not new.norm(stack).layer_input
-
-
-def branch_factors(
-    old: DLCLTransformerConfig, new: DLCLTransformerConfig, stack: str, layers: LayerPlan
-) -> Iterator[tuple[float, ...]]:
-    """For each new layer what the branches of its sublayers are to be multiplied by."""
-    before, after = old.stack(stack), new.stack(stack)
-    scale = after.residual_scale / before.residual_scale
-    kept, skipped = before.inference_factors(), after.inference_factors()
-    for layer, source in enumerate(layers.sources):
-        yield tuple(scale * f / g for f, g in zip(kept[source], skipped[layer]))
-
-
-def apply(tensors: Tensors, config: DLCLTransformerConfig, stack: str, layers: LayerPlan, way: Preserved) -> None:
+def keep_function(tensors: Tensors, stack: StackOptions, way: Preserved) -> None:
     """Change the tensors of a stack that has grown by plan, so that it keeps its function.
 
     Args:
         tensors: of the new model; those changed are replaced
-        config: options of the new model
-        stack: "encoder" or "decoder"
-        layers: how the stack grew
+        stack: the new stack
         way: what `preserve` found
     """
-    scale_branches(tensors, stack, way.factors)
+    scale_branches(tensors, stack.name, way.factors)
     for layer in way.identities:
-        for name in sublayers(tensors, stack, layer):
-            for key in projection(tensors, stack, layer, name):
+        for name in sublayers(tensors, stack.name, layer):
+            for key in projection(tensors, stack.name, layer, name):
                 tensors[key] = torch.zeros_like(tensors[key])
-            residual = f"{stack}.layers.{layer}.{name}_residual.weight"
+            residual = f"{stack.name}.layers.{layer}.{name}_residual.weight"
             if residual in tensors:
                 tensors[residual] = torch.ones_like(tensors[residual])
-    if config.norm(stack).after:
-        move_affine(tensors, list(norms_in_order(tensors, config, stack, way)))
+    if stack.norm.after:
+        move_affine(tensors, list(norms_in_order(tensors, stack, way)))
     elif way.history is not None and way.chained:
         for group, output in enumerate(way.history.outputs):
             if output is None:
-                set_identity(tensors, f"{stack}.history.layer_norms.{group - 1}")
+                set_identity(tensors, f"{stack.name}.history.layer_norms.{group - 1}")
 
 
-def scale_branches(tensors: Tensors, stack: str, factors: Sequence[tuple[float, ...]]) -> None:
-    """Multiply the branches of a stack's sublayers, layer by layer, by way of the projections that end them."""
-    for layer, of_sublayers in enumerate(factors):
-        for name, factor in zip(sublayers(tensors, stack, layer), of_sublayers):
-            for key in projection(tensors, stack, layer, name) if factor != 1.0 else []:
-                single = torch.promote_types(tensors[key].dtype, torch.float32)
-                tensors[key] = (tensors[key].to(single) * factor).to(tensors[key].dtype)
-
-
-def projection(tensors: Tensors, stack: str, layer: int, sublayer: str) -> list[str]:
-    """The names of the matrix that ends a sublayer, and of its bias."""
-    name = f"{stack}.layers.{layer}.{last_projection(sublayer)}"
-    return [key for key in (f"{name}.weight", f"{name}.bias") if key in tensors]
-
-
-def sublayers(tensors: Tensors, stack: str, layer: int) -> list[str]:
-    """Return the names of a layer's sublayers, in their order."""
-    return [name for name in SUBLAYERS if f"{stack}.layers.{layer}.{last_projection(name)}.weight" in tensors]
-
-
-def norms_in_order(
-    tensors: Tensors, config: DLCLTransformerConfig, stack: str, way: Preserved
-) -> Iterator[tuple[str, bool]]:
-    """The post-norms of a stack as they run, and whether each has to be the identity."""
-    boundaries = config.stack(stack).boundaries or ()
-    for layer in range(config.depth(stack) + 1):
+def norms_in_order(tensors: Tensors, stack: StackOptions, way: Preserved) -> Iterator[tuple[str, bool]]:
+    """Yield the post-norms of a stack as they run, and whether each has to be the identity."""
+    boundaries = stack.boundaries or ()
+    for layer in range(stack.layers + 1):
         if way.history is not None and layer in boundaries[1:]:
             row = boundaries.index(layer) + 1
-            yield f"{stack}.history.layer_norms.{row - 2}", way.chained and way.history.rows[row - 1] is None
-        if layer < config.depth(stack):
-            for name in sublayers(tensors, stack, layer):
-                yield f"{stack}.layers.{layer}.{name}_layer_norm", layer in way.identities
+            yield f"{stack.name}.history.layer_norms.{row - 2}", way.chained and way.history.rows[row - 1] is None
+        if layer < stack.layers:
+            for name in sublayers(tensors, stack.name, layer):
+                yield f"{stack.name}.layers.{layer}.{name}_layer_norm", layer in way.identities
 
 
 def move_affine(tensors: Tensors, norms: list[tuple[str, bool]]) -> None:
-    """Let each run of identities leave to its last norm gain and bias of the norm before the run."""
+    """Move gain and bias of the norm before each run of identities to the last norm of the run."""
     before = ""
     for identity, run in groupby(norms, key=lambda norm: norm[1]):
         names = [name for name, _ in run]
@@ -200,6 +150,6 @@ def move_affine(tensors: Tensors, norms: list[tuple[str, bool]]) -> None:
 
 
 def set_identity(tensors: Tensors, norm: str) -> None:
-    """Gain 1 and bias 0."""
+    """Set gain 1 and bias 0."""
     tensors[f"{norm}.weight"] = torch.ones_like(tensors[f"{norm}.weight"])
     tensors[f"{norm}.bias"] = torch.zeros_like(tensors[f"{norm}.bias"])

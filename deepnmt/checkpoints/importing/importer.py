@@ -9,12 +9,12 @@ import torch
 from fairseq import tasks
 from torch import Tensor
 
+from deepnmt.checkpoints.contents import is_buffer
 from deepnmt.checkpoints.file import check_target, load, write
 from deepnmt.checkpoints.importing.import_report import model_lines
 from deepnmt.checkpoints.importing.inference import Given, check_present, infer
 from deepnmt.checkpoints.importing.new_checkpoint import Languages, configuration, new_checkpoint
 from deepnmt.checkpoints.importing.published_names import shape_text, translate
-from deepnmt.checkpoints.optimizer import BUFFERS
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 
@@ -86,7 +86,7 @@ def fill(model: torch.nn.Module, tensors: Mapping[str, Tensor], origin: Mapping[
     Raises:
         UserError: parameters that the model does not have, that are missing, or of another shape
     """
-    own = {name: tensor for name, tensor in model.state_dict().items() if name.rsplit(".", 1)[-1] not in BUFFERS}
+    own = {name: tensor for name, tensor in model.state_dict().items() if not is_buffer(name)}
     if unknown := list(dict.fromkeys(origin[name] for name in tensors if name not in own)):
         raise UserError(f"the state dict must hold parameters of its model only, but holds {', '.join(unknown)}")
     tied = {"decoder.output_projection.weight": "decoder.embed_tokens.weight"}

@@ -12,6 +12,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import nn
 
+from deepnmt.checkpoints.state import new_contents
 from deepnmt.errors import UserError
 from deepnmt.model.transformer import NAME
 from deepnmt.recipe.parser import own_command_line
@@ -41,16 +42,6 @@ def configuration(data: Path, options: Mapping[str, Any], languages: Languages) 
 
 
 def new_checkpoint(cfg: Any, model: nn.Module) -> dict[str, Any]:
-    """What fairseq saves of a training before its first update, without an optimizer's state."""
-    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-    position = {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}
-    return {
-        "args": None,
-        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
-        "model": model.state_dict(),
-        "criterion": None,
-        "optimizer_history": [history],
-        "task_state": {},
-        "extra_state": {"train_iterator": position},
-        "last_optimizer_state": None,
-    }
+    """Return what fairseq saves of a training before its first update."""
+    options: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+    return new_contents(options, model.state_dict())

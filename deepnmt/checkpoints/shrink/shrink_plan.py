@@ -1,21 +1,20 @@
 """Which parts of a stack are kept when it becomes shallower, and what becomes of its connections.
 
-Numbers alone, as in `checkpoints.grow.grow_plan`, whose plans are used here the other way round: layers from 0; groups,
-outputs and rows of W as in (5) and (6). A group whose layers all go is gone, and its output with it; of the others the
+A group whose layers all go is gone, and its output with it; of the others the
 rest stays a group.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from deepnmt.checkpoints.grow.grow_plan import HistoryPlan, LayerPlan, fitting_groups
+from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, Oldest, fitting_groups
 from deepnmt.model.groups import PLAIN, group_boundaries
 
 
 def every(n: int, depth: int) -> tuple[int, ...]:
-    """The first of each `n` layers, from 1; it is what growth by `interleave` had before.
+    """Return the first of each `n` layers, from 1; it is what growth by `interleave` had before.
 
     Raises:
         ValueError: says what `n` must be and is
@@ -26,7 +25,7 @@ def every(n: int, depth: int) -> tuple[int, ...]:
 
 
 def parse_layers(text: str) -> tuple[int, ...]:
-    """The layers, from 1, that an option such as `1,3,5` names.
+    """Return the layers, from 1, that an option such as `1,3,5` names.
 
     Raises:
         ValueError: says what the text must be and is
@@ -36,8 +35,8 @@ def parse_layers(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-def plan_layers(kept: Sequence[int], depth: int) -> LayerPlan:
-    """The layers of a stack of depth `depth` that becomes shallower.
+def kept_layers(kept: Sequence[int], depth: int) -> LayerPlan:
+    """Return the layers of a stack of depth `depth` that becomes shallower.
 
     Args:
         kept: the layers to keep, from 1, in their order
@@ -58,7 +57,7 @@ def plan_layers(kept: Sequence[int], depth: int) -> LayerPlan:
 
 
 def shrunk_groups(groups: str, layers: LayerPlan) -> str:
-    """The groups of the shallower stack, as the option's text: a size stays where it still fits.
+    """Return the groups of the shallower stack, as the option's text: a size stays where it still fits.
 
     Args:
         groups: the text for the old stack
@@ -71,8 +70,8 @@ def shrunk_groups(groups: str, layers: LayerPlan) -> str:
     return groups if stays and group_boundaries(groups, depth) == group_boundaries(fitting, depth) else fitting
 
 
-def plan_history(layers: LayerPlan, old: Sequence[int], normalize_before: bool) -> HistoryPlan:
-    """The connections of the shallower stack.
+def shrunk_history(layers: LayerPlan, old: Sequence[int], normalize_before: bool) -> HistoryPlan:
+    """Return the connections of the shallower stack.
 
     Args:
         layers: what is kept
@@ -86,8 +85,8 @@ def plan_history(layers: LayerPlan, old: Sequence[int], normalize_before: bool) 
     return HistoryPlan((0, *kept), rows, norms)
 
 
-def gathered(plan: HistoryPlan, row: int, oldest: Callable[[int], int]) -> dict[int, list[int]]:
-    """For each output that a new row can read, the old ones whose weights it gets.
+def gathered(plan: HistoryPlan, row: int, oldest: Oldest) -> dict[int, list[int]]:
+    """Return the old outputs whose weights each output gets that a new row can read.
 
     Args:
         plan: what is kept

@@ -1,32 +1,22 @@
-"""Says what was kept, a line a fact; layers, groups and rows are counted from 1."""
+"""Say what was kept, a line a fact; layers, groups and rows are counted from 1."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deepnmt.checkpoints.grow.grow_report import depth_lines, scale_lines
+from deepnmt.checkpoints.facts import layer_facts, norm_facts, scale_facts
 from deepnmt.checkpoints.shrink.shrink_plan import gathered
-from deepnmt.checkpoints.shrink.shrink_stacks import StackPlan
+from deepnmt.checkpoints.shrink.shrink_stacks import ShrunkStack
 
 
-def stack_lines(plan: StackPlan) -> Iterator[str]:
-    """What became of one stack."""
-    stack = plan.stack
-    if plan.shrinks:
-        yield from depth_lines(stack, plan.old, plan.new)
-        for new, old in enumerate(plan.layers.sources, start=1):
-            yield f"{stack} layer {new} <- layer {old + 1}"
-    yield from scale_lines(stack, plan.old, plan.new, plan.rescaled)
-    if plan.history is None:
-        return
-    oldest = plan.new.stack(stack).oldest
-    for row, source in enumerate(plan.history.rows, start=1):
-        weights = gathered(plan.history, row, oldest).values()
-        yield f"{stack} history row {row} <- row {source}, weights of " + ", ".join(map(_text, weights))
-    for group, norm in enumerate(plan.history.norms, start=1):
-        yield f"{stack} history norm {group} <- norm {norm}"
-
-
-def _text(outputs: list[int]) -> str:
-    """The old outputs, from 0, whose weights a new one gets."""
-    return "+".join(map(str, outputs)) or "none"
+def shrinking_lines(plan: ShrunkStack) -> Iterator[str]:
+    """Yield what became of one stack."""
+    if plan.layers.changes:
+        yield from layer_facts(plan)
+    yield from scale_facts(plan, plan.rescaled)
+    if plan.history is not None:
+        for row, source in enumerate(plan.history.rows, start=1):
+            weights = gathered(plan.history, row, plan.new.oldest).values()
+            text = ", ".join("+".join(map(str, outputs)) or "none" for outputs in weights)
+            yield f"{plan.new.name} history row {row} <- row {source}, weights of {text}"
+        yield from norm_facts(plan)

@@ -1,8 +1,7 @@
 """How the stacks of a model shrink, and what their tensors become.
 
-Kept layers compute what they computed: where their residuals depend on the depth (DeepNorm's scale (4), the factors of
-sublayer skipping at inference (15)), the last projection of each sublayer makes up for it, as in `growth.preserving`.
-B2T with DeepNorm, where no factor can, is left as it is.
+Kept layers compute what they computed, see `rescale.py`. B2T with DeepNorm, where no factor can make up for the depth,
+is left as it is.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from torch import Tensor
 
-from deepnmt.checkpoints.grow import preserving
-from deepnmt.checkpoints.grow.grow_plan import HistoryPlan, LayerPlan, unchanged
-from deepnmt.checkpoints.shrink.shrink_plan import every, plan_history, plan_layers, shrunk_groups
+from deepnmt.checkpoints.plans import LayerPlan, unchanged
+from deepnmt.checkpoints.rescale import branch_factors, can_rescale, scale_branches
+from deepnmt.checkpoints.shrink.shrink_plan import every, kept_layers, shrunk_groups, shrunk_history
 from deepnmt.checkpoints.shrink.shrink_tensors import shrink_weight
-from deepnmt.checkpoints.tensors import grow_tensors
+from deepnmt.checkpoints.stack_plan import StackPlan
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.stack import STACKS
+from deepnmt.model.stack import STACKS, StackOptions
 
 
 @dataclass(frozen=True)
@@ -38,49 +37,29 @@ class Shrinking:
 
 
 @dataclass(frozen=True)
-class StackPlan:
-    """What becomes of one stack.
-
-    Attributes:
-        stack: "encoder" or "decoder"
-        old: options of the old model
-        new: options of the new one
-        layers: what is kept of its layers
-        history: what is kept of its connections; None where it is plain or does not shrink
-    """
-
-    stack: str
-    old: DLCLTransformerConfig
-    new: DLCLTransformerConfig
-    layers: LayerPlan
-    history: Optional[HistoryPlan]
-
-    @property
-    def shrinks(self) -> bool:
-        """Whether it loses layers."""
-        return self.new.depth(self.stack) < self.old.depth(self.stack)
+class ShrunkStack(StackPlan):
+    """What becomes of one stack."""
 
     @property
     def rescaled(self) -> bool:
-        """Whether its layers make up for what another depth does to their residuals."""
-        return preserving.can_rescale(self.old, self.new, self.stack)
+        """Return whether its layers make up for what another depth does to their residuals."""
+        return can_rescale(self.old, self.new)
 
-    def tensors(self, old: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of the model after this stack has shrunk, from those before, in the model's order."""
+    def weight(self, old: Tensor) -> Tensor:
+        """Return the new W from the old one."""
+        assert self.history is not None
+        return shrink_weight(old, self.history, self.new.oldest, self.softmax)
 
-        def rewrite(weight: Tensor) -> Tensor:
-            assert self.history is not None
-            return shrink_weight(weight, self.history, self.new.stack(self.stack).oldest, self.new.dlcl_softmax)
-
-        new = grow_tensors(old, self.stack, self.layers, self.history, rewrite) if self.shrinks else dict(old)
+    def settle(self, tensors: dict[str, Tensor]) -> None:
+        """Make up for what another depth does to the residuals."""
         if self.rescaled:
-            factors = tuple(preserving.branch_factors(self.old, self.new, self.stack, self.layers))
-            preserving.scale_branches(new, self.stack, factors)
-        return new
+            scale_branches(tensors, self.new.name, branch_factors(self.old, self.new, self.layers))
 
 
-def plan_stacks(config: DLCLTransformerConfig, shrinking: Shrinking) -> tuple[dict[str, Any], list[StackPlan]]:
-    """The options of the model that change, and what becomes of its stacks.
+def plan_shrinking(
+    config: DLCLTransformerConfig, shrinking: Shrinking
+) -> tuple[DLCLTransformerConfig, list[ShrunkStack]]:
+    """Return the options of the new model, and what becomes of its stacks.
 
     Raises:
         UserError: says what is not possible, a line a fault
@@ -88,29 +67,38 @@ def plan_stacks(config: DLCLTransformerConfig, shrinking: Shrinking) -> tuple[di
     options: dict[str, Any] = {}
     layers: dict[str, LayerPlan] = {}
     faults: list[str] = []
-    for stack in STACKS:
-        depth, option = config.depth(stack), "keep" if stack in shrinking.keep else "every"
-        layers[stack] = unchanged(depth)
-        if stack in shrinking.keep and stack in shrinking.every:
-            faults.append(f"--{stack}-keep and --{stack}-every exclude each other")
-        elif stack in getattr(shrinking, option):
-            try:
-                kept = shrinking.keep[stack] if option == "keep" else every(shrinking.every[stack], depth)
-                layers[stack] = plan_layers(kept, depth)
-            except ValueError as error:
-                faults.append(f"--{stack}-{option} {error}")
-                continue
-            options[f"{stack}_layers"] = len(kept)
-            options[f"{stack}_groups"] = shrunk_groups(str(getattr(config, f"{stack}_groups")), layers[stack])
+    for stack in map(config.stack, STACKS):
+        try:
+            layers[stack.name] = _layers(stack, shrinking)
+        except ValueError as error:
+            faults.append(str(error))
+            continue
+        if layers[stack.name].changes:
+            options[f"{stack.name}_layers"] = len(layers[stack.name].sources)
+            options[f"{stack.name}_groups"] = shrunk_groups(stack.groups, layers[stack.name])
     if not (shrinking.keep or shrinking.every):
         faults.append("--encoder-keep, --encoder-every, --decoder-keep or --decoder-every must be given")
     if faults:
         raise UserError(*faults)
     new = dataclasses.replace(config, **options)
     plans = []
-    for stack, kept_layers in layers.items():
-        boundaries, history = config.stack(stack).boundaries, None
-        if f"{stack}_layers" in options and boundaries is not None:
-            history = plan_history(kept_layers, boundaries, normalize_before=not config.norm(stack).after)
-        plans.append(StackPlan(stack, config, new, kept_layers, history))
-    return options, plans
+    for name, plan in layers.items():
+        old, history = config.stack(name), None
+        if plan.changes and old.boundaries is not None:
+            history = shrunk_history(plan, old.boundaries, normalize_before=not old.norm.after)
+        plans.append(ShrunkStack(old, new.stack(name), plan, history, config.dlcl_softmax))
+    return new, plans
+
+
+def _layers(stack: StackOptions, shrinking: Shrinking) -> LayerPlan:
+    """Return what is kept of one stack; a `ValueError` names the option that cannot be followed."""
+    if stack.name in shrinking.keep and stack.name in shrinking.every:
+        raise ValueError(f"--{stack.name}-keep and --{stack.name}-every exclude each other")
+    if stack.name not in shrinking.keep and stack.name not in shrinking.every:
+        return unchanged(stack.layers)
+    option = "keep" if stack.name in shrinking.keep else "every"
+    try:
+        kept = shrinking.keep[stack.name] if option == "keep" else every(shrinking.every[stack.name], stack.layers)
+        return kept_layers(kept, stack.layers)
+    except ValueError as error:
+        raise ValueError(f"--{stack.name}-{option} {error}") from error

@@ -1,22 +1,20 @@
-"""The weights W of a shallower stack, by the rule in `plan.py`.
+"""The weights W of a shallower stack, by the plans of `shrink_plan.py`.
 
 Shapes: G groups of layers, S slices of the channels; W is (G + 1) x (G + 1) x S, row g at index g - 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from deepnmt.checkpoints.grow.grow_plan import HistoryPlan
+from deepnmt.checkpoints.plans import HistoryPlan, Oldest
 from deepnmt.checkpoints.shrink.shrink_plan import gathered
 from deepnmt.checkpoints.tensors import UNREAD_LOGIT
 
 
-def shrink_weight(weight: Tensor, plan: HistoryPlan, oldest: Callable[[int], int], softmax: bool) -> Tensor:
-    """The new W, of the type of the old one; what a row's window reaches now and did not before, it does not read.
+def shrink_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest, softmax: bool) -> Tensor:
+    """Return the new W, of the type of the old one; a row does not read what its window reaches only now.
 
     Args:
         weight: the old W

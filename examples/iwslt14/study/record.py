@@ -46,22 +46,16 @@ def _setting(folder: Path) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def epochs(state: dict[str, Any]) -> int:
-    """Epochs that a checkpoint has been trained for, the begun one included."""
-    position = state["extra_state"]["train_iterator"]
-    return int(position["epoch"]) - (1 if position["iterations_in_epoch"] == 0 else 0)
-
-
 def of_checkpoints(folder: Path) -> dict[str, Any]:
     """Epochs and hours of the training in a folder of checkpoints."""
     # Here, since torch takes a second.
-    from safe_load import load_checkpoint
+    from deepnmt.checkpoints.state import CheckpointState
 
-    first, last = load_checkpoint(folder / "checkpoint_best.pt"), load_checkpoint(folder / "checkpoint_last.pt")
+    first, last = (CheckpointState.of(folder / f"checkpoint_{name}.pt", numbers=False) for name in ("best", "last"))
     return {
-        "best_epoch": epochs(first),
-        "epochs": epochs(last),
-        "hours": round(last["extra_state"]["previous_training_time"] / 3600, 4),
+        "best_epoch": first.epochs_begun(),
+        "epochs": last.epochs_begun(),
+        "hours": round(last.seconds() / 3600, 4),
     }
 
 

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 
 from deepnmt.checkpoints.grow.grow_plan import (
     STRATEGIES,
-    HistoryPlan,
-    LayerPlan,
     cuts_a_group,
-    fitting_groups,
-    plan_groups,
-    plan_history,
-    plan_layers,
+    grown_groups,
+    grown_history,
+    grown_layers,
 )
-from deepnmt.checkpoints.tensors import grow_weight, kept_weight, sources
+from deepnmt.checkpoints.grow.grow_tensors import grow_weight, kept_weight
+from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, fitting_groups
+from deepnmt.checkpoints.tensors import sources
 
 # strategy, old depth, new depth: the old layer of each new one, and which of the new ones are added, all from 1
 LAYERS: list[tuple[str, int, int, list[int], list[int]]] = [
@@ -39,7 +38,7 @@ LAYERS: list[tuple[str, int, int, list[int], list[int]]] = [
 
 @pytest.mark.parametrize(("strategy", "old", "new", "origin", "added"), LAYERS)
 def test_layers(strategy: str, old: int, new: int, origin: list[int], added: list[int]) -> None:
-    plan = plan_layers(strategy, old, new)
+    plan = grown_layers(strategy, old, new)
     assert [source + 1 for source in plan.sources] == origin
     assert [layer + 1 for layer in range(new) if plan.added(layer)] == added
 
@@ -57,7 +56,7 @@ UNREACHABLE = [
 @pytest.mark.parametrize(("strategy", "old", "new", "message"), UNREACHABLE)
 def test_depths_out_of_reach(strategy: str, old: int, new: int, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        plan_layers(strategy, old, new)
+        grown_layers(strategy, old, new)
 
 
 # strategy, old depth, new depth, old groups: the new groups, and the boundaries that surely fit
@@ -79,18 +78,18 @@ GROUPS = [
 
 @pytest.mark.parametrize(("strategy", "old", "new", "groups", "expected", "fitting"), GROUPS)
 def test_groups(strategy: str, old: int, new: int, groups: str, expected: str, fitting: Optional[str]) -> None:
-    layers = plan_layers(strategy, old, new)
-    assert plan_groups(groups, layers) == expected
+    layers = grown_layers(strategy, old, new)
+    assert grown_groups(groups, layers) == expected
     if fitting is not None:
         assert fitting_groups(groups, layers) == fitting
-        assert plan_groups(groups, layers, fitting) == fitting
+        assert grown_groups(groups, layers, fitting) == fitting
 
 
 def test_groups_given() -> None:
-    layers = plan_layers("stack", 6, 12)
+    layers = grown_layers("stack", 6, 12)
     for wanted in ("2", "0,6,12", "0,6,9,12", "0,3,6,12"):
-        assert plan_groups("6", layers, wanted) == wanted
-    assert plan_groups("0,6", layers, "3") == "3"
+        assert grown_groups("6", layers, wanted) == wanted
+    assert grown_groups("0,6", layers, "3") == "3"
 
 
 # strategy, old depth, new depth, old groups, groups asked for
@@ -124,7 +123,7 @@ def test_groups_that_do_not_fit(
     strategy: str, old: int, new: int, groups: str, wanted: Optional[str], message: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        plan_groups(groups, plan_layers(strategy, old, new), wanted)
+        grown_groups(groups, grown_layers(strategy, old, new), wanted)
 
 
 def everything(row: int) -> int:
@@ -142,60 +141,60 @@ Oldest = Callable[[int], int]
 # one is (from 0), which old row each new one is (from 1), and which old norm (from 1).
 HISTORIES: dict[str, tuple[LayerPlan, str, str, Oldest, bool, list[Any], list[Any], list[int]]] = {
     "dlcl": (
-        plan_layers("stack", 2, 4), "0,1,2", "0,1,2,3,4", everything, False,
+        grown_layers("stack", 2, 4), "0,1,2", "0,1,2,3,4", everything, False,
         [0, 1, 2, None, None], [1, 2, 3, None, None], [1, 2, 2, 2],
     ),
     "group": (
-        plan_layers("stack", 6, 12), "0,6", "0,6,12", everything, False,
+        grown_layers("stack", 6, 12), "0,6", "0,6,12", everything, False,
         [0, 1, None], [1, 2, None], [1, 1],
     ),
     "groups-of-two": (
-        plan_layers("top", 4, 6), "0,2,4", "0,2,4,6", everything, False,
+        grown_layers("top", 4, 6), "0,2,4", "0,2,4,6", everything, False,
         [0, 1, 2, None], [1, 2, 3, None], [1, 2, 2],
     ),
     "ragged": (
-        plan_layers("repeat-top", 3, 5), "0,1,3", "0,1,3,5", everything, False,
+        grown_layers("repeat-top", 3, 5), "0,1,3", "0,1,3,5", everything, False,
         [0, 1, 2, None], [1, 2, 3, None], [1, 2, 2],
     ),
     "divided": (
-        plan_layers("stack", 4, 8), "0,4", "0,2,4,6,8", everything, False,
+        grown_layers("stack", 4, 8), "0,4", "0,2,4,6,8", everything, False,
         [0, None, 1, None, None], [1, None, 2, None, None], [1, 1, 1, 1],
     ),
     "window-on-top": (
-        plan_layers("stack", 2, 4), "0,1,2", "0,1,2,3,4", last_two, False,
+        grown_layers("stack", 2, 4), "0,1,2", "0,1,2,3,4", last_two, False,
         [0, 1, 2, None, None], [1, 2, 3, None, None], [1, 2, 2, 2],
     ),
     "interleaved": (
-        plan_layers("interleave", 2, 4), "0,1,2", "0,1,2,3,4", everything, False,
+        grown_layers("interleave", 2, 4), "0,1,2", "0,1,2,3,4", everything, False,
         [0, None, 1, None, 2], [1, None, 2, None, 3], [1, 1, 2, 2],
     ),
     "interleaved-groups": (
-        plan_layers("interleave", 4, 8), "0,2,4", "0,2,4,6,8", everything, False,
+        grown_layers("interleave", 4, 8), "0,2,4", "0,2,4,6,8", everything, False,
         [0, None, 1, None, 2], [1, None, 2, None, 3], [1, 1, 2, 2],
     ),
     "interleaved-scaled": (
-        plan_layers("interleave", 3, 6), "0,1,3", "0,2,6", everything, False,
+        grown_layers("interleave", 3, 6), "0,1,3", "0,2,6", everything, False,
         [0, 1, 2], [1, 2, 3], [1, 2],
     ),
     # Old row 3 read outputs 1 and 2, which are 2 and 4 now: new row 5 reads 3 and 4 only.
     "interleaved-window": (
-        plan_layers("interleave", 2, 4), "0,1,2", "0,1,2,3,4", last_two, False,
+        grown_layers("interleave", 2, 4), "0,1,2", "0,1,2,3,4", last_two, False,
         [0, None, 1, None, 2], [1, None, None, None, None], [1, 1, 2, 2],
     ),
     "bypass": (
-        plan_layers("stack", 2, 4), "0,1,2", "0,1,2,3,4", everything, True,
+        grown_layers("stack", 2, 4), "0,1,2", "0,1,2,3,4", everything, True,
         [0, 1, 2, None, None], [1, 2, 3, None, 3], [1, 2, 2, 2],
     ),
     "bypass-window": (
-        plan_layers("stack", 2, 4), "0,1,2", "0,1,2,3,4", last_two, True,
+        grown_layers("stack", 2, 4), "0,1,2", "0,1,2,3,4", last_two, True,
         [0, 1, 2, None, None], [1, 2, 3, None, None], [1, 2, 2, 2],
     ),
     "bypass-interleaved": (
-        plan_layers("interleave", 2, 4), "0,1,2", "0,1,2,3,4", everything, True,
+        grown_layers("interleave", 2, 4), "0,1,2", "0,1,2,3,4", everything, True,
         [0, 1, None, 2, None], [1, None, 2, None, 3], [1, 1, 2, 2],
     ),
     "bypass-interleaved-groups": (
-        plan_layers("interleave", 2, 6), "0,2", "0,4,5,6", everything, True,
+        grown_layers("interleave", 2, 6), "0,2", "0,4,5,6", everything, True,
         [0, 1, None, None], [1, None, None, 2], [1, 1, 1],
     ),
 }  # fmt: skip
@@ -205,7 +204,7 @@ HISTORIES: dict[str, tuple[LayerPlan, str, str, Oldest, bool, list[Any], list[An
 def test_history(case: tuple[LayerPlan, str, str, Oldest, bool, list[Any], list[Any], list[int]]) -> None:
     layers, old, new, oldest, bypass, outputs, rows, norms = case
     before, after = (tuple(map(int, text.split(","))) for text in (old, new))
-    plan = plan_history(layers, before, after, oldest, bypass)
+    plan = grown_history(layers, before, after, oldest, bypass)
     assert list(plan.outputs) == outputs
     assert list(plan.rows) == rows
     assert list(plan.norms) == norms
@@ -226,7 +225,7 @@ def test_history(case: tuple[LayerPlan, str, str, Oldest, bool, list[Any], list[
 def test_divided_groups(
     strategy: str, old: int, new: int, before: tuple[int, ...], after: tuple[int, ...], cut: bool
 ) -> None:
-    assert cuts_a_group(plan_layers(strategy, old, new), before, after) == cut
+    assert cuts_a_group(grown_layers(strategy, old, new), before, after) == cut
 
 
 @given(st.data())
@@ -234,12 +233,12 @@ def test_any_growth_keeps_every_old_row_and_output(data: st.DataObject) -> None:
     depth = data.draw(st.integers(1, 6))
     strategy = data.draw(st.sampled_from(STRATEGIES))
     new = depth * data.draw(st.integers(2, 3)) if strategy in ("stack", "interleave") else depth + 1
-    layers = plan_layers(strategy, depth, new)
+    layers = grown_layers(strategy, depth, new)
     before = (0, *sorted(data.draw(st.sets(st.integers(1, depth)))))
     before = before if before[-1] == depth else (*before, depth)
     fitting = {int(end) for end in fitting_groups(",".join(map(str, before)), layers).split(",")}
     after = sorted(fitting | data.draw(st.sets(st.integers(1, new))))
-    plan = plan_history(layers, before, after, everything)
+    plan = grown_history(layers, before, after, everything)
     # Each old row and output once, in their order, each row right after the output before it.
     assert [row for row in plan.rows if row is not None] == list(range(1, len(before) + 1))
     assert [output for output in plan.outputs if output is not None] == list(range(len(before)))
@@ -266,7 +265,7 @@ def test_names() -> None:
         "decoder.layers.0.fc1.weight",
     ]
     plan = HistoryPlan((0, 1, 2, None), (1, 2, 3, None), (1, 2, 2))
-    found = sources(names, "encoder", plan_layers("repeat-top", 2, 3), plan)
+    found = sources(names, "encoder", grown_layers("repeat-top", 2, 3), plan)
     assert list(found.items()) == [
         ("encoder.version", "encoder.version"),
         ("encoder.layers.0.fc1.weight", "encoder.layers.0.fc1.weight"),
@@ -339,7 +338,7 @@ def test_weights(case: tuple[str, bool, bool, list[list[float]]], slices: int) -
     history, softmax, chained, rows = case
     layers, old, new, oldest, bypass, *_ = HISTORIES[history]
     before, after = (tuple(map(int, text.split(","))) for text in (old, new))
-    plan = plan_history(layers, before, after, oldest, bypass)
+    plan = grown_history(layers, before, after, oldest, bypass)
     expected = torch.tensor(rows).unsqueeze(-1).expand(-1, -1, slices)
     grown = grow_weight(OLD.expand(-1, -1, slices), plan, oldest, softmax, chained)
     assert torch.equal(grown, expected)

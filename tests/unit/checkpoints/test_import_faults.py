@@ -206,7 +206,7 @@ def test_files_that_are_not_as_they_must_be(tmp_path: Path, capsys: pytest.Captu
         ([tmp_path / "no.pt", out, f"--data={data}"], f"{tmp_path / 'no.pt'}: no such state dict"),
         (
             [tmp_path / "cut.pt", out, f"--data={data}"],
-            f"{tmp_path / 'cut.pt'}: must be a state dict, as torch.save writes it, but cannot be read: ",
+            f"{tmp_path / 'cut.pt'}: must be a state dict, as torch.save writes it, but is truncated: ",
         ),
         ([path, path, f"--data={data}"], f"{path}: the new checkpoint must be another file than the old one"),
         (

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safe_load import load_checkpoint
 from support.restarts import train_until
 from support.trainings import binarised_text
 
+from deepnmt.checkpoints.file import read
 from deepnmt.checkpoints.grow import Growth, grow_checkpoint
 from deepnmt.checkpoints.state import PATIENCE
 
@@ -35,7 +35,7 @@ def whole(data: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[in
 
 
 def assert_same(one: Path, other: Path) -> None:
-    first, second = load_checkpoint(one), load_checkpoint(other)
+    first, second = read(one), read(other)
     assert first["optimizer_history"][-1]["num_updates"] == second["optimizer_history"][-1]["num_updates"]
     assert first["extra_state"][PATIENCE] == second["extra_state"][PATIENCE]
     assert all(torch.equal(first["model"][name], second["model"][name]) for name in first["model"])
@@ -51,7 +51,7 @@ def test_goes_on_to_the_same_end(
 ) -> None:
     updates, last = whole
     train_until(monkeypatch, data, tmp_path, *OPTIONS, killed_at=updates - before_the_end)
-    saved = load_checkpoint(tmp_path / "checkpoint_last.pt")
+    saved = read(tmp_path / "checkpoint_last.pt")
     assert saved["optimizer_history"][-1]["num_updates"] < updates
     done = train_until(monkeypatch, data, tmp_path, *OPTIONS)
     assert done[-1] == updates - 1
@@ -75,8 +75,8 @@ def test_more_patience_goes_on_and_counts_on(
     (tmp_path / "checkpoint_last.pt").write_bytes(last.read_bytes())
     done = train_until(monkeypatch, data, tmp_path, *OPTIONS, "--patience=4")
     assert done[0] == updates
-    count = load_checkpoint(tmp_path / "checkpoint_last.pt")["extra_state"][PATIENCE]
-    best = load_checkpoint(last)["extra_state"][PATIENCE]["best"]
+    count = read(tmp_path / "checkpoint_last.pt")["extra_state"][PATIENCE]
+    best = read(last)["extra_state"][PATIENCE]["best"]
     assert count["runs"] == 4 or count["best"] < best
 
 
@@ -96,4 +96,4 @@ def test_a_new_count_where_scores_are_reset_or_the_model_has_grown(
         checkpoint.write_bytes(last.read_bytes())
     done = train_until(monkeypatch, data, tmp_path, *OPTIONS, *more, f"--max-update={updates + 2}")
     assert done == [updates, updates + 1]
-    assert load_checkpoint(checkpoint)["extra_state"][PATIENCE]["runs"] == 0
+    assert read(checkpoint)["extra_state"][PATIENCE]["runs"] == 0

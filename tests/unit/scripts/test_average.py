@@ -1,4 +1,4 @@
-"""scripts/average.py against a mean in float64 written out here, and scripts/safe_load.py."""
+"""scripts/average.py against a mean in float64 written out here, and which files can be read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import average
 import numpy as np
 import pytest
 import torch
-from safe_load import load_checkpoint
 
+from deepnmt.checkpoints.file import load, read
 from deepnmt.errors import UserError
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -51,7 +51,7 @@ def save(path: Path, updates: int, tied: bool = True, **more: Any) -> Path:
             "best": np.float64(31.5),
             "val_loss": 2.0,
             "ema": weights,
-            "train_iterator": {"epoch": updates},
+            "train_iterator": {"epoch": updates, "iterations_in_epoch": 0},
         },
         "last_optimizer_state": {"state": {0: {"exp_avg": torch.zeros(3 * ROWS, COLUMNS)}}},
         **more,
@@ -87,7 +87,7 @@ def test_average_is_the_mean(tmp_path: Path) -> None:
     result = run_average(tmp_path, tmp_path / "mean.pt", "--last", 3)
     assert result.returncode == 0, result.stderr
     assert "checkpoint2.pt checkpoint3.pt checkpoint4.pt\n" in result.stderr
-    averaged = load_checkpoint(tmp_path / "mean.pt")
+    averaged = read(tmp_path / "mean.pt")
     models = [model(updates) for updates in (20, 30, 40)]
     assert list(averaged["model"]) == list(models[0])
     for name in ("encoder.embed_tokens.weight", "encoder.version", "encoder.half", "decoder.output_projection.weight"):
@@ -100,12 +100,12 @@ def test_average_is_the_mean(tmp_path: Path) -> None:
 
 def test_average_keeps_what_loading_needs_and_no_more(tmp_path: Path) -> None:
     paths = [save(tmp_path / f"checkpoint{epoch}.pt", updates=epoch) for epoch in (1, 2)]
-    averaged, newest = average.average_checkpoints(paths), load_checkpoint(paths[1])
+    averaged, newest = average.average_checkpoints(paths), read(paths[1])
     assert newest.keys() - averaged.keys() == {"last_optimizer_state"}
     assert newest["extra_state"].keys() - averaged["extra_state"].keys() == {"ema"}
     for key in ("args", "cfg", "criterion", "optimizer_history", "task_state"):
         assert averaged[key] == newest[key]
-    assert averaged["extra_state"]["train_iterator"] == {"epoch": 2}
+    assert averaged["extra_state"]["train_iterator"] == {"epoch": 2, "iterations_in_epoch": 0}
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -232,21 +232,32 @@ def test_truncated_checkpoint(tmp_path: Path, kept: float) -> None:
     path = save(tmp_path / "checkpoint1.pt", updates=1)
     content = path.read_bytes()
     path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
-    with pytest.raises(UserError, match=r"checkpoint1\.pt is (truncated|not a checkpoint, or is truncated or damaged)"):
-        load_checkpoint(path)
+    with pytest.raises(UserError, match=r"checkpoint1\.pt: must be .*, but is (another file, )?truncated"):
+        read(path)
 
 
 def test_not_a_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     with pytest.raises(UserError, match=r"x\.pt: no such checkpoint"):
-        load_checkpoint(path)
+        read(path)
     path.write_text("a text")
-    with pytest.raises(UserError, match=r"x\.pt is not a checkpoint, or is "):
-        load_checkpoint(path)
-    for content in ([torch.ones(1)], {"weights": torch.ones(1)}):
-        torch.save(content, path)
-        with pytest.raises(UserError, match=r"x\.pt is not a fairseq checkpoint: it has no model"):
-            load_checkpoint(path)
+    with pytest.raises(UserError, match=r"x\.pt: must be a whole fairseq checkpoint, but is another file, truncated "):
+        read(path)
+    torch.save({"weights": torch.ones(1)}, path)
+    with pytest.raises(UserError, match=r"x\.pt: model must be the model's tensors by their names, but is missing\n"):
+        read(path)
+    torch.save([torch.ones(1)], path)
+    with pytest.raises(UserError, match=r"x\.pt: must be a fairseq checkpoint, but is a list$"):
+        read(path)
+    path.unlink()
+    path.symlink_to(path)
+    with pytest.raises(UserError, match=r"x\.pt: must be a whole fairseq checkpoint, but is a link that leads nowhere"):
+        read(path)
+    with pytest.raises(UserError, match=r": must be a whole fairseq checkpoint, but is a folder$"):
+        read(tmp_path)
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UserError, match=r"fifo: must be a whole fairseq checkpoint, but is no file$"):
+        read(tmp_path / "fifo")
 
 
 class Program:
@@ -261,8 +272,8 @@ def test_forbidden_type_is_named_and_not_run(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     state = {"model": model(1), "extra_state": Program()}
     torch.save(state, "x.pt", _use_new_zipfile_serialization=zipped)
-    with pytest.raises(UserError, match=r"x\.pt holds a posix\.system, which a checkpoint has no need of"):
-        load_checkpoint("x.pt")
+    with pytest.raises(UserError, match=r"x\.pt: must be .*, but holds a posix\.system, which it has no need of"):
+        read("x.pt")
     assert not Path("ran").exists()
     assert pickle.dumps(Program())
 
@@ -270,9 +281,9 @@ def test_forbidden_type_is_named_and_not_run(tmp_path: Path, monkeypatch: pytest
 def test_types_that_fairseq_writes_are_read(tmp_path: Path) -> None:
     values = [np.float64(1.5), np.float32(1.5), np.int64(2), np.bool_(True), np.array([1.0, 2.0]), Namespace(arch="x")]
     torch.save({"model": model(1), "extra_state": values}, tmp_path / "x.pt")
-    read = load_checkpoint(tmp_path / "x.pt")["extra_state"]
-    assert read[:4] == values[:4]
-    assert read[4].tolist() == [1.0, 2.0]
-    assert read[5] == Namespace(arch="x")
+    found = load(tmp_path / "x.pt", "file", "values")["extra_state"]
+    assert found[:4] == values[:4]
+    assert found[4].tolist() == [1.0, 2.0]
+    assert found[5] == Namespace(arch="x")
     torch.save({"model": model(1), "extra_state": values}, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
-    assert load_checkpoint(tmp_path / "x.pt")["extra_state"][:4] == values[:4]
+    assert load(tmp_path / "x.pt", "file", "values")["extra_state"][:4] == values[:4]

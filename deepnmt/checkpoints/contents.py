@@ -1,0 +1,195 @@
+"""Which parts a checkpoint of fairseq's must have, and of what kind; asked once, by the one who reads it.
+
+model                  tensors by their names, finite ones
+cfg, or args           the options: groups of them, `model` and `task` among them, or all of them in a Namespace
+optimizer_history      a list whose last entry tells update, criterion, optimizer and schedule
+extra_state            position in the data, scores, and so on
+last_optimizer_state   what the optimizer keeps; None where it was left out
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepnmt.errors import UserError
+
+# The last parts of the names of tensors in a state dict that are no parameters.
+BUFFERS = ("version", "_float_tensor")
+
+
+def check_contents(contents: Any, name: str) -> None:
+    """Refuse contents that are not those of a checkpoint.
+
+    Args:
+        contents: of a file
+        name: of the file, for messages
+
+    Raises:
+        UserError: says of each part that is missing or wrong what it must be and is, a line each
+    """
+    if not isinstance(contents, dict):
+        raise UserError(f"{name}: must be a fairseq checkpoint, but is {kind(contents)}")
+    faults = [f"{name}: {fault}" for part in _PARTS for fault in part(contents)]
+    if faults:
+        raise UserError(*faults)
+
+
+def check_numbers(model: Mapping[str, Tensor], name: str) -> None:
+    """Refuse a model that has numbers which are not finite.
+
+    Args:
+        model: its tensors by their names
+        name: of the file, for messages
+
+    Raises:
+        UserError: names the first tensor
+    """
+    if broken := [key for key, tensor in model.items() if not is_buffer(key) and not _is_finite(tensor)]:
+        raise UserError(f"{name}: model.{broken[0]} must be finite numbers, but has NaN or infinity{_more(broken)}")
+
+
+def is_buffer(name: str) -> bool:
+    """Return whether a tensor of a state dict is no parameter."""
+    return name.rsplit(".", 1)[-1] in BUFFERS
+
+
+def kind(value: Any) -> str:
+    """Return what a value is, for a message: "missing", "a text", "3"."""
+    if value is None:
+        return "missing"
+    if isinstance(value, (bool, int, float)):
+        return str(value)
+    if isinstance(value, (str, Mapping, list, tuple)) and not value:
+        return "empty"
+    names: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (str, "a text"),
+        (Tensor, "a tensor"),
+        (Mapping, "a dictionary"),
+        ((list, tuple), "a list"),
+    )
+    return next((text for types, text in names if isinstance(value, types)), f"a {type(value).__name__}")
+
+
+def _model(contents: dict[str, Any]) -> Iterator[str]:
+    model = contents.get("model")
+    if not isinstance(model, Mapping) or not model:
+        yield f"model must be the model's tensors by their names, but is {kind(model)}"
+        return
+    strange = [key for key, value in model.items() if not (isinstance(key, str) and isinstance(value, Tensor))]
+    if strange:
+        value = model[strange[0]]
+        what = kind(value) if isinstance(strange[0], str) else "under a name that is no text"
+        yield f"model.{strange[0]} must be a tensor, but is {what}{_more(strange)}"
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
+
+
+def _more(names: Sequence[Any]) -> str:
+    return f" (and {len(names) - 1} more like it)" if len(names) > 1 else ""
+
+
+def _options(contents: dict[str, Any]) -> Iterator[str]:
+    if isinstance(contents.get("args"), Namespace):  # before fairseq 0.10
+        return
+    cfg = contents.get("cfg")
+    if not isinstance(cfg, Mapping):
+        yield f"cfg must be the options of the training, but is {kind(cfg)}"
+        return
+    for group in ("model", "task"):
+        options = cfg.get(group)
+        options = vars(options) if isinstance(options, Namespace) else options
+        if not isinstance(options, Mapping) or not options:
+            yield f"cfg.{group} must be the options of the {group}, but is {kind(options)}"
+        elif strange := [key for key in options if not isinstance(key, str)]:
+            yield f"cfg.{group} must have texts as names of its options, but has {strange[0]!r}"
+
+
+def _history(contents: dict[str, Any]) -> Iterator[str]:
+    if "optimizer_history" not in contents:  # before fairseq 0.6
+        return
+    history = contents["optimizer_history"]
+    if not isinstance(history, list) or not history or not all(isinstance(entry, dict) for entry in history):
+        yield f"optimizer_history must be a list of what each optimizer came to, but is {_listed(history)}"
+        return
+    last = history[-1]
+    for key, is_right, what in (
+        ("num_updates", _is_count, "a number of updates"),
+        ("criterion_name", lambda value: isinstance(value, str), "a text"),
+        ("optimizer_name", lambda value: isinstance(value, str), "a text"),
+        ("lr_scheduler_state", lambda value: isinstance(value, Mapping), "what the schedule keeps"),
+    ):
+        yield from _present(last, "optimizer_history[-1].", key, is_right, what)
+
+
+def _listed(history: Any) -> str:
+    return "one of other things" if isinstance(history, list) and history else kind(history)
+
+
+def _extra(contents: dict[str, Any]) -> Iterator[str]:
+    extra = contents.get("extra_state")
+    if not isinstance(extra, dict):
+        if extra is not None or "epoch" not in contents:
+            yield f"extra_state must be what a training keeps beside its model, but is {kind(extra)}"
+        return
+    yield from _present(extra, "extra_state.", "previous_training_time", _is_number, "a number of seconds")
+    for key in ("ema", "ema_fp32_params"):
+        yield from _present(extra, "extra_state.", key, _are_tensors, "tensors by their names")
+    position = extra.get("train_iterator")
+    if position is None:
+        return
+    if not isinstance(position, Mapping):
+        yield f"extra_state.train_iterator must be the position in the data, but is {kind(position)}"
+        return
+    for key in ("epoch", "iterations_in_epoch"):
+        if not _is_count(position.get(key)):
+            yield f"extra_state.train_iterator.{key} must be a number of at least 0, but is {kind(position.get(key))}"
+
+
+def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
+    for key, what in (("last_optimizer_state", "what the optimizer keeps"), ("criterion", "the criterion's tensors")):
+        if not isinstance(contents.get(key), (Mapping, type(None))):
+            yield f"{key} must be {what}, or missing, but is {kind(contents[key])}"
+    optimizer = contents.get("last_optimizer_state")
+    if isinstance(optimizer, Mapping):
+        start = "last_optimizer_state."
+        yield from _present(optimizer, start, "state", _is_state, "what it keeps of each parameter, by number")
+        yield from _present(optimizer, start, "param_groups", _are_groups, "a list of groups with their params")
+
+
+def _present(
+    values: Mapping[str, Any], start: str, key: str, is_right: Callable[[Any], bool], what: str
+) -> Iterator[str]:
+    if key in values and not is_right(values[key]):
+        yield f"{start}{key} must be {what}, but is {kind(values[key])}"
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+def _is_state(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(kept, Mapping) for kept in value.values())
+
+
+def _are_groups(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(group, Mapping) and isinstance(group.get("params"), list) for group in value
+    )
+
+
+def _are_tensors(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(tensor, Tensor) for tensor in value.values())
+
+
+_PARTS: tuple[Callable[[dict[str, Any]], Iterator[str]], ...] = (_model, _options, _history, _extra, _optimizer)

@@ -1,0 +1,212 @@
+"""The model that a checkpoint holds: its options, and whether its tensors are those that the options ask for.
+
+The tensors are compared with a model that is built without memory (torch's `meta` device), so that names and shapes are
+those of the network itself and stand nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from argparse import Namespace
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, Union, get_args, get_origin
+
+import torch
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from torch import Tensor
+
+import deepnmt
+from deepnmt.checkpoints.contents import is_buffer, kind
+from deepnmt.checkpoints.state import CheckpointState, Tensors
+from deepnmt.checkpoints.tensors import weight_name
+from deepnmt.errors import UserError
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.stack import STACKS
+from deepnmt.model.transformer import NAME, DLCLTransformerModel
+from deepnmt.model.validate import check
+
+EMBEDDINGS = {stack: f"{stack}.embed_tokens.weight" for stack in STACKS}
+# A tensor that fairseq takes from another one where it is absent.
+TIED = {"decoder.output_projection.weight": EMBEDDINGS["decoder"]}
+
+
+def is_deep(state: CheckpointState) -> bool:
+    """Return whether a checkpoint is one of this package's model."""
+    deepnmt.register()
+    known = MODEL_DATACLASS_REGISTRY.get(_architecture(state))
+    return isinstance(known, type) and issubclass(known, DLCLTransformerConfig)
+
+
+def model_config(state: CheckpointState) -> DLCLTransformerConfig:
+    """Return the configuration of a checkpoint's model, with its architecture's defaults for options left out.
+
+    Raises:
+        UserError: it is another model's, or an option is of another type or out of range; a line each
+    """
+    name, options = _architecture(state), state.options()
+    if state.is_old():
+        raise UserError(f"{state.name}: args must be missing, but is that of a fairseq before 0.10, without {NAME}")
+    if not is_deep(state):
+        raise UserError(f"{state.name}: cfg.model._name must be {NAME} or one of its architectures, but is {name}")
+    kind_of_config: type[DLCLTransformerConfig] = MODEL_DATACLASS_REGISTRY[name]
+    if faults := list(_type_faults(options, kind_of_config)):
+        raise UserError(*(f"{state.name}: cfg.model.{fault}" for fault in faults))
+    config = kind_of_config.from_options(Namespace(**options))
+    try:
+        # Whether source and target share a dictionary shows when the data is read.
+        check(config, joined=True)
+    except UserError as error:
+        raise UserError(*(f"{state.name}: cfg.model: {line}" for line in str(error).splitlines())) from error
+    return config
+
+
+def check_whole(state: CheckpointState, config: DLCLTransformerConfig) -> None:
+    """Refuse a model whose layers are not all its own, with which no other depth can be made.
+
+    Raises:
+        UserError: says which option must not be set, a line each
+    """
+    faults = [
+        f"{state.name}: cfg.model.{stack}_layers_to_keep must not be set, but is"
+        for stack in STACKS
+        if getattr(config, f"{stack}_layers_to_keep")
+    ]
+    if config.base_layers:
+        faults.append(f"{state.name}: cfg.model.base_layers must be 0, but is {config.base_layers}")
+    if faults:
+        raise UserError(*faults)
+
+
+def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:
+    """Refuse tensors that are not those of the model.
+
+    A model of which layers were left out is not looked at: which tensors it needs is up to the options of the command.
+
+    Raises:
+        UserError: says what they must be and are, a line each
+    """
+    if config.base_layers or config.encoder_layers_to_keep or config.decoder_layers_to_keep:
+        return
+    faults = list(_depth_faults(state, config)) or list(_shape_faults(state.tensors(), config))
+    if faults:
+        raise UserError(*(f"{state.name}: {fault}" for fault in faults))
+
+
+def _architecture(state: CheckpointState) -> str:
+    options = state.options()
+    return str(options.get("_name") or options.get("arch"))
+
+
+def _type_faults(options: dict[str, Any], config: type[DLCLTransformerConfig]) -> Iterator[str]:
+    for option in dataclasses.fields(config):
+        value = options.get(option.name, option.default)
+        if value != option.default and (must := _must_be(option.type, value)):
+            yield f"{option.name} must be {must}, but is {_shown(value)}"
+
+
+def _must_be(declared: Any, value: Any) -> str:
+    """Return what a value must be to be of a field's type; empty where it is."""
+    if get_origin(declared) is Union:  # Optional
+        return "" if value is None else _must_be(get_args(declared)[0], value)
+    if get_origin(declared) is list and isinstance(value, str):  # fairseq has --encoder-layers-to-keep so
+        return "" if re.fullmatch(r"\d+(,\d+)*", value) else "whole numbers between commas"
+    if get_origin(declared) is list:
+        items = isinstance(value, list) and not any(_must_be(get_args(declared)[0], item) for item in value)
+        return "" if items else "a list of whole numbers"
+    if issubclass(declared, Enum):
+        choices = [choice.value for choice in declared]
+        return "" if isinstance(value, str) and value in choices else f"one of {', '.join(choices)}"
+    if declared is bool:
+        return "" if isinstance(value, bool) else "true or false"
+    if declared is int:
+        return "" if type(value) is int and abs(value) < 2**31 else "a whole number below 2^31"
+    if declared is float:
+        return "" if type(value) in (int, float) else "a number"
+    return "" if isinstance(value, str) else "a text"
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) and len(value) < 100 else kind(value)
+
+
+def _depth_faults(state: CheckpointState, config: DLCLTransformerConfig) -> Iterator[str]:
+    """Yield what is wrong with depths and connections: a model of too many layers must not be built at all."""
+    for stack in STACKS:
+        options, groups = config.stack(stack), getattr(config, f"{stack}_groups")
+        layers = {found[1] for name in state.tensors() if (found := re.match(rf"{stack}\.layers\.(\d+)\.", name))}
+        if len(layers) != options.layers:
+            yield f"model must hold {options.layers} {stack} layers, as cfg.model says, but holds {len(layers)}"
+            continue
+        weight, boundaries = state.tensors().get(weight_name(stack)), options.boundaries
+        rows = 0 if weight is None or not weight.dim() else len(weight)
+        if rows != (0 if boundaries is None else len(boundaries)):
+            held = f"one of {rows - 1} groups" if rows else "none"
+            yield f"model must hold a history of --{stack}-groups {groups}, as cfg.model says, but holds {held}"
+
+
+def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig) -> Iterator[str]:
+    """Yield the parameters that are missing, too many or of another shape, the first of each kind."""
+    types = []
+    for name in EMBEDDINGS.values():
+        if name not in tensors or tensors[name].dim() != 2:
+            yield f"model.{name} must be a table, types x width, but is {_shape(tensors.get(name))}"
+        else:
+            types.append(len(tensors[name]))
+    if len(types) < len(EMBEDDINGS):
+        return
+    try:
+        expected = _shapes(config, types)
+    except RuntimeError as error:  # sizes beyond what a tensor can have
+        yield f"cfg.model must be the options of a model that can be built, but is not: {str(error).splitlines()[0]}"
+        return
+    found = {name: tensor for name, tensor in tensors.items() if not is_buffer(name)}
+    missing = [name for name in expected if name not in found and TIED.get(name) not in found]
+    unknown = [name for name in found if name not in expected]
+    other = [name for name, shape in expected.items() if name in found and found[name].shape != shape]
+    for names, must in ((missing, "be there"), (unknown, "be absent"), (other, "have the shape")):
+        if names:
+            name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+            shape = f" {_text(expected[name])}" if names is other else ""
+            held = "is not" if names is not other else f"has {_shape(found[name])}"
+            yield f"model.{name} must {must}{shape}, as cfg.model says, but {held}{more}"
+
+
+def _shapes(config: DLCLTransformerConfig, types: list[int]) -> dict[str, torch.Size]:
+    """Return the shapes of a model's parameters by their names.
+
+    Args:
+        config: options of the model
+        types: of the two dictionaries
+    """
+    plain: dict[str, Any] = {"initializer": "default", "encoder_embed_path": None, "decoder_embed_path": None}
+    source, target = map(_Dictionary, types)
+    task = Namespace(source_dictionary=source, target_dictionary=source if config.share_all_embeddings else target)
+    with torch.device("meta"):
+        model = DLCLTransformerModel.build_model(dataclasses.replace(config, **plain), task)
+    return {name: tensor.shape for name, tensor in model.state_dict().items() if not is_buffer(name)}
+
+
+class _Dictionary:
+    """What building a model asks of a dictionary."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def pad(self) -> int:
+        return 1
+
+    def update(self, other: object) -> None:
+        """Called with --merge-src-tgt-embed; the tables have the size of the merged dictionary already."""
+
+
+def _shape(tensor: Tensor | None) -> str:
+    return "missing" if tensor is None else _text(tensor.shape)
+
+
+def _text(shape: torch.Size) -> str:
+    return " x ".join(map(str, shape)) or "a single number"
