@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from torch import Tensor
+from torch import Tensor, nn
 
 import deepnmt
 from deepnmt.checkpoints.contents import is_buffer, kind
@@ -161,6 +161,17 @@ def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig) -> Iterator[s
     except RuntimeError as error:  # sizes beyond what a tensor can have
         yield f"cfg.model must be the options of a model that can be built, but is not: {str(error).splitlines()[0]}"
         return
+    yield from tensor_faults(tensors, expected, "as cfg.model says")
+
+
+def tensor_faults(tensors: Tensors, expected: Mapping[str, torch.Size], reason: str) -> Iterator[str]:
+    """Yield the parameters that are missing, too many or of another shape, the first of each kind.
+
+    Args:
+        tensors: of a model, by their names
+        expected: the shapes that they must have
+        reason: why they must
+    """
     found = {name: tensor for name, tensor in tensors.items() if not is_buffer(name)}
     missing = [name for name in expected if name not in found and TIED.get(name) not in found]
     unknown = [name for name in found if name not in expected]
@@ -170,7 +181,7 @@ def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig) -> Iterator[s
             name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
             shape = f" {_text(expected[name])}" if names is other else ""
             held = "is not" if names is not other else f"has {_shape(found[name])}"
-            yield f"model.{name} must {must}{shape}, as cfg.model says, but {held}{more}"
+            yield f"model.{name} must {must}{shape}, {reason}, but {held}{more}"
 
 
 def _shapes(config: DLCLTransformerConfig, types: list[int]) -> dict[str, torch.Size]:
@@ -185,6 +196,11 @@ def _shapes(config: DLCLTransformerConfig, types: list[int]) -> dict[str, torch.
     task = Namespace(source_dictionary=source, target_dictionary=source if config.share_all_embeddings else target)
     with torch.device("meta"):
         model = DLCLTransformerModel.build_model(dataclasses.replace(config, **plain), task)
+    return parameter_shapes(model)
+
+
+def parameter_shapes(model: nn.Module) -> dict[str, torch.Size]:
+    """Return the shapes of a model's parameters by their names."""
     return {name: tensor.shape for name, tensor in model.state_dict().items() if not is_buffer(name)}
 
 

@@ -45,7 +45,8 @@ ON_INTERRUPT="resume"
 
 prepare_data
 run "$ROOT/scripts/train_progressive.sh" "$RECIPE" "$DATA" "$SAVE" "$@"
-# The last line of the table is the last stage: its number and depth first, the checkpoint that was scored last.
+# The last line of the table is the last stage, its number and depth first.
 read -r NUMBER DEPTH _ < <(tail -n 1 "$SAVE/stages.tsv")
-CHECKPOINT=$(tail -n 1 "$SAVE/stages.tsv" | cut -f 14)
-score_test "$SAVE/stage-$NUMBER-$DEPTH/$CHECKPOINT" "$OUT/results/progressive/$NAME/test"
+STAGE=$SAVE/stage-$NUMBER-$DEPTH
+CHECKPOINT=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["checkpoint"])' "$STAGE/stage.json")
+score_test "$STAGE/$CHECKPOINT" "$OUT/results/progressive/$NAME/test"

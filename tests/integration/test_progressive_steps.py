@@ -158,8 +158,8 @@ def test_what_a_stage_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (folder / "valid").mkdir(parents=True)
         model = {"encoder_layers": depth, "decoder_layers": 2, "encoder_groups": "6", "decoder_groups": "none"}
         state = {
-            "model": {},
-            "cfg": {"model": model},
+            "model": {"encoder.version": torch.ones(1)},
+            "cfg": {"model": model, "task": {"_name": "translation"}},
             "optimizer_history": [{"num_updates": 1}, {"num_updates": updates}],
             "extra_state": {"previous_training_time": 61.7, **extra},
         }
