@@ -114,7 +114,11 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         },
     )
     initializer: ChoiceEnum(list(INITIALIZERS)) = field(  # type: ignore[valid-type]
-        default="default", metadata={"help": "initial weights: fairseq's, or those of a method for deep models"}
+        default="default",
+        metadata={
+            "help": "initial weights: fairseq's (default), those of its version of 2019, or those of a method for deep "
+            "models, as the paper says or as its code was released"
+        },
     )
     ds_init_alpha: float = field(default=1.0, metadata={"help": "alpha of --initializer ds-init, in (0, 1]"})
     merged_attention: bool = field(

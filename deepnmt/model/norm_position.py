@@ -7,6 +7,9 @@ A sublayer with function F, residual R (`residual.py`) and layer norm LN makes o
     none       R(x, F(x))                                                 (3)
     b2t        post, and the last sublayer of a layer LN(R(x, F(x)) + the layer's input)
                (Takase 2023, Findings of ACL, arXiv 2206.00330)
+
+Model, search, inspection and plain growth follow the facts of any row. Function-preserving growth is proved for these
+rows (`checkpoints/grow/preserving.py`), and a new one needs a proof of its own.
 """
 
 from __future__ import annotations
