@@ -77,8 +77,6 @@ def count_all_batches(stock: Any, self: Any, samples: Sequence[Any], *args: Any,
 
     With --update-freq above 1, fairseq takes a process whose last batch is empty for one without any: the sizes of the
     others are lost, though their gradients are not, and the update becomes too large. Each process still makes the one
-    backward pass in which gradients are exchanged. Fully sharded models exchange in every pass.
+    backward pass in which gradients are exchanged.
     """
-    if not self.is_fsdp:
-        samples = [sample for sample in samples if sample] or samples[:1]
-    return stock(self, samples, *args, **kwargs)
+    return stock(self, [sample for sample in samples if sample] or samples[:1], *args, **kwargs)

@@ -16,26 +16,16 @@ from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.model.initializers.from_batches import initialize_from_batches
 from deepnmt.training.nonfinite import diagnosis, workers_disagree
 
-INIT = "(self, cfg, task, model, criterion, quantizer=None)"
 TRAIN_STEP = "(self, samples, raise_oom=False)"
 
 
-@replaces(Trainer, "__init__", INIT, order=20, why="fully sharded models have not been run with this package")
-def refuse_fully_sharded(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
-    """Refuse --ddp-backend fully_sharded.
-
-    Raises:
-        UserError: always where it is given
-    """
-    backend = cfg.distributed_training.ddp_backend
-    if backend == "fully_sharded":
-        raise UserError(
-            "--ddp-backend must be c10d or legacy_ddp, but is fully_sharded, which has not been run with deepnmt yet"
-        )
-    stock(self, cfg, *args, **kwargs)
-
-
-@replaces(Trainer, "__init__", INIT, order=30, why="freed memory stays in the process: faster on the CPU")
+@replaces(
+    Trainer,
+    "__init__",
+    "(self, cfg, task, model, criterion, quantizer=None)",
+    order=20,
+    why="freed memory stays in the process: faster on the CPU",
+)
 def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
     """Keep freed memory in every training on the CPU."""
     stock(self, cfg, *args, **kwargs)

@@ -53,6 +53,7 @@ def join_processes(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: 
     if cfg.optimizer is None:
         stock(cfg, main, **kwargs)
         return
+    refuse_fully_sharded(cfg)
     if cfg.common.cpu:
         settle(cfg.distributed_training)
     elif cfg.distributed_training.distributed_world_size == 1:
@@ -60,6 +61,18 @@ def join_processes(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: 
         cfg.distributed_training.distributed_world_size = processes_of_torchrun()
     with lost_processes_named():
         stock(cfg, main, **kwargs)
+
+
+def refuse_fully_sharded(cfg: Any) -> None:
+    """Refuse --ddp-backend fully_sharded: nobody has trained this package's models with it.
+
+    Raises:
+        UserError: it is given
+    """
+    if cfg.distributed_training.ddp_backend == "fully_sharded":
+        raise UserError(
+            "--ddp-backend must be c10d or legacy_ddp, but is fully_sharded, which has never been run with deepnmt"
+        )
 
 
 @contextmanager
@@ -161,11 +174,12 @@ def broadcast_any_type(stock: Any, obj: Any, src_rank: int, group: Any, dist_dev
     why="fairseq-hydra-train imports the plug-in too late for join_processes",
 )
 def refuse_to_train_alone(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
-    """Refuse to train as if alone among the processes of torchrun.
+    """Refuse to train as if alone among the processes of torchrun, or fully sharded.
 
     Raises:
-        UserError: the process has not joined the others
+        UserError: the process has not joined the others, or the model is fully sharded
     """
+    refuse_fully_sharded(cfg)
     started = processes_of_torchrun()
     if cfg.common.cpu and started > 1 and not distributed.is_initialized():
         raise UserError(

@@ -158,6 +158,13 @@ def gather(folder: Path) -> None:
     (folder / f"gathered-{rank}").write_text(str([[text, int(tensor)] for text, tensor in gathered]), "ascii")
 
 
+def test_fully_sharded_models_are_refused() -> None:
+    cfg = config(ddp_backend="fully_sharded")
+    for start_training in (lambda: distributed_utils.call_main(cfg, print), lambda: Trainer(cfg, None, None, None)):
+        with pytest.raises(UserError, match="--ddp-backend must be c10d or legacy_ddp, but is fully_sharded, which "):
+            start_training()
+
+
 def test_processes_without_torchrun_are_refused(data: Path, tmp_path: Path) -> None:
     # fairseq itself would train nothing here, and end with status 0.
     options = ["--distributed-world-size", "2", "--distributed-init-method", "tcp://127.0.0.1:2"]

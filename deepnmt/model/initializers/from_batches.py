@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from fairseq.distributed import utils as distributed_utils
 
-from deepnmt.errors import UserError
 from deepnmt.model.initializers import batch_initializer
 
 logger = logging.getLogger(__name__)
@@ -24,18 +23,10 @@ def initialize_from_batches(trainer: Any, samples: Sequence[Any]) -> None:
     Args:
         trainer: fairseq's, before its first update
         samples: the batches of the first update on this worker; an empty one stands for none
-
-    Raises:
-        UserError: the model is fully sharded
     """
     model = trainer.get_model()
     method = batch_initializer(model)
-    if method is None:
-        return
-    name = model.cfg.deep.initializer
-    if trainer.is_fsdp:
-        raise UserError(f"--ddp-backend must not be fully_sharded with --initializer {name}: it needs whole parameters")
-    if not method.is_pending(model):
+    if method is None or not method.is_pending(model):
         return
     # The sums of the numbers, and the number of batches.
     total = torch.zeros(method.size(model) + 1, dtype=torch.float64, device=trainer.device)
@@ -48,7 +39,7 @@ def initialize_from_batches(trainer: Any, samples: Sequence[Any]) -> None:
         total = distributed_utils.all_reduce(total, group=trainer.data_parallel_process_group)
     summary = method.set_weights(model, (total[:-1] / total[-1]).tolist())
     rebuild_optimizer(trainer)
-    logger.info(f"{name}: profiled {int(total[-1])} batches; {summary}")
+    logger.info(f"{model.cfg.deep.initializer}: profiled {int(total[-1])} batches; {summary}")
 
 
 def rebuild_optimizer(trainer: Any) -> None:

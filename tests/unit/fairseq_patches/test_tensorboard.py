@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fairseq import checkpoint_utils
+from fairseq.logging import progress_bar
 from support.curves import curve
 from support.restarts import train_until
 from support.trainings import binarised_text
 
+from deepnmt.fairseq_patches import tensorboard
+
 OPTIONS = ["--max-tokens=80", "--save-interval-updates=4", "--no-epoch-checkpoints", "--log-interval=1"]
 OPTIONS += ["--encoder-layers=1", "--decoder-layers=1", "--log-format=simple", "--max-update=14"]
+
+
+def test_two_files_of_one_second_have_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1.7e9)
+    monkeypatch.setattr(progress_bar, "_tensorboard_writers", {})
+    bar = progress_bar.TensorboardProgressBarWrapper(SimpleNamespace(log=lambda *args, **kwargs: None), str(tmp_path))
+    for first in (1, 5):
+        monkeypatch.setattr(tensorboard, "_first_update", first)
+        for update in range(first, 7):
+            bar.log({"loss": first * 100 + update}, tag="train", step=update)
+        progress_bar._tensorboard_writers.popitem()[1].close()
+    assert len(list((tmp_path / "train").iterdir())) == 2
+    assert curve(tmp_path / "train", "loss") == {1: 101, 2: 102, 3: 103, 4: 104, 5: 505, 6: 506}
 
 
 def test_one_value_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

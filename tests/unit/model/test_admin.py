@@ -21,7 +21,6 @@ from fairseq.trainer import Trainer
 from support.models import PLAIN, SIZE, batch, dictionary
 from torch import Tensor
 
-from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.initializers import batch_initializer
 from deepnmt.model.initializers.admin import residuals
@@ -379,10 +378,3 @@ def test_dropout_of_the_training_is_as_without_the_pass() -> None:
     two = given.train_step(SAMPLES[:2])
     assert one["loss"] == two["loss"]
     assert torch.equal(state, torch.get_rng_state())
-
-
-def test_fully_sharded_models_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = trainer()
-    monkeypatch.setattr(Trainer, "is_fsdp", True)
-    with pytest.raises(UserError, match=r"--ddp-backend must not be fully_sharded with --initializer admin"):
-        trained.train_step(SAMPLES[:1])
