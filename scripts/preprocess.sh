@@ -28,11 +28,17 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --separate-dictionaries                  make a dictionary for each language (default: one for both)
   --max-len N            longest side of a training pair, in tokens before BPE; 0: no limit (default: 175)
   --max-ratio R          highest ratio of the two lengths of a training pair; 0: no limit (default: 0)
+  --bpe-dropout P --copies N               segment the training text N times, leaving out each merge with probability P,
+                         in place of once; the seeds are 1 to N (default: no dropout)
   --workers N            processes (default: one per core)
 
 DIR gets fairseq's dict.LANG.txt, *.bin and *.idx; the BPE's codes; preprocess.json (settings, checksums of the
 input, counts, sizes of the files); and text/SPLIT.KIND.LANG, where KIND is raw, tok (tokenised) or bpe. It appears
 only when everything is done. Run again with the same input and options, the script checks the files and does nothing.
+
+With --copies, DIR holds the first copy, and DIR/copy1, DIR/copy2, ... the others. Train on all, an epoch each, with
+train.sh RECIPE DIR:DIR/copy1:DIR/copy2:... SAVE. The dictionary has the types of the text without dropout and every
+symbol that dropout can leave; text/train.bpe.LANG is without dropout.
 
 example:
   scripts/preprocess.sh --source-lang de --target-lang en --train raw/train --valid raw/valid --test raw/test \
@@ -43,7 +49,7 @@ HELP
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
 MERGES=10000 MAX_LEN=175 MAX_RATIO=0 WORKERS=$(nproc)
-LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false VALID_EVERY=''
+LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false VALID_EVERY='' DROPOUT='' COPIES=''
 
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -59,6 +65,8 @@ while [[ $# -gt 0 ]]; do
         --bpe-merges) MERGES=$(value "$@"); shift ;;
         --max-len) MAX_LEN=$(value "$@"); shift ;;
         --max-ratio) MAX_RATIO=$(value "$@"); shift ;;
+        --bpe-dropout) DROPOUT=$(value "$@"); shift ;;
+        --copies) COPIES=$(value "$@"); shift ;;
         --workers) WORKERS=$(value "$@"); shift ;;
         --lowercase) LOWERCASE=true ;;
         --pretokenized) PRETOKENIZED=true ;;
@@ -88,6 +96,12 @@ whole_number --max-len "$MAX_LEN"
 whole_number --workers "$WORKERS"
 [[ $MAX_RATIO =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--max-ratio must be a number, but is '$MAX_RATIO'"
 [[ $WORKERS -ge 1 ]] || die "--workers must be at least 1, but is 0"
+if [[ -n $DROPOUT || -n $COPIES ]]; then
+    [[ -n $DROPOUT && -n $COPIES ]] || die "--bpe-dropout and --copies must be given together"
+    [[ $DROPOUT =~ ^0?\.[0-9]+$ && $DROPOUT =~ [1-9] ]] || die "--bpe-dropout must be between 0 and 1, but is '$DROPOUT'"
+    whole_number --copies "$COPIES"
+    [[ $COPIES =~ [1-9] ]] || die "--copies must be at least 1, but is $COPIES"
+fi
 if [[ -n $VALID_EVERY ]]; then
     whole_number --valid-every "$VALID_EVERY"
     [[ $VALID_EVERY -ge 2 ]] || die "--valid-every must be at least 2, but is $VALID_EVERY"
@@ -128,6 +142,7 @@ done
 EXTRA=()
 if [[ $KEEP_PUNCTUATION == true ]]; then EXTRA+=(keep_punctuation=true); fi
 if [[ -n $VALID_EVERY ]]; then EXTRA+=("valid_every=$VALID_EVERY"); fi
+if [[ -n $COPIES ]]; then EXTRA+=("bpe_dropout=$DROPOUT" "copies=$COPIES"); fi
 
 DEST=${DEST%/}
 TMP=$DEST.tmp.$$
@@ -177,25 +192,66 @@ for split in "${TEXTS[@]}"; do
 done
 run python3 "$ROOT/scripts/segment.py" apply "$TMP/codes" --workers "$WORKERS" "${SEGMENT[@]}"
 
+TRAIN_TEXT=$TMP/text/train.bpe TEST_TEXTS=()
+for split in "${SPLITS[@]}"; do
+    if [[ $split == test* ]]; then TEST_TEXTS+=("$TMP/text/$split.bpe"); fi
+done
 options=()
-if [[ $JOINED == true ]]; then options+=(--joined-dictionary); fi
-if [[ ${#TESTS[@]} -gt 0 ]]; then
-    tests=''
-    for split in "${SPLITS[@]}"; do
-        if [[ $split == test* ]]; then tests+=",$TMP/text/$split.bpe"; fi
+if [[ -n $COPIES ]]; then
+    mkdir -- "$TMP/copies"
+    for ((copy = 0; copy < COPIES; copy++)); do
+        SEGMENT=()
+        for lang in "$SOURCE" "$TARGET"; do
+            SEGMENT+=(--text "$TMP/text/train.tok.$lang" "$TMP/copies/$copy.$lang")
+        done
+        run python3 "$ROOT/scripts/segment.py" apply "$TMP/codes" --workers "$WORKERS" --dropout "$DROPOUT" \
+            --seed $((copy + 1)) "${SEGMENT[@]}"
     done
-    options+=(--testpref "${tests#,}")
+    for lang in "$SOURCE" "$TARGET"; do
+        texts=("$TMP/text/train.bpe.$lang")
+        if [[ $JOINED == true ]]; then texts=("$TMP/text/train.bpe.$SOURCE" "$TMP/text/train.bpe.$TARGET"); fi
+        run python3 "$ROOT/scripts/segment.py" dictionary "$TMP/codes" "$TMP/copies/dict.$lang.txt" "${texts[@]}"
+    done
+    options+=(--srcdict "$TMP/copies/dict.$SOURCE.txt" --tgtdict "$TMP/copies/dict.$TARGET.txt")
+    TRAIN_TEXT=$TMP/copies/0
+    TESTS_ALONE=${#TEST_TEXTS[@]}
+    # fairseq-preprocess starts once, and takes one training text, but any number for the test.
+    for ((copy = 1; copy < COPIES; copy++)); do
+        TEST_TEXTS+=("$TMP/copies/$copy")
+    done
+elif [[ $JOINED == true ]]; then
+    options+=(--joined-dictionary)
+fi
+if [[ ${#TEST_TEXTS[@]} -gt 0 ]]; then
+    options+=(--testpref "$(IFS=,; printf '%s' "${TEST_TEXTS[*]}")")
 fi
 # What it writes to standard error are warnings that no one can act on, and at worst a traceback; its last line says why.
 fairseq-preprocess() {
     command fairseq-preprocess "$@" 2>"$TMP/error"
 }
-run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpref "$TMP/text/train.bpe" \
+run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpref "$TRAIN_TEXT" \
     --validpref "$TMP/text/valid.bpe" --destdir "$TMP" --workers "$WORKERS" "${options[@]}" ||
     die "fairseq-preprocess failed: $(tail -n 1 -- "$TMP/error")"
 rm -f -- "$TMP/error"
+
+ALL=$DEST
+if [[ -n $COPIES ]]; then
+    for ((copy = 1; copy < COPIES; copy++)); do
+        mkdir -- "$TMP/copy$copy"
+        number=$((TESTS_ALONE + copy - 1))
+        for lang in "$SOURCE" "$TARGET"; do
+            for end in bin idx; do
+                mv -- "$TMP/test${number#0}.$SOURCE-$TARGET.$lang.$end" "$TMP/copy$copy/train.$SOURCE-$TARGET.$lang.$end"
+            done
+            cp -- "$TMP/dict.$lang.txt" "$TMP/copy$copy"
+        done
+        ALL+=:$DEST/copy$copy
+    done
+    rm -r -- "$TMP/copies"
+fi
 
 python3 "$ROOT/scripts/manifest.py" finish "$RECORD" "$TMP" "${COUNTS[@]}"
 rm -r -- "$TMP/counts"
 replace_folder "$TMP" "$DEST"
 echo "$DEST is ready"
+if [[ -n $COPIES ]]; then echo "train on all copies with: scripts/train.sh RECIPE $ALL SAVE"; fi

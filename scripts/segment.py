@@ -3,6 +3,7 @@
 commands:
   segment.py learn CODES MERGES TEXT...            learn merge operations from all the texts together
   segment.py apply CODES --text IN OUT ...         write each text in subwords
+  segment.py dictionary CODES DICT TEXT...         write fairseq's dictionary of texts in subwords, for BPE-dropout
 
 subword-nmt does both. It is called as a library: its commands leave files unclosed, so that a full disk cuts them off
 with status 0, and read a text with one process whatever --num-workers says.
@@ -14,17 +15,19 @@ import argparse
 import os
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 import workers
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import count_lines, read_lines
-from deepnmt.text.pipeline import Bpe, check_codes
+from deepnmt.text.pipeline import SEPARATOR, Bpe, check_codes, join_bpe
 
 
 def learn(codes: Path, merges: int, texts: list[Path]) -> int:
@@ -85,6 +88,29 @@ def apply(source: Path, target: Path, make: Callable[[], Segmenter], processes: 
             bar.update()
 
 
+def write_dictionary(codes: Path, dictionary: Path, texts: list[Path]) -> None:
+    """Write the types of texts in subwords, and every symbol that dropout can leave of their words.
+
+    These are the characters of the words and what each merge makes. The order is fairseq's: by count, then by name,
+    filled up to a multiple of eight.
+    """
+    counts: Counter[str] = Counter()
+    for line in chain.from_iterable(map(read_lines, texts)):
+        counts.update(line.split())
+    for word in {word for line in chain.from_iterable(map(read_lines, texts)) for word in join_bpe(line).split()}:
+        counts.update(dict.fromkeys([*(f"{sign}{SEPARATOR}" for sign in word[:-1]), word[-1]], 0))
+    for line in list(read_lines(codes))[1:]:
+        symbol = "".join(line.strip("\r\n ").split(" "))
+        counts[symbol.removesuffix("</w>") if symbol.endswith("</w>") else symbol + SEPARATOR] += 0
+    for symbol in SPECIAL_SYMBOLS:
+        counts.pop(symbol, None)
+    entries = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    fillers = (f"madeupword{number:04d}" for number in count())
+    entries += [(next(fillers), 0) for _ in range(-(len(entries) + len(SPECIAL_SYMBOLS)) % 8)]
+    with console.whole_file(dictionary) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{word} {number}\n" for word, number in entries)
+
+
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -99,11 +125,18 @@ def main() -> None:
     command.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     command.add_argument("--dropout", type=float, default=0, metavar="P", help="leave out a merge with probability P")
     command.add_argument("--seed", type=int, default=1, metavar="S", help="of --dropout")
+    command = commands.add_parser("dictionary")
+    command.add_argument("codes", type=Path)
+    command.add_argument("dictionary", type=Path, metavar="DICT")
+    command.add_argument("texts", type=Path, nargs="+", metavar="TEXT")
     arguments = parser.parse_args()
     if arguments.command == "learn":
         learn(arguments.codes, arguments.merges, arguments.texts)
         return
     check_codes(arguments.codes)
+    if arguments.command == "dictionary":
+        write_dictionary(arguments.codes, arguments.dictionary, arguments.texts)
+        return
     make = partial(Segmenter, arguments.codes, arguments.dropout, arguments.seed)
     for source, target in arguments.text:
         apply(source, target, make, arguments.workers)

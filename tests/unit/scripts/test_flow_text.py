@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from deepnmt.errors import UserError
 from deepnmt.text import TextSettings
+from deepnmt.text.data_folder import check_training_data
 from deepnmt.text.record import read_record
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -128,6 +129,24 @@ def test_record_counts_what_was_skipped(made: tuple[dict[str, Path], Path]) -> N
     assert record["types"] == {"de": types, "en": types}
 
 
+def test_copies_with_dropout(made: tuple[dict[str, Path], Path], tmp_path: Path) -> None:
+    files, plain = made
+    data = tmp_path / "data"
+    options = ("--max-len", "20", "--max-ratio", "4", "--lowercase", "--bpe-dropout", "0.2", "--copies", "2")
+    result = preprocess(files, data, *options)
+    assert result.returncode == 0, result.stderr
+    assert f"scripts/train.sh RECIPE {data}:{data}/copy1 SAVE\n" in result.stdout
+    names = {f"train.de-en.{language}.{end}" for language in ("de", "en") for end in ("bin", "idx")}
+    assert set(contents(data / "copy1")) == names | {"dict.de.txt", "dict.en.txt"}
+    assert set(contents(data)) == set(contents(plain)) | {f"copy1/{name}" for name in contents(data / "copy1")}
+    check_training_data([data, data / "copy1"], "train", ["valid", "test"])
+    copies = [(folder / "train.de-en.de.bin").read_bytes() for folder in (data, data / "copy1")]
+    assert copies[0] != copies[1]
+    assert contents(data / "text") == contents(plain / "text")
+    # No token is unknown, whose number is 3.
+    assert all(3 not in memoryview(copy).cast("H") for copy in copies)
+
+
 def test_same_command_does_nothing(made: tuple[dict[str, Path], Path]) -> None:
     files, data = made
     before = contents(data)
@@ -220,6 +239,9 @@ def test_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--copies", "2"], "--bpe-dropout and --copies must be given together"),
+        (["--bpe-dropout", "1.5", "--copies", "2"], "--bpe-dropout must be between 0 and 1, but is '1.5'"),
+        (["--bpe-dropout", "0.1", "--copies", "0"], "--copies must be at least 1, but is 0"),
         (["--bpe-merges", "0"], "--bpe-merges must be at least 1, but is 0"),
         (["--dest", "a:b"], "--dest must not contain a colon, but is 'a:b'"),
         (["--source-lang", "d e"], "--source-lang must be a language such as de, but is 'd e'"),

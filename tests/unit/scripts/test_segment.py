@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 import segment
 import workers
+from fairseq.data import Dictionary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from deepnmt.errors import UserError
+from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.lines import clean
 
 TOKENS = st.text(st.sampled_from("abäß中@'\u0301🙂"), min_size=1, max_size=8)
@@ -111,3 +113,28 @@ def test_full_disk(tmp_path: Path, command: str) -> None:
     errors = [line for line in done.stderr.split("\n") if "error" in line.lower() or "Traceback" in line]
     assert errors == [f"segment.py: error: cannot write {tmp_path}/new: File too large"]
     assert {path.name for path in tmp_path.iterdir()} == {"train", "codes"}
+
+
+@settings(max_examples=40, deadline=None)
+@given(text=TEXTS, dropout=st.floats(0, 1))
+def test_dictionary_has_all_that_dropout_can_leave(
+    tmp_path_factory: pytest.TempPathFactory, text: list[str], dropout: float
+) -> None:
+    folder = tmp_path_factory.mktemp("bpe")
+    text = [line for line in text if line] * 2 + ["ab ab"]
+    segment.learn(folder / "codes", 20, [write(folder / "train", text)])
+    whole = segmented(folder, text)
+    segment.write_dictionary(folder / "codes", folder / "dict", [folder / "out"])
+    stock = Dictionary()
+    for line in whole:
+        for word in line.split():
+            stock.add_symbol(word)
+    stock.finalize(padding_factor=1)
+    entries = [line.rsplit(" ", 1) for line in lines_of(folder / "dict")]
+    # The types of the text without dropout, as fairseq orders them; then the rest.
+    counted = [[word, str(stock.count[stock.index(word)])] for word in stock.symbols[stock.nspecial :]]
+    assert entries[: len(counted)] == counted
+    assert {number for _, number in entries[len(counted) :]} <= {"0"}
+    assert check_dictionary(folder / "dict") % 8 == 0
+    dropped = segmented(folder, text, dropout=dropout, seed=3)
+    assert {word for line in dropped for word in line.split()} <= {word for word, _ in entries}
