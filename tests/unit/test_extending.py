@@ -19,8 +19,10 @@ from support import schedules
 from support.models import EXAMPLE, build, task
 from torch import nn
 
+from deepnmt.errors import UserError
 from deepnmt.model.initializers.weights import matrices
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
+from deepnmt.recipe import own_keys, read_recipe
 from deepnmt.search import constraints
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,14 +48,14 @@ def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_examples_of_every_kind_are_found() -> None:
-    assert {Path(path).parent.name for path in NEW} == {"initializers", "lr_schedulers", "criterions"}
+    assert {Path(path).parent.name for path in NEW} == {"initializers", "lr_schedulers", "criterions", "recipe"}
     assert len(CHANGED) >= 4
 
 
 @pytest.mark.parametrize("path", CHANGED)
 def test_lines_around_a_registration_stand_in_the_file(path: str) -> None:
     lines = (ROOT / path).read_text("utf-8").splitlines()
-    old = [line[1:] for line in CHANGED[path].splitlines() if line.startswith(" ")]
+    old = [line[1:] for line in CHANGED[path].splitlines() if line.startswith((" ", "-"))]
     assert [line for line in old if line not in lines] == []
     assert added(path)
 
@@ -117,3 +119,17 @@ def test_the_search_rule_forbids_the_newest_token() -> None:
     for row, token in enumerate([3, 6, 0, 3]):
         expected = [-math.inf if column == token else value for column, value in enumerate(before[row].tolist())]
         assert after[row].tolist() == expected
+
+
+@pytest.mark.parametrize("example", ["both_stacks"], indirect=True)
+def test_the_recipe_key_sets_both_depths(example: Any, tmp_path: Path) -> None:
+    exec(added("deepnmt/recipe/own_keys.py"), namespace := dict(vars(own_keys)))
+    recipe = tmp_path / "a.yaml"
+    recipe.write_text("arch: x\nlayers: 12\ndecoder-layers: 2\n", encoding="utf-8")
+    options = namespace["OWN_KEYS"][example.LAYERS].options(dict(read_recipe(recipe)), 1)
+    assert {name: option.value for name, option in options.items()} == {
+        "encoder-layers": "12", "decoder-layers": "2", "arch": "x",
+    }  # fmt: skip
+    recipe.write_text("layers: 0\n", encoding="utf-8")
+    with pytest.raises(UserError, match="a.yaml:1: layers must be a positive whole number, but is '0'"):
+        example.both_stacks(dict(read_recipe(recipe)), 1)
