@@ -131,5 +131,5 @@ def test_the_recipe_key_sets_both_depths(example: Any, tmp_path: Path) -> None:
         "encoder-layers": "12", "decoder-layers": "2", "arch": "x",
     }  # fmt: skip
     recipe.write_text("layers: 0\n", encoding="utf-8")
-    with pytest.raises(UserError, match="a.yaml:1: layers must be a positive whole number, but is '0'"):
+    with pytest.raises(UserError, match=r"a\.yaml:1: layers must be a positive whole number, but is '0'"):
         example.both_stacks(dict(read_recipe(recipe)), 1)
