@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import torch
-from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
+from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.search.beam import beam_search
 from deepnmt.search.constraints import Forbidden, LengthRange, StepRule, UnknownPenalty
@@ -27,7 +27,7 @@ from deepnmt.search.hypotheses import Hypotheses, Hypothesis
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.scores import HypothesisScore, PowerNormalized, Unnormalized
-from deepnmt.search.supported import supported
+from deepnmt.search.supported import generator_obstacle, model_obstacle
 
 
 class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
@@ -35,12 +35,6 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.plain = (
-            type(self.search) is search.BeamSearch
-            and self.lm_model is None
-            and self.repeat_ngram_blocker is None
-            and not self.match_source_len
-        )
         self.output = OutputSteps(self.temperature, shared=len(self.model.models) == 1)
 
     def _generate(
@@ -51,18 +45,25 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         bos_token: Optional[int] = None,
     ) -> list[list[Hypothesis]]:
         """Called by fairseq's `generate` and `forward`."""
-        if (
-            self.plain
-            and prefix_tokens is None
-            and constraints is None
-            and "src_tokens" in sample["net_input"]
-            and all(supported(model) for model in self.model.models)
-        ):
+        if may_take("fast beam search", self._obstacle(sample["net_input"], prefix_tokens, constraints)):
             found = self._search(sample["net_input"], self.eos if bos_token is None else bos_token)
             if found is not None:
                 return found
         result: list[list[Hypothesis]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
         return result
+
+    def _obstacle(
+        self, net_input: dict[str, Tensor], prefix_tokens: Optional[Tensor], constraints: Optional[Tensor]
+    ) -> Optional[str]:
+        """Return why the batch is left to fairseq's search, or None."""
+        if prefix_tokens is not None:
+            return "translations have a given prefix"
+        if constraints is not None:
+            return "translations have constraints"
+        if "src_tokens" not in net_input:
+            return "the source is no text"
+        obstacles = (generator_obstacle(self), *map(model_obstacle, self.model.models))
+        return next((obstacle for obstacle in obstacles if obstacle is not None), None)
 
     def _search(self, net_input: dict[str, Tensor], bos: int) -> Optional[list[list[Hypothesis]]]:
         """Return the finished hypotheses, or None where a log-probability is not a number, which fairseq can treat."""

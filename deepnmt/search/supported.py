@@ -1,12 +1,14 @@
-"""Which models the package's beam search knows: Transformers whose attention is one of those in `attention.py`."""
+"""What the package's beam search does not do itself, and leaves to fairseq's."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
+from fairseq import search
 from fairseq.models.transformer import TransformerDecoder, TransformerDecoderBase, TransformerModelBase
 from fairseq.modules import FairseqDropout
 from fairseq.modules.transformer_layer import TransformerDecoderLayer, TransformerDecoderLayerBase
+from fairseq.sequence_generator import SequenceGenerator
 from torch import nn
 
 from deepnmt.model.decoder import DeepDecoder
@@ -15,35 +17,48 @@ from deepnmt.search.incremental.layer_steps import SELF_ATTENTION, SOURCE_ATTENT
 
 DECODERS = (TransformerDecoderBase, TransformerDecoder, DeepDecoder)
 LAYERS = (TransformerDecoderLayerBase, TransformerDecoderLayer, DeepDecoderLayer)
-# Of fairseq's layers, additions that are rarely used; absent or None where they are not.
+# Additions of fairseq's layers that are rarely used; absent or None where they are not.
 ADDITIONS = ("attn_ln", "ffn_layernorm", "w_resid", "c_attn")
 
 
-def supported(model: Any) -> bool:
-    """Whether the search computes what the model's own incremental decoding does."""
+def generator_obstacle(generator: SequenceGenerator) -> Optional[str]:
+    """Return which option of a generator the search does not know, or None."""
+    if type(generator.search) is not search.BeamSearch:
+        return f"{type(generator.search).__name__} is not plain beam search"
+    if generator.lm_model is not None:
+        return "there is a language model"
+    if generator.repeat_ngram_blocker is not None:
+        return "repeated n-grams are blocked"
+    return "lengths are those of the source" if generator.match_source_len else None
+
+
+def model_obstacle(model: Any) -> Optional[str]:
+    """Return why the search cannot compute what the model's own incremental decoding does, or None."""
     decoder: Any = getattr(model, "decoder", None)
-    return (
-        isinstance(model, TransformerModelBase)
-        and not model.training
-        and type(decoder) in DECODERS
-        and not decoder.cross_self_attention
-        and all(_supported_layer(layer) for layer in decoder.layers)
-        # Dropout in inference draws anew for each hypothesis.
-        and not any(module.apply_during_inference for module in decoder.modules() if isinstance(module, FairseqDropout))
-    )
+    if not isinstance(model, TransformerModelBase) or type(decoder) not in DECODERS:
+        return "the model is not a Transformer of fairseq or of this package"
+    if model.training:
+        return "the model is being trained"
+    if decoder.cross_self_attention:
+        return "the decoder has cross-self-attention"
+    if any(module.apply_during_inference for module in decoder.modules() if isinstance(module, FairseqDropout)):
+        return "dropout in inference is different for each hypothesis"
+    obstacles = (_layer_obstacle(layer) for layer in decoder.layers)
+    return next((obstacle for obstacle in obstacles if obstacle is not None), None)
 
 
-def _supported_layer(layer: Any) -> bool:
-    return (
-        type(layer) in LAYERS
-        and all(getattr(layer, name, None) is None for name in ADDITIONS)
-        and type(layer.fc1) is type(layer.fc2) is nn.Linear
-        and (layer.self_attn is None or _supported_attention(layer.self_attn, SELF_ATTENTION))
-        and (layer.encoder_attn is None or _supported_attention(layer.encoder_attn, SOURCE_ATTENTION))
-    )
+def _layer_obstacle(layer: Any) -> Optional[str]:
+    if type(layer) not in LAYERS or any(getattr(layer, name, None) is not None for name in ADDITIONS):
+        return "a decoder layer is not fairseq's or this package's"
+    if not type(layer.fc1) is type(layer.fc2) is nn.Linear:
+        return "a feed-forward sublayer has other maps than linear ones"
+    for attention, kinds in ((layer.self_attn, SELF_ATTENTION), (layer.encoder_attn, SOURCE_ATTENTION)):
+        if attention is not None and not _is_known_attention(attention, kinds):
+            return "an attention is not fairseq's or this package's"
+    return None
 
 
-def _supported_attention(module: Any, kinds: Any) -> bool:
+def _is_known_attention(module: Any, kinds: Any) -> bool:
     projections = (module.q_proj, module.k_proj, module.v_proj, module.out_proj)
     return (
         type(module) in kinds

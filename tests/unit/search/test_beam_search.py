@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +15,13 @@ from fairseq.tasks import FairseqTask
 from support.models import PLAIN, PRE_NORM, SIZE, batch, build_stock, dictionary, scramble, task
 from torch import Tensor
 
+from deepnmt.kernels import fast_path
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.search import generator
 from deepnmt.search.generator import BeamGenerator
-from deepnmt.search.supported import supported
+from deepnmt.search.supported import model_obstacle
 
 FEW, MANY = dictionary(20), dictionary(300)
 SENTENCES = [[5, 6, 7, 8, 9, 10, 11], [12, 13], [14, 15, 16, 5], [6], [7, 19, 20], [21, 22, 5, 5, 6]]
@@ -316,20 +318,33 @@ def test_prefixes_are_left_to_fairseq() -> None:
 
 
 def test_models_that_are_left_to_fairseq() -> None:
-    assert supported(model({}))
-    assert not supported(model({}).train())
-    assert not supported(model({"cross_self_attention": True}))
-    assert not supported(model({"cross_self_attention": True}).encoder)
+    assert model_obstacle(model({})) is None
+    assert model_obstacle(model({}).train()) == "the model is being trained"
+    assert model_obstacle(model({"cross_self_attention": True})) == "the decoder has cross-self-attention"
+    assert str(model_obstacle(model({}).encoder)).startswith("the model is not a Transformer")
     changed = model({})
     changed.decoder.layers[1].fc1 = torch.nn.Sequential(changed.decoder.layers[1].fc1)
-    assert not supported(changed)
+    assert str(model_obstacle(changed)).startswith("a feed-forward sublayer")
     changed = model({})
     changed.decoder.layers[0].encoder_attn.v_proj = torch.nn.Sequential(changed.decoder.layers[0].encoder_attn.v_proj)
-    assert not supported(changed)
+    assert str(model_obstacle(changed)).startswith("an attention")
+    changed = model({})
+    changed.decoder.layers[1].attn_ln = torch.nn.Identity()
+    assert str(model_obstacle(changed)).startswith("a decoder layer")
     changed = model({})
     changed.decoder.layers[0].dropout_module.apply_during_inference = True
-    assert not supported(changed)
+    assert str(model_obstacle(changed)).startswith("dropout")
     assert_same(*both(model({"cross_self_attention": True}), max_len_b=8))
+
+
+def test_log_says_why_a_search_is_left_to_fairseq(caplog: pytest.LogCaptureFixture) -> None:
+    fast_path.logged.clear()
+    with caplog.at_level(logging.INFO, "deepnmt"):
+        both(model(PRE_NORM), max_len_b=3)
+        assert not caplog.messages
+        both(model(PRE_NORM), max_len_b=3, no_repeat_ngram_size=2)
+        both(model(PRE_NORM), max_len_b=3, no_repeat_ngram_size=2)
+    assert caplog.messages == ["fast beam search is not used: repeated n-grams are blocked"]
 
 
 class Task(FairseqTask):  # type: ignore[misc]
