@@ -17,13 +17,14 @@ __version__ = "0.1.0"
 @functools.cache
 def register() -> None:
     """Change in fairseq what has to be changed, then register everything with it; a second call does nothing."""
-    from deepnmt import criterions, fairseq_patches, lr_schedulers
+    from deepnmt import criterions, fairseq_patches, lr_schedulers, translation_task
     from deepnmt.model import architectures
 
     fairseq_patches.install()
     architectures.register()
     criterions.register()
     lr_schedulers.register()
+    translation_task.register()
 
 
 if "fairseq" in sys.modules:

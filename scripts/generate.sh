@@ -13,7 +13,8 @@ precision if there is one, else on the CPU.
 
   --subset SUBSET   valid, test, test1, ... (default: test)
 
-All other options go to fairseq-generate and override the defaults --beam 5 --batch-size 128.
+All other options go to fairseq-generate and override the defaults --beam 5 --batch-size 128. docs/search.md lists those
+of this package: length and coverage penalties, length ranges, when to stop, ensembles.
 
 OUT_DIR gets the translations (hyp.LANG; hyp.tok.LANG as tokens without BPE), the references (ref.LANG, ref.tok.LANG),
 src.LANG, generate.log (all output of fairseq-generate) and generate.json. An existing OUT_DIR is replaced when
@@ -51,11 +52,12 @@ read -r SOURCE TARGET SENTENCES DEVICE <<<"$CHECKED"
 TMP=$OUT.tmp.$$
 mkdir -p -- "$TMP"
 if ! run python3 "$ROOT/scripts/translations.py" watch "$TMP/generate.log" "$SENTENCES" \
-    fairseq-generate "$DATA" --user-dir "$ROOT/deepnmt" --path "$CHECKPOINT" --gen-subset "$SUBSET" \
-    --source-lang "$SOURCE" --target-lang "$TARGET" --beam 5 --batch-size 128 --post-process subword_nmt \
-    --skip-invalid-size-inputs-valid-test --no-progress-bar "$DEVICE" "${OPTIONS[@]}"; then
+    fairseq-generate "$DATA" --user-dir "$ROOT/deepnmt" --task deep_translation --path "$CHECKPOINT" \
+    --gen-subset "$SUBSET" --source-lang "$SOURCE" --target-lang "$TARGET" --beam 5 --batch-size 128 \
+    --post-process subword_nmt --skip-invalid-size-inputs-valid-test --no-progress-bar "$DEVICE" "${OPTIONS[@]}"; then
     mv -- "$TMP/generate.log" "$OUT.failed.log"
-    die "fairseq-generate failed: $(tail -n 1 -- "$OUT.failed.log") (all of its output is in $OUT.failed.log)"
+    FAULTS=$(grep '^deepnmt: error: ' -- "$OUT.failed.log" || tail -n 1 -- "$OUT.failed.log")
+    die "fairseq-generate failed: $FAULTS (all of its output is in $OUT.failed.log)"
 fi
 run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP"
 replace_folder "$TMP" "$OUT"

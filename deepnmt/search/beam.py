@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deepnmt.search.candidates import best_candidates
+from deepnmt.search.candidates import best_candidates, ranked_candidates
 from deepnmt.search.constraints import StepRule
 from deepnmt.search.ensemble import EnsembleSteps
 from deepnmt.search.hypotheses import Hypotheses
+from deepnmt.search.stop_rules import StopRule
 
 
-def beam_search(models: EnsembleSteps, hypotheses: Hypotheses, rules: Sequence[StepRule], types: int) -> bool:
+def beam_search(
+    models: EnsembleSteps, hypotheses: Hypotheses, rules: Sequence[StepRule], stop: StopRule, types: int
+) -> bool:
     """Extend hypotheses until all sentences are done.
 
     Args:
         models: predict the next token
         hypotheses: of the batch, with their first token
         rules: change the predictions
+        stop: says which sentences are done
         types: V
 
     Returns:
@@ -27,17 +31,21 @@ def beam_search(models: EnsembleSteps, hypotheses: Hypotheses, rules: Sequence[S
     """
     while hypotheses.count:
         step = hypotheses.step()
-        log_probs, attention = models(hypotheses.last_tokens(), step)
-        if attention is not None:
-            hypotheses.record_attention(attention)
+        log_probs, attention, covering = models(hypotheses.last_tokens(), step)
+        hypotheses.record(attention, covering)
         for rule in rules:
             rule(log_probs, hypotheses)
         # There is one candidate less than continuations, since padding is never chosen.
         number = min(2 * hypotheses.beam, step.hypotheses * types - 1)
-        candidates = best_candidates(log_probs, hypotheses.last_sums(), hypotheses.count, types, number)
+        sums, bonus, shape = hypotheses.last_sums(), hypotheses.bonus(), (hypotheses.count, types, number)
+        if bonus is None:
+            candidates = best_candidates(log_probs, sums, *shape)
+        else:
+            candidates = ranked_candidates(log_probs, sums, bonus, *shape)
         if bool(candidates.sums.isnan().any()):
             return False
-        moves = hypotheses.extend(candidates)
+        ending = hypotheses.finish(candidates, stop.at_most)
+        moves = hypotheses.extend(candidates, ending, stop(hypotheses, candidates, ending))
         if moves is not None and hypotheses.count:
             models.keep(hypotheses.count, *moves)
     return True

@@ -6,6 +6,7 @@ second; V types in W columns, V in whole blocks; n candidates; B = M W / 64 bloc
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Optional
 
 import torch
@@ -66,3 +67,25 @@ def best_candidates(log_probs: Tensor, scores: Optional[Tensor], sentences: int,
     found = chosen.gather(1, place // BLOCK).mul_(BLOCK).add_(place.remainder(BLOCK))  # N x n, of M W
     # Where all is -inf, the choice may be a column after the last type.
     return Candidates(best, found.remainder(log_probs.size(1)).clamp_(max=types - 1), found // log_probs.size(1))
+
+
+def ranked_candidates(
+    log_probs: Tensor, scores: Optional[Tensor], bonus: Tensor, sentences: int, types: int, number: int
+) -> Candidates:
+    """Return the continuations with the largest sums and bonuses, in this order; `sums` are without the bonus.
+
+    Args:
+        log_probs: see `best_candidates`, as the others
+        scores: see there
+        bonus: of each hypothesis, N x M
+        sentences: see there
+        types: see there
+        number: see there
+    """
+    totals = bonus if scores is None else scores + bonus
+    ranked, tokens, places = best_candidates(log_probs, totals, sentences, types, number)
+    # To subtract the bonus would leave rounding errors.
+    sums = log_probs.view(sentences, -1).gather(1, places * log_probs.size(1) + tokens)
+    if scores is not None:
+        sums += scores.gather(1, places)
+    return Candidates(torch.where(ranked.eq(-math.inf), ranked, sums), tokens, places)

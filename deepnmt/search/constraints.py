@@ -7,9 +7,11 @@ Rows are sentence-major: all hypotheses of the first sentence, then those of the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Optional, Protocol
 
+import torch
 from torch import Tensor
 
 from deepnmt.search.hypotheses import Hypotheses
@@ -75,3 +77,49 @@ class LengthRange:
             log_probs[:, self.eos + 1 :] = -math.inf
         elif hypotheses.position < self.shortest:
             log_probs[:, self.eos] = -math.inf
+
+
+@dataclass(frozen=True)
+class LengthRatio:
+    """A length range for each sentence: low m <= n <= high m tokens before the end symbol, for m source words.
+
+    `LengthRange` holds besides. Bounds are rounded inwards; where that leaves no length, the lower one is allowed.
+
+    Args:
+        low: None: no lower bound
+        high: None: no upper bound
+    """
+
+    low: Optional[float]
+    high: Optional[float]
+
+    def bounds(self, words: int, allowed: LengthRange) -> tuple[int, int]:
+        """Return the shortest and the longest length for m source words."""
+        # A product such as 0.1 * 30 is a little above the whole number that is meant.
+        low = allowed.shortest if self.low is None else math.ceil(round(self.low * words, 6))
+        high = allowed.longest if self.high is None else math.floor(round(self.high * words, 6))
+        shortest = min(max(low, allowed.shortest), allowed.longest)
+        return shortest, min(max(high, shortest), allowed.longest)
+
+
+class SentenceLengthRange:
+    """As `LengthRange`, with bounds for each of B sentences of a batch.
+
+    Args:
+        eos: the end symbol
+        bounds: shortest and longest of each
+        device: where the search is
+    """
+
+    def __init__(self, eos: int, bounds: Sequence[tuple[int, int]], device: torch.device) -> None:
+        self.eos = eos
+        self.shortest, self.longest = torch.tensor(bounds, device=device).unbind(1)  # B each
+
+    def __call__(self, log_probs: Tensor, hypotheses: Hypotheses) -> None:
+        """See `StepRule`."""
+        by_sentence = log_probs.view(hypotheses.count, -1, log_probs.size(1))  # N x M x W
+        sentence, position = hypotheses.sentence, hypotheses.position
+        by_sentence[position < self.shortest[sentence], :, self.eos] = -math.inf
+        full = (position >= self.longest[sentence]).view(-1, 1, 1)
+        by_sentence[..., : self.eos].masked_fill_(full, -math.inf)
+        by_sentence[..., self.eos + 1 :].masked_fill_(full, -math.inf)

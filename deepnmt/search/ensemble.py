@@ -1,5 +1,8 @@
 """Several models that predict each token together.
 
+    linear       log sum_k g_k P_k
+    log-linear   log softmax( sum_k g_k log P_k ),   sum_k g_k = 1                                     (26)
+
 Shapes: N sentences of M hypotheses (1 in the first step, then the beam); V types in W columns, -inf from column V on;
 C channels; S source positions. Rows are sentence-major: all hypotheses of the first sentence, then those of the second.
 """
@@ -9,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Protocol
+from typing import Any, NamedTuple, Optional, Protocol
 
 import torch
 from torch import Tensor
@@ -17,6 +20,9 @@ from torch import Tensor
 from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.output_steps import OutputSteps
+
+# For the layers of a decoder, which of them a coverage penalty looks at.
+Layers = Sequence[int]
 
 
 class Ensemble(Protocol):
@@ -27,11 +33,58 @@ class Ensemble(Protocol):
 
 
 class MeanProbability:
-    """log (1/K) sum_k P_k, of K models."""
+    """The linear rule of (26) with equal weights: fairseq's."""
 
     def __call__(self, log_probs: Sequence[Tensor]) -> Tensor:
         """See `Ensemble`."""
         return torch.logsumexp(torch.stack(list(log_probs)), dim=0) - math.log(len(log_probs))
+
+
+@dataclass(frozen=True)
+class WeightedProbability:
+    """The linear rule of (26).
+
+    Args:
+        weights: g_k
+    """
+
+    weights: Sequence[float]
+
+    def __call__(self, log_probs: Sequence[Tensor]) -> Tensor:
+        """See `Ensemble`."""
+        weighted = [values + math.log(weight) for weight, values in zip(self.weights, log_probs) if weight]
+        return torch.logsumexp(torch.stack(weighted), dim=0)
+
+
+@dataclass(frozen=True)
+class LogLinear:
+    """The log-linear rule of (26).
+
+    Args:
+        weights: g_k
+    """
+
+    weights: Sequence[float]
+
+    def __call__(self, log_probs: Sequence[Tensor]) -> Tensor:
+        """See `Ensemble`."""
+        # 0 times log 0 is no number: a model without weight must not count.
+        weighted = [values * weight for weight, values in zip(self.weights, log_probs) if weight]
+        return torch.log_softmax(torch.stack(weighted).sum(0), -1)
+
+
+class Prediction(NamedTuple):
+    """What models say of the next token.
+
+    Attributes:
+        log_probs: NM x W
+        attention: to the source, the mean of all models that have some, N x M x S
+        covering: the same of the layers that coverage counts
+    """
+
+    log_probs: Tensor
+    attention: Optional[Tensor]
+    covering: Optional[Tensor]
 
 
 @dataclass(frozen=True)
@@ -43,34 +96,43 @@ class EnsembleSteps:
         decoders: the decoder of each
         output: turns the features of one model into its log-probabilities
         ensemble: combines them
+        weights: of the models' attention; None: equal ones
+        covering: the layers of each decoder that coverage counts; None: no coverage is asked for
     """
 
     models: Sequence[Any]
     decoders: Sequence[DecoderSteps]
     output: OutputSteps
     ensemble: Ensemble
+    weights: Optional[Sequence[float]] = None
+    covering: Optional[Sequence[Layers]] = None
 
-    def __call__(self, tokens: Tensor, step: Step) -> tuple[Tensor, Optional[Tensor]]:
+    def __call__(self, tokens: Tensor, step: Step) -> Prediction:
         """Predict the next token.
 
         Args:
             tokens: the newest of each hypothesis, N x M
             step: which step it is
-
-        Returns:
-            log-probabilities, NM x W; attention to the source, the mean of all models that have some, N x M x S
         """
-        log_probs: list[Tensor] = []
-        attention: list[Tensor] = []
-        for model, decoder in zip(self.models, self.decoders):
-            log_probs.append(self.output(model, decoder(tokens, step)))
-            weights = decoder.attention(step)
-            if weights is not None:
-                attention.append(weights)
-        mean = torch.stack(attention).mean(0) if len(attention) > 1 else attention[0] if attention else None
-        return log_probs[0] if len(log_probs) == 1 else self.ensemble(log_probs), mean
+        log_probs = [self.output(model, decoder(tokens, step)) for model, decoder in zip(self.models, self.decoders)]
+        attention = self._mean([decoder.attention(step) for decoder in self.decoders])
+        covering = None
+        if self.covering is not None:
+            chosen = zip(self.decoders, self.covering)
+            covering = self._mean([decoder.attention(step, layers) for decoder, layers in chosen])
+        return Prediction(log_probs[0] if len(log_probs) == 1 else self.ensemble(log_probs), attention, covering)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """Continue with fewer sentences, as `DecoderSteps.keep`."""
         for decoder in self.decoders:
             decoder.keep(sentences, holes, movers)
+
+    def _mean(self, attention: Sequence[Optional[Tensor]]) -> Optional[Tensor]:
+        """Return the mean attention of the models that have some."""
+        weights = self.weights or [1.0] * len(attention)
+        found = [(weight, values) for weight, values in zip(weights, attention) if values is not None and weight]
+        if len(found) <= 1:
+            return found[0][1] if found else None
+        if self.weights is None:
+            return torch.stack([values for _, values in found]).mean(0)
+        return torch.stack([values * weight for weight, values in found]).sum(0) / sum(weight for weight, _ in found)

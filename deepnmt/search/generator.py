@@ -5,9 +5,10 @@
     candidates  the 2 K best of K V are found among the best blocks (`candidates.py`)
     sentences   those that are done leave the batch; the last ones move into their places (`hypotheses.py`)
 
-The loop is `beam.py`; its parts are step rules (`constraints.py`), scores (`scores.py`), and ensembles (`ensemble.py`).
-Sampling, constraints, prefixes, language models, and models other than the Transformer with cached attention are left
-to fairseq's search.
+The loop is `beam.py`; `parts.py` puts together what the options ask for: step rules (`constraints.py`), scores
+(`scores.py`, `coverage.py`), rules on when to stop (`stop_rules.py`), and ensembles (`ensemble.py`). Sampling,
+constraints, prefixes, language models, and models other than the Transformer with cached attention are left to
+fairseq's search.
 """
 
 from __future__ import annotations
@@ -18,23 +19,32 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
+from deepnmt.errors import UserError
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.search.beam import beam_search
-from deepnmt.search.constraints import Forbidden, LengthRange, StepRule, UnknownPenalty
-from deepnmt.search.ensemble import EnsembleSteps, MeanProbability
+from deepnmt.search.ensemble import EnsembleSteps
 from deepnmt.search.hypotheses import Hypotheses, Hypothesis
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.output_steps import OutputSteps
-from deepnmt.search.scores import HypothesisScore, PowerNormalized, Unnormalized
+from deepnmt.search.options import SearchOptions
+from deepnmt.search.parts import ensemble, search_parts
 from deepnmt.search.supported import generator_obstacle, model_obstacle
 
 
 class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
-    """fairseq's generator, with a beam search of its own where the options and the models allow it."""
+    """fairseq's generator, with a beam search of its own where the options and the models allow it.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    Args:
+        args: of fairseq's generator
+        options: of the package; the caller has checked them
+        kwargs: of fairseq's generator
+    """
+
+    def __init__(self, *args: Any, options: Optional[SearchOptions] = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.options = options or SearchOptions()
+        self.ensemble = ensemble(self.options, len(self.model.models))
         self.output = OutputSteps(self.temperature, shared=len(self.model.models) == 1)
 
     def _generate(
@@ -45,10 +55,14 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         bos_token: Optional[int] = None,
     ) -> list[list[Hypothesis]]:
         """Called by fairseq's `generate` and `forward`."""
-        if may_take("fast beam search", self._obstacle(sample["net_input"], prefix_tokens, constraints)):
+        obstacle = self._obstacle(sample["net_input"], prefix_tokens, constraints)
+        if may_take("fast beam search", obstacle):
             found = self._search(sample["net_input"], self.eos if bos_token is None else bos_token)
             if found is not None:
                 return found
+            obstacle = "a log-probability is not a number"
+        if self.options.given():
+            raise UserError(f"{', '.join(self.options.given())}: must not be given where {obstacle}")
         result: list[list[Hypothesis]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
         return result
 
@@ -67,33 +81,21 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
 
     def _search(self, net_input: dict[str, Tensor], bos: int) -> Optional[list[list[Hypothesis]]]:
         """Return the finished hypotheses, or None where a log-probability is not a number, which fairseq can treat."""
-        source = net_input["src_tokens"]
+        source, beam = net_input["src_tokens"], self.beam_size
         if source.device.type == "cpu":
             keep_freed_memory()
-        longest = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
-        assert self.min_len <= longest, "min_len cannot be larger than max_len, please adjust these!"
+        parts = search_parts(self, self.options, source)
         models, outputs = self.model.models, self.model.forward_encoder(net_input)
-        decoders = [
-            DecoderSteps(model.decoder, out, self.beam_size, longest + 1) for model, out in zip(models, outputs)
-        ]
+        decoders = [DecoderSteps(model.decoder, out, beam, parts.longest + 1) for model, out in zip(models, outputs)]
         first = torch.full((len(source),), bos, device=source.device)
-        hypotheses = Hypotheses(first, self.beam_size, longest, self.eos, self._score())
+        hypotheses = Hypotheses(
+            first, beam, parts.longest, self.eos, parts.score, parts.coverage, longest_of=parts.longest_of
+        )
+        covering = None
+        if parts.coverage is not None:
+            covering = [self.options.layers(len(decoder.layers)) for decoder in decoders]
         # Of short steps, two fifths of the time are calls, which this makes cheaper. The results are tensors as usual.
         with torch.inference_mode():
-            steps = EnsembleSteps(models, decoders, self.output, MeanProbability())
-            found = beam_search(steps, hypotheses, self._rules(longest), self.vocab_size)
+            steps = EnsembleSteps(models, decoders, self.output, self.ensemble, self.options.weights(), covering)
+            found = beam_search(steps, hypotheses, parts.rules, parts.stop, self.vocab_size)
         return hypotheses.best() if found else None
-
-    def _score(self) -> HypothesisScore:
-        """Return the score that the options ask for."""
-        return PowerNormalized(self.len_penalty) if self.normalize_scores else Unnormalized()
-
-    def _rules(self, longest: int) -> list[StepRule]:
-        """Return the rules that the options ask for."""
-        rules: list[StepRule] = [Forbidden(self.pad)]
-        if self.unk_penalty:
-            rules.append(UnknownPenalty(self.unk, self.unk_penalty))
-        rules.append(LengthRange(self.eos, self.min_len, longest))
-        if self.token_indices_to_suppress is not None:
-            rules.append(Forbidden(self.token_indices_to_suppress))
-        return rules

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from deepnmt.kernels.attention import REGISTER
 from deepnmt.search.candidates import Candidates
+from deepnmt.search.coverage import Coverage
 from deepnmt.search.incremental.attention_steps import Step, move
 from deepnmt.search.scores import HypothesisScore
 
@@ -40,10 +41,22 @@ class Hypotheses:
         longest: tokens that a hypothesis may have before its end symbol
         eos: the end symbol
         score: gives the scores of finished hypotheses
+        coverage: for scores that ask for it
+        longest_of: tokens that the hypotheses of each sentence may have, B, if they are not all `longest`
     """
 
-    def __init__(self, tokens: Tensor, beam: int, longest: int, eos: int, score: HypothesisScore) -> None:
+    def __init__(
+        self,
+        tokens: Tensor,
+        beam: int,
+        longest: int,
+        eos: int,
+        score: HypothesisScore,
+        coverage: Optional[Coverage] = None,
+        longest_of: Optional[Tensor] = None,
+    ) -> None:
         self.count, self.beam, self.longest, self.eos, self.score = len(tokens), beam, longest, eos, score
+        self.coverage, self.longest_of = coverage, longest_of
         self.position = 0  # of the newest tokens
         self.sentence = torch.arange(self.count, device=tokens.device)  # N, their numbers in the batch
         self.tokens = tokens.new_empty(self.count, longest + 2, beam)  # B x L x K
@@ -55,6 +68,8 @@ class Hypotheses:
         # Places that hold nothing any more, since a tiny vocabulary has too few candidates for all.
         self.ignored: Optional[Tensor] = None  # N x K
         self.finished = torch.zeros(self.count, dtype=torch.long, device=tokens.device)  # N, how many
+        self.best_score = torch.full((self.count,), -math.inf, device=tokens.device)  # N, of the finished ones
+        self.some_ended = False  # in this step
         self.parents: Optional[Tensor] = None  # N x K
         self.hidden = torch.full((beam, beam), -math.inf, device=tokens.device).fill_diagonal_(0.0)  # K x K
         # Finished hypotheses by step: the sentences' numbers, and the fields of `Hypothesis`, each with E entries.
@@ -74,38 +89,87 @@ class Hypotheses:
         """Return the sums of log-probabilities of the tokens so far, N x K, or None in the first step."""
         return self.sums[: self.count, self.position] if self.position else None
 
-    def record_attention(self, attention: Tensor) -> None:
-        """Keep the attention of the step, N x K x S, or N x 1 x S of the first."""
-        if self.attention is None:
-            shape = (*self.tokens.shape, attention.size(-1))
-            self.attention = torch.empty(shape, device=self.sums.device)
-        self.attention[: self.count, self.position] = attention
+    def record(self, attention: Optional[Tensor], covering: Optional[Tensor]) -> None:
+        """Keep the attention of the step, each N x K x S, or N x 1 x S of the first.
 
-    def extend(self, candidates: Candidates) -> Optional[Moves]:
-        """Finish the hypotheses that candidates end, drop the sentences that are done, and continue the others.
+        Args:
+            attention: what the results show
+            covering: what counts for the coverage
+        """
+        if attention is not None:
+            if self.attention is None:
+                shape = (*self.tokens.shape, attention.size(-1))
+                self.attention = torch.empty(shape, device=self.sums.device)
+            self.attention[: self.count, self.position] = attention
+        if self.coverage is not None and covering is not None:
+            self.coverage.add(covering, self.sentence, self.parents)
+
+    def bonus(self) -> Optional[Tensor]:
+        """Return what the order of the step's candidates depends on besides their sums, N x M, or None.
+
+        At equal length n, to compare log P / lp(n) + cp is to compare log P + lp(n) cp.
+        """
+        if self.coverage is None or not self.coverage.in_beam or self.score.coverage_penalty is None:
+            return None
+        assert self.coverage.received is not None
+        return self.score.coverage_penalty(self.coverage.received) * self.score.length_penalty(self.position + 1)
+
+    def scores(self, candidates: Candidates) -> Tensor:
+        """Return the scores, N x n, that candidates would have as finished hypotheses."""
+        received = None
+        if self.coverage is not None and self.coverage.received is not None:
+            rows = torch.arange(self.count, device=candidates.places.device).unsqueeze(-1)
+            received = self.coverage.received[rows, candidates.places]
+        return self.score(candidates.sums, self.position + 1, received)
+
+    def finish(self, candidates: Candidates, at_most: Optional[int]) -> Tensor:
+        """Finish the hypotheses that the K best candidates end.
 
         Args:
             candidates: N x n
+            at_most: finished hypotheses that a sentence may have; None: any number
+
+        Returns:
+            which candidates end their hypotheses, or continue none, N x n
+        """
+        ending = candidates.tokens.eq(self.eos) & candidates.sums.ne(-math.inf)
+        if self.ignored is not None:
+            ending[:, : self.beam] &= ~self.ignored
+        taken = ending[:, : self.beam]
+        self.some_ended = bool(taken.any())
+        if self.some_ended:
+            if at_most is not None:
+                # The better ones come first.
+                taken = taken & (taken.cumsum(1) + self.finished.unsqueeze(-1) <= at_most)
+            row, column = taken.nonzero(as_tuple=True)
+            self._collect(row, candidates.places[row, column], candidates.sums[row, column])
+            self.finished += taken.sum(1)
+        return ending
+
+    def extend(self, candidates: Candidates, ending: Tensor, done: Optional[Tensor]) -> Optional[Moves]:
+        """Drop the sentences that are done, and continue the others with the K best candidates that end nothing.
+
+        Args:
+            candidates: N x n
+            ending: what `finish` returned
+            done: the sentences that are done, N, besides those that must not become longer; None: none is
 
         Returns:
             how the sentences that are left have moved; None: all are left
         """
-        ending = candidates.tokens.eq(self.eos) & candidates.sums.ne(-math.inf)  # N x n
-        if self.ignored is not None:
-            ending[:, : self.beam] &= ~self.ignored
         moves = None
-        if bool(ending[:, : self.beam].any()):
-            done = self._finish(candidates, ending)
-            if bool(done.any()):
-                left, moves = self._remove(done)
-                candidates, ending = candidates.of(left), ending[left]
+        if self.some_ended:
+            done = self._with_longest(ending, done)
+        if done is not None and bool(done.any()):
+            left, moves = self._remove(done)
+            candidates, ending = candidates.of(left), ending[left]
         if self.count:
             assert self.position < self.longest, f"{self.position} < {self.longest}"
             self._advance(candidates, ending)
         return moves
 
     def best(self) -> list[list[Hypothesis]]:
-        """Return the finished hypotheses of each sentence of the batch, the best first."""
+        """Return the K best finished hypotheses of each sentence of the batch, the best first."""
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.tokens))]
         nothing = torch.empty(0)
         for sentences, ended in self.results:
@@ -113,7 +177,8 @@ class Hypotheses:
             each = [values.clone().unbind() for values in ended.values()]
             for sentence, *values in zip(sentences, *each):
                 found[sentence].append({"attention": nothing, **dict(zip(ended, values)), "alignment": nothing})
-        return [sorted(hypotheses, key=lambda hypothesis: -float(hypothesis["score"])) for hypotheses in found]
+        in_order = (sorted(hypotheses, key=lambda hypothesis: -float(hypothesis["score"])) for hypotheses in found)
+        return [hypotheses[: self.beam] for hypotheses in in_order]
 
     def _mask(self, hypotheses: int) -> Tensor:
         """Return `Step.mask` for the number of hypotheses."""
@@ -122,23 +187,15 @@ class Hypotheses:
         missing = REGISTER - mask.size(-1)
         return F.pad(mask, (0, missing), value=-math.inf) if missing > 0 else mask
 
-    def _finish(self, candidates: Candidates, ending: Tensor) -> Tensor:
-        """Finish the hypotheses that end.
-
-        Args:
-            candidates: N x n
-            ending: which of them end their hypotheses, N x n; only the K best finish
-
-        Returns:
-            the sentences that are done, N: they have K finished hypotheses, or no further token is allowed
-        """
-        now = ending[:, : self.beam]
-        # A sentence takes no more than K, the better ones first.
-        taken = now & (now.cumsum(1) + self.finished.unsqueeze(-1) <= self.beam)
-        row, column = taken.nonzero(as_tuple=True)
-        self._collect(row, candidates.places[row, column], candidates.sums[row, column])
-        self.finished += taken.sum(1)
-        return now.any(1) if self.position == self.longest else self.finished >= self.beam
+    def _with_longest(self, ending: Tensor, done: Optional[Tensor]) -> Optional[Tensor]:
+        """Return the sentences that are done, N, with those that end at their greatest length."""
+        if self.longest_of is not None:
+            longest = (self.position >= self.longest_of[self.sentence]) & ending[:, : self.beam].any(1)
+        elif self.position == self.longest:
+            longest = ending[:, : self.beam].any(1)
+        else:
+            return done
+        return longest if done is None else longest | done
 
     def _collect(self, row: Tensor, place: Tensor, total: Tensor) -> None:
         """Keep the results of hypotheses that end: their rows, their places, and their sums, E each."""
@@ -149,7 +206,12 @@ class Hypotheses:
         sums = torch.cat([self.sums[entry][:, 1:], total.unsqueeze(-1)], dim=1)
         scores = sums.clone()
         scores[:, 1:] = sums[:, 1:] - sums[:, :-1]
-        ended = {"tokens": tokens, "score": self.score(total, self.position + 1), "positional_scores": scores}
+        received = None
+        if self.coverage is not None and self.coverage.received is not None:
+            received = self.coverage.received[row, place]  # E x S
+        score = self.score(total, self.position + 1, received)
+        self.best_score.scatter_reduce_(0, row, score, "amax")
+        ended = {"tokens": tokens, "score": score, "positional_scores": scores}
         if self.attention is not None:
             ended["attention"] = self.attention[entry].transpose(1, 2)  # E x S x P
         self.results.append((self.sentence[row].tolist(), ended))
@@ -162,14 +224,18 @@ class Hypotheses:
         """
         count = int((~done).sum())
         holes, movers = done[:count].nonzero()[:, 0], (~done[count:]).nonzero()[:, 0] + count
-        for name in ("sentence", "tokens", "sums", "ancestors", "ignored", "finished", "attention"):
+        for name in ("sentence", "tokens", "sums", "ancestors", "ignored", "finished", "best_score", "attention"):
             tensor = getattr(self, name)
             if tensor is not None:
                 move(tensor, holes, movers)
         left = torch.arange(count, device=done.device)
         left[holes] = movers
         self.count = count
-        self.finished = self.finished[:count]
+        self.sentence, self.finished, self.best_score = (
+            kept[:count] for kept in (self.sentence, self.finished, self.best_score)
+        )
+        if self.coverage is not None:
+            self.coverage.keep(left)
         if self.ignored is not None:
             self.ignored = self.ignored[:count]
         return left, Moves(holes, movers)

@@ -1,37 +1,44 @@
-"""Scores of finished hypotheses: what the search compares hypotheses of different lengths by.
+"""Scores of finished hypotheses, by which the search compares those of different lengths (`docs/search.md`).
 
-    score = log P(y | x) / lp(n)                 n counts the end symbol, as in fairseq
+    score = log P(y | x) / lp(n) + cp                                                                 (23)
 
-Shapes: E hypotheses that end in the same step, so that all have the length n.
+n counts the end symbol, as in fairseq; cp is the coverage penalty (`coverage.py`), 0 unless it is asked for. As log P
+is negative, a larger lp favours longer hypotheses.
+
+Shapes: E hypotheses that end in the same step, so that all have the length n; S source positions.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Optional, Protocol
 
+import torch
 from torch import Tensor
 
-
-class HypothesisScore(Protocol):
-    """Scores hypotheses by their sum of log-probabilities."""
-
-    def __call__(self, total: Tensor, length: int) -> Tensor:
-        """Return the scores, E, of hypotheses with the sums `total`, E, and the length n."""
+from deepnmt.search.coverage import CoveragePenalty
 
 
-@dataclass(frozen=True)
-class Unnormalized:
-    """log P(y | x) itself: fairseq's --unnormalized."""
+class LengthPenalty(Protocol):
+    """Makes long hypotheses comparable with short ones."""
 
-    def __call__(self, total: Tensor, length: int) -> Tensor:
-        """Return the sums."""
-        return total
+    def __call__(self, length: int) -> float:
+        """Return lp(n)."""
 
 
 @dataclass(frozen=True)
-class PowerNormalized:
-    """lp(n) = n^a: fairseq's default, with a = 1.
+class NoLengthPenalty:
+    """lp = 1: fairseq's --unnormalized."""
+
+    def __call__(self, length: int) -> float:
+        """Return lp(n)."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class PowerPenalty:
+    """lp(n) = n^a, (24): fairseq's default, with a = 1.
 
     Args:
         exponent: a, fairseq's --lenpen
@@ -39,7 +46,65 @@ class PowerNormalized:
 
     exponent: float
 
-    def __call__(self, total: Tensor, length: int) -> Tensor:
-        """Return the sums divided by lp(n)."""
+    def __call__(self, length: int) -> float:
+        """Return lp(n)."""
         penalty: float = length**self.exponent
-        return total / penalty
+        return penalty
+
+
+@dataclass(frozen=True)
+class GnmtPenalty:
+    """lp(n) = ((5 + n) / 6)^a, (24) (Wu 2016, arXiv 1609.08144, equation 14).
+
+    Args:
+        exponent: a, fairseq's --lenpen
+    """
+
+    exponent: float
+
+    def __call__(self, length: int) -> float:
+        """Return lp(n)."""
+        penalty: float = ((5 + length) / 6) ** self.exponent
+        return penalty
+
+
+@dataclass(frozen=True)
+class LogPenalty:
+    """lp(n) = a log n, (24); lp(1) = 0, the score of the empty translation -inf. Without cp, a changes no order.
+
+    Args:
+        factor: a, fairseq's --lenpen
+    """
+
+    factor: float
+
+    def __call__(self, length: int) -> float:
+        """Return lp(n)."""
+        return self.factor * math.log(length)
+
+
+@dataclass(frozen=True)
+class HypothesisScore:
+    """Scores hypotheses by (23).
+
+    Args:
+        length_penalty: lp
+        coverage_penalty: gives cp; None: cp is 0
+    """
+
+    length_penalty: LengthPenalty
+    coverage_penalty: Optional[CoveragePenalty] = None
+
+    def __call__(self, total: Tensor, length: int, received: Optional[Tensor]) -> Tensor:
+        """Return scores.
+
+        Args:
+            total: log P, E
+            length: n
+            received: the attention that source words have received, E x S; None: there is no coverage penalty
+        """
+        penalty = self.length_penalty(length)
+        score = total / penalty if penalty else torch.full_like(total, -math.inf)
+        if self.coverage_penalty is None or received is None:
+            return score
+        return score + self.coverage_penalty(received)

@@ -9,6 +9,7 @@ Rows are MN, hypothesis-major, inside; features leave as NM, sentence-major.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import torch
@@ -81,13 +82,24 @@ class DecoderSteps:
         projection: Any = self.decoder.project_out_dim
         return x if projection is None else projection(x)
 
-    def attention(self, step: Step) -> Optional[Tensor]:
-        """Return the last layer's attention to the source in the last step, the mean of the heads: N x M x S."""
-        last = self.layers[-1].source_attention
-        if last is None:
-            return None
-        weights = last.weights.view(step.sentences, self.heads, step.hypotheses, -1)
-        return weights[..., : self.positions].mean(dim=1)
+    def attention(self, step: Step, layers: Sequence[int] = (-1,)) -> Optional[Tensor]:
+        """Return the attention to the source in the last step, the mean of heads and layers: N x M x S.
+
+        Args:
+            step: the last
+            layers: which count; by default the last, as in fairseq
+
+        Returns:
+            None if there is a layer among them that has no cross-attention
+        """
+        found = []
+        for index in layers:
+            attention = self.layers[index].source_attention
+            if attention is None:
+                return None
+            weights = attention.weights.view(step.sentences, self.heads, step.hypotheses, -1)
+            found.append(weights[..., : self.positions].mean(dim=1))
+        return found[0] if len(found) == 1 else torch.stack(found).mean(0)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """Continue with fewer sentences.

@@ -341,10 +341,11 @@ def test_log_says_why_a_search_is_left_to_fairseq(caplog: pytest.LogCaptureFixtu
     fast_path.logged.clear()
     with caplog.at_level(logging.INFO, "deepnmt"):
         both(model(PRE_NORM), max_len_b=3)
-        assert not caplog.messages
+        assert not [message for message in caplog.messages if "beam search" in message]
         both(model(PRE_NORM), max_len_b=3, no_repeat_ngram_size=2)
         both(model(PRE_NORM), max_len_b=3, no_repeat_ngram_size=2)
-    assert caplog.messages == ["fast beam search is not used: repeated n-grams are blocked"]
+    (message,) = [message for message in caplog.messages if "beam search" in message]
+    assert message == "fast beam search is not used: repeated n-grams are blocked"
 
 
 class Task(FairseqTask):  # type: ignore[misc]

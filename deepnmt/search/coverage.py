@@ -1,0 +1,97 @@
+"""Coverage: how much attention each source word has received from a hypothesis, and penalties on what is left out.
+
+    cp_gnmt  = b sum_i log min(c_i, 1)                (Wu 2016, arXiv 1609.08144, equation 14)
+    cp_floor = w sum_i log max(c_i, b)                (Li 2018, ACL, P18-2047)                         (25)
+
+c_i sums the attention to source word i over all target positions, the end symbol included. Words are what is neither
+the end symbol of the source nor padding. Each target position spends an attention of 1, and a sum of logarithms is
+largest where it is spread evenly, so that cp_floor punishes repetition as well.
+
+Shapes: N sentences still in the search, of B in the batch; M hypotheses of each (1 in the first step, then the beam
+K); S source positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Protocol
+
+import torch
+from torch import Tensor
+
+# Words that have received less count as this, since log 0 would hide all other words.
+LEAST = 1e-6
+
+
+class CoveragePenalty(Protocol):
+    """Rates hypotheses by the attention that source words have received."""
+
+    def __call__(self, received: Tensor) -> Tensor:
+        """Return cp, ..., for c, ... x S."""
+
+
+@dataclass(frozen=True)
+class GnmtCoverage:
+    """cp_gnmt of (25): what is covered more than once costs nothing.
+
+    Args:
+        weight: b
+    """
+
+    weight: float
+
+    def __call__(self, received: Tensor) -> Tensor:
+        """See `CoveragePenalty`."""
+        return received.clamp(LEAST, 1.0).log().sum(-1) * self.weight
+
+
+@dataclass(frozen=True)
+class FloorCoverage:
+    """cp_floor of (25).
+
+    Args:
+        weight: w
+        floor: b, which words that are not covered at all count as
+    """
+
+    weight: float
+    floor: float
+
+    def __call__(self, received: Tensor) -> Tensor:
+        """See `CoveragePenalty`."""
+        return received.clamp(min=max(self.floor, LEAST)).log().sum(-1) * self.weight
+
+
+class Coverage:
+    """The attention that has been received, during the search of a batch.
+
+    Args:
+        words: where the source has words, B x S
+        in_beam: whether unfinished hypotheses are compared by it, too
+    """
+
+    def __init__(self, words: Tensor, in_beam: bool) -> None:
+        self.words = words.unsqueeze(1).float()  # B x 1 x S
+        self.in_beam = in_beam
+        # Where there is no word, 1, whose logarithm is 0.
+        self.received: Optional[Tensor] = None  # N x M x S
+
+    def add(self, attention: Tensor, sentence: Tensor, parents: Optional[Tensor]) -> None:
+        """Add the attention of a step.
+
+        Args:
+            attention: N x M x S
+            sentence: numbers of the sentences in the batch, N
+            parents: the hypothesis that each continues, N x K; None in the first step
+        """
+        words = self.words[sentence]
+        if self.received is None or parents is None:
+            self.received = 1 - words
+        else:
+            self.received = self.received.gather(1, parents.unsqueeze(-1).expand(-1, -1, words.size(-1)))
+        self.received = torch.addcmul(self.received, attention.float(), words)
+
+    def keep(self, left: Tensor) -> None:
+        """Continue with the sentences `left` alone."""
+        if self.received is not None:
+            self.received = self.received[left]

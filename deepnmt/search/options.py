@@ -1,0 +1,202 @@
+"""Options of the search beside fairseq's own (`docs/search.md`), and which of them go together."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+
+from deepnmt.errors import UserError
+from deepnmt.search.supported import model_obstacle
+
+PENALTIES = ("power", "gnmt", "log")
+COVERAGES = ("none", "gnmt", "floor")
+STOPS = ("all", "first", "optimal")
+RULES = ("linear", "log-linear")
+# fairseq's options that need its own search, with the values that do not ask for it.
+NEEDS_FAIRSEQ: dict[str, tuple[object, ...]] = {
+    "sampling": (False,),
+    "diverse_beam_groups": (-1, 0),
+    "diversity_rate": (-1.0,),
+    "match_source_len": (False,),
+    "no_repeat_ngram_size": (0,),
+    "constraints": (None, False),
+    "prefix_size": (0,),
+    "lm_path": (None,),
+    "print_alignment": (None, False),
+    "no_beamable_mm": (False,),
+    "score_reference": (False,),
+}
+
+
+@dataclass
+class SearchOptions(FairseqDataclass):  # type: ignore[misc]
+    """What the search does beside fairseq's; with these defaults, nothing."""
+
+    length_penalty: ChoiceEnum(PENALTIES) = field(  # type: ignore[valid-type]
+        default="power",
+        metadata={"help": "what scores are divided by, for length n and a = --lenpen: n^a, ((5+n)/6)^a, or a log n"},
+    )
+    min_len_ratio: Optional[float] = field(
+        default=None, metadata={"help": "shortest translation, as a multiple of each sentence's source length"}
+    )
+    max_len_ratio: Optional[float] = field(
+        default=None, metadata={"help": "longest translation, as a multiple of each sentence's source length"}
+    )
+    coverage: ChoiceEnum(COVERAGES) = field(  # type: ignore[valid-type]
+        default="none", metadata={"help": "penalty on source words that get little attention"}
+    )
+    coverage_weight: Optional[float] = field(
+        default=None, metadata={"help": "weight of the coverage penalty (required with --coverage)"}
+    )
+    coverage_floor: Optional[float] = field(
+        default=None, metadata={"help": "attention that words without any count as (required with --coverage floor)"}
+    )
+    coverage_layer: str = field(
+        default="last", metadata={"help": "decoder layers whose attention counts: last, mean, or a number from 1"}
+    )
+    coverage_in_beam: bool = field(
+        default=False, metadata={"help": "compare unfinished hypotheses by the coverage penalty, too"}
+    )
+    beam_stop: ChoiceEnum(STOPS) = field(  # type: ignore[valid-type]
+        default="all",
+        metadata={
+            "help": "end the search of a sentence when the whole beam is finished (all), when the best candidate of a "
+            "step is finished (first), or when no continuation can score better than the best finished one (optimal)"
+        },
+    )
+    prune_gap: Optional[float] = field(
+        default=None, metadata={"help": "drop hypotheses whose score is so far below the best finished one"}
+    )
+    ensemble_rule: ChoiceEnum(RULES) = field(  # type: ignore[valid-type]
+        default="linear", metadata={"help": "average probabilities (linear) or log-probabilities (log-linear)"}
+    )
+    ensemble_weights: Optional[str] = field(
+        default=None, metadata={"help": "weights of the models, such as 0.5,0.3,0.2; equal by default"}
+    )
+
+    @classmethod
+    def of(cls, options: Any) -> "SearchOptions":
+        """Return the options among those of another object."""
+        return cls(**{item.name: getattr(options, item.name) for item in fields(cls) if item.name != "_name"})
+
+    def given(self) -> list[str]:
+        """Return the options that are not at their defaults, as they are called in a command."""
+        chosen = (item for item in fields(self) if item.name != "_name" and getattr(self, item.name) != item.default)
+        return [_option(item.name) for item in chosen]
+
+    def weights(self) -> Optional[list[float]]:
+        """Return the weights of the models, or None.
+
+        Raises:
+            ValueError: they are not numbers
+        """
+        return None if self.ensemble_weights is None else [float(text) for text in self.ensemble_weights.split(",")]
+
+    def layers(self, count: int) -> Sequence[int]:
+        """Return the decoder layers whose attention counts, of a decoder with `count`."""
+        layer = str(self.coverage_layer)
+        return range(count) if layer == "mean" else (-1,) if layer == "last" else (int(layer) - 1,)
+
+
+def check(options: SearchOptions, args: Any, models: Sequence[Any]) -> None:
+    """Check options, of which some are given, against each other, against fairseq's, and against the models.
+
+    Args:
+        options: to check
+        args: fairseq's options of the search; those that are missing have their defaults
+        models: of the ensemble
+
+    Raises:
+        UserError: with a line for each fault
+    """
+    faults = [*_length_faults(options, args), *_coverage_faults(options, models), *_stop_faults(options, args)]
+    faults += [*_ensemble_faults(options, len(models)), *_fairseq_faults(options, args, models)]
+    if faults:
+        raise UserError(*faults)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _length_faults(options: SearchOptions, args: Any) -> Iterator[str]:
+    exponent = getattr(args, "lenpen", 1.0)
+    if options.length_penalty != "power" and getattr(args, "unnormalized", False):
+        yield f"--length-penalty: must not be given with --unnormalized, but is {options.length_penalty}"
+    if options.length_penalty == "log" and exponent <= 0:
+        yield f"--lenpen: must be above 0 with --length-penalty log, but is {exponent}"
+    low, high = options.min_len_ratio, options.max_len_ratio
+    if low is not None and not 0 <= low < math.inf:
+        yield f"--min-len-ratio: must be at least 0, but is {low}"
+    if high is not None and not 0 < high < math.inf:
+        yield f"--max-len-ratio: must be above 0, but is {high}"
+    if low is not None and high is not None and low > high:
+        yield f"--min-len-ratio: must be at most --max-len-ratio, {high}, but is {low}"
+
+
+def _coverage_faults(options: SearchOptions, models: Sequence[Any]) -> Iterator[str]:
+    weight, floor, layer = options.coverage_weight, options.coverage_floor, str(options.coverage_layer)
+    if options.coverage == "none":
+        for name in options.given():
+            if name.startswith("--coverage-"):
+                yield f"{name}: must be given with --coverage gnmt or floor alone"
+        return
+    if weight is None or not 0 <= weight < math.inf:
+        yield f"--coverage-weight: must be at least 0 with --coverage, but is {weight}"
+    if options.coverage == "floor" and (floor is None or not 0 < floor <= 1):
+        yield f"--coverage-floor: must be above 0 and at most 1 with --coverage floor, but is {floor}"
+    if options.coverage != "floor" and floor is not None:
+        yield f"--coverage-floor: must be given with --coverage floor alone, but is {floor}"
+    if not (layer in ("last", "mean") or (layer.isdecimal() and int(layer) > 0)):
+        yield f"--coverage-layer: must be last, mean, or a number from 1, but is {layer}"
+        return
+    depths = [len(model.decoder.layers) for model in models if hasattr(model, "decoder")]
+    if layer.isdecimal() and depths and int(layer) > min(depths):
+        yield f"--coverage-layer: must be at most the number of decoder layers, {min(depths)}, but is {layer}"
+    elif any(_without_attention(model, options) for model in models):
+        yield "--coverage: must be none for a model without cross-attention"
+
+
+def _without_attention(model: Any, options: SearchOptions) -> bool:
+    layers = getattr(getattr(model, "decoder", None), "layers", ())
+    return not layers or any(layers[index].encoder_attn is None for index in options.layers(len(layers)))
+
+
+def _stop_faults(options: SearchOptions, args: Any) -> Iterator[str]:
+    if options.prune_gap is not None and not options.prune_gap >= 0:
+        yield f"--prune-gap: must be at least 0, but is {options.prune_gap}"
+    if options.beam_stop != "optimal":
+        return
+    exponent, penalty = getattr(args, "lenpen", 1.0), getattr(args, "unkpen", 0)
+    if options.coverage == "floor":
+        yield "--beam-stop: must not be optimal with --coverage floor, which may raise scores"
+    if exponent < 0 and not getattr(args, "unnormalized", False):
+        yield f"--lenpen: must be at least 0 with --beam-stop optimal, but is {exponent}"
+    if penalty < 0:
+        yield f"--unkpen: must be at least 0 with --beam-stop optimal, but is {penalty}"
+
+
+def _ensemble_faults(options: SearchOptions, models: int) -> Iterator[str]:
+    try:
+        weights = options.weights()
+    except ValueError:
+        yield f"--ensemble-weights: must be numbers with commas between them, but is {options.ensemble_weights}"
+        return
+    if weights is None:
+        return
+    if len(weights) != models:
+        yield f"--ensemble-weights: must be as many as models, {models}, but is {options.ensemble_weights}"
+    if not all(weight >= 0 for weight in weights) or not math.isclose(sum(weights), 1, abs_tol=1e-6):
+        yield f"--ensemble-weights: must be at least 0 and sum to 1, but is {options.ensemble_weights}"
+
+
+def _fairseq_faults(options: SearchOptions, args: Any, models: Sequence[Any]) -> Iterator[str]:
+    given = ", ".join(options.given())
+    for obstacle in dict.fromkeys(filter(None, map(model_obstacle, models))):
+        yield f"{given}: must not be given where {obstacle}"
+    for name, values in NEEDS_FAIRSEQ.items():
+        value = getattr(args, name, values[0])
+        if value not in values:
+            yield f"{_option(name)}: must not be given with {given}, which fairseq's own search does not know"

@@ -1,0 +1,121 @@
+"""The parts of a search, as the options ask for them.
+
+Shapes: B sentences of a batch; S source positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from deepnmt.search.constraints import (
+    Forbidden,
+    LengthRange,
+    LengthRatio,
+    SentenceLengthRange,
+    StepRule,
+    UnknownPenalty,
+)
+from deepnmt.search.coverage import Coverage, CoveragePenalty, FloorCoverage, GnmtCoverage
+from deepnmt.search.ensemble import Ensemble, LogLinear, MeanProbability, WeightedProbability
+from deepnmt.search.options import SearchOptions
+from deepnmt.search.scores import GnmtPenalty, HypothesisScore, LengthPenalty, LogPenalty, NoLengthPenalty, PowerPenalty
+from deepnmt.search.stop_rules import BeamFinished, BestEnds, NothingBetter, PruneGap, StopRule
+
+
+@dataclass(frozen=True)
+class SearchParts:
+    """What the search of one batch is made of.
+
+    Attributes:
+        score: of finished hypotheses
+        rules: on what may come next
+        stop: says which sentences are done
+        longest: tokens that any hypothesis may have before its end symbol
+        longest_of: the same of each sentence, B; None: they are all `longest`
+        coverage: of source words; None: the score needs none
+    """
+
+    score: HypothesisScore
+    rules: list[StepRule]
+    stop: StopRule
+    longest: int
+    longest_of: Optional[Tensor]
+    coverage: Optional[Coverage]
+
+
+def search_parts(generator: SequenceGenerator, options: SearchOptions, source: Tensor) -> SearchParts:
+    """Return the parts for a batch.
+
+    Args:
+        generator: has fairseq's options
+        options: the package's
+        source: tokens, B x S
+    """
+    longest = min(int(generator.max_len_a * source.size(1) + generator.max_len_b), generator.max_len - 1)
+    assert generator.min_len <= longest, "min_len cannot be larger than max_len, please adjust these!"
+    words = source.ne(generator.pad) & source.ne(generator.eos)
+    lengths, longest_of = LengthRange(generator.eos, generator.min_len, longest), None
+    length_rule: StepRule = lengths
+    if options.min_len_ratio is not None or options.max_len_ratio is not None:
+        ratio = LengthRatio(options.min_len_ratio, options.max_len_ratio)
+        bounds = [ratio.bounds(count, lengths) for count in words.sum(1).tolist()]
+        length_rule = by_sentence = SentenceLengthRange(generator.eos, bounds, source.device)
+        longest, longest_of = max(bound for _, bound in bounds), by_sentence.longest
+    rules: list[StepRule] = [Forbidden(generator.pad)]
+    if generator.unk_penalty:
+        rules.append(UnknownPenalty(generator.unk, generator.unk_penalty))
+    rules.append(length_rule)
+    if generator.token_indices_to_suppress is not None:
+        rules.append(Forbidden(generator.token_indices_to_suppress))
+    score = HypothesisScore(_length_penalty(generator, options), _coverage_penalty(options))
+    coverage = Coverage(words, options.coverage_in_beam) if score.coverage_penalty is not None else None
+    each = [longest] * len(source) if longest_of is None else longest_of.tolist()
+    stop = _stop_rule(generator, options, score.length_penalty, each, source.device)
+    return SearchParts(score, rules, stop, longest, longest_of, coverage)
+
+
+def ensemble(options: SearchOptions, models: int) -> Ensemble:
+    """Return the rule by which predictions are combined."""
+    weights = options.weights()
+    if options.ensemble_rule == "log-linear":
+        return LogLinear(weights or [1 / models] * models)
+    return MeanProbability() if weights is None else WeightedProbability(weights)
+
+
+def _length_penalty(generator: SequenceGenerator, options: SearchOptions) -> LengthPenalty:
+    if not generator.normalize_scores:
+        return NoLengthPenalty()
+    if options.length_penalty == "gnmt":
+        return GnmtPenalty(generator.len_penalty)
+    return LogPenalty(generator.len_penalty) if options.length_penalty == "log" else PowerPenalty(generator.len_penalty)
+
+
+def _coverage_penalty(options: SearchOptions) -> Optional[CoveragePenalty]:
+    if options.coverage == "none":
+        return None
+    assert options.coverage_weight is not None
+    if options.coverage == "gnmt":
+        return GnmtCoverage(options.coverage_weight)
+    assert options.coverage_floor is not None
+    return FloorCoverage(options.coverage_weight, options.coverage_floor)
+
+
+def _stop_rule(
+    generator: SequenceGenerator,
+    options: SearchOptions,
+    penalty: LengthPenalty,
+    lengths: list[int],
+    device: torch.device,
+) -> StopRule:
+    stop: StopRule
+    if options.beam_stop == "optimal":
+        # Scores count the end symbol.
+        stop = NothingBetter(torch.tensor([penalty(length + 1) for length in lengths], device=device))
+    else:
+        stop = BestEnds() if options.beam_stop == "first" else BeamFinished(generator.beam_size)
+    return stop if options.prune_gap is None else PruneGap(options.prune_gap, stop)

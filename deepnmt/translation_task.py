@@ -1,0 +1,55 @@
+"""The task `deep_translation`: fairseq's `translation`, with the options of this package's search.
+
+fairseq's options of generation are one dataclass that a plug-in cannot extend; those of a task reach `fairseq-train`,
+`fairseq-generate` and `fairseq-interactive` by themselves. A checkpoint trained with `translation` works as well, since
+these commands take the task from the command line. With no option of its own, the task does what `translation` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from deepnmt.errors import UserError
+from deepnmt.search.generator import BeamGenerator
+from deepnmt.search.options import SearchOptions, check
+
+
+@dataclass
+class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[misc]
+    """fairseq's options of `translation`, and `SearchOptions`."""
+
+
+class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
+    """Translate from one language to another, by the search that the options ask for."""
+
+    def build_generator(
+        self,
+        models: Any,
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: Optional[dict[str, Any]] = None,
+        prefix_allowed_tokens_fn: Any = None,
+    ) -> Any:
+        """Build a generator.
+
+        Raises:
+            UserError: options exclude each other, or do not fit the models
+        """
+        options = SearchOptions.of(self.cfg)
+        given = options.given()
+        if given:
+            check(options, args, models)
+            if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
+                raise UserError(f"{', '.join(given)}: must not be given where another search is asked for")
+            seq_gen_cls = BeamGenerator
+            extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "options": options}
+        return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+
+
+def register() -> None:
+    """Register the task with fairseq, for `--task`."""
+    register_task("deep_translation", dataclass=DeepTranslationConfig)(DeepTranslationTask)

@@ -1,0 +1,56 @@
+"""The options of the search reach fairseq's commands by way of the task."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks import TASK_REGISTRY
+
+import deepnmt
+from deepnmt.search.options import SearchOptions
+from deepnmt.translation_task import DeepTranslationTask
+
+deepnmt.register()
+GIVEN = """
+    --length-penalty gnmt --min-len-ratio 0.5 --max-len-ratio 2 --coverage floor --coverage-weight 0.3
+    --coverage-floor 0.2 --coverage-layer 2 --coverage-in-beam --beam-stop first --prune-gap inf
+    --ensemble-rule log-linear --ensemble-weights 0.5,0.5
+"""
+
+
+@pytest.mark.parametrize(
+    "parser", ["get_generation_parser", "get_interactive_generation_parser", "get_training_parser"]
+)
+def test_commands_take_them(parser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = {"get_training_parser": ["--arch", "transformer"]}.get(parser, ["--path", "model.pt"])
+    command = ["data", "--task", "deep_translation", *needed, *GIVEN.split()]
+    monkeypatch.setattr("sys.argv", ["fairseq"])
+    args = options.parse_args_and_arch(getattr(options, parser)(), command)
+    found = SearchOptions.of(convert_namespace_to_omegaconf(args).task)
+    assert found == SearchOptions(
+        length_penalty="gnmt",
+        min_len_ratio=0.5,
+        max_len_ratio=2.0,
+        coverage="floor",
+        coverage_weight=0.3,
+        coverage_floor=0.2,
+        coverage_layer="2",
+        coverage_in_beam=True,
+        beam_stop="first",
+        prune_gap=math.inf,
+        ensemble_rule="log-linear",
+        ensemble_weights="0.5,0.5",
+    )
+    assert found.given() == [word for word in GIVEN.split() if word.startswith("--")]
+    assert found.weights() == [0.5, 0.5]
+
+
+def test_none_is_given_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["fairseq"])
+    command = ["data", "--task", "deep_translation", "--path", "model.pt"]
+    args = options.parse_args_and_arch(options.get_generation_parser(), command)
+    assert SearchOptions.of(convert_namespace_to_omegaconf(args).task).given() == []
+    assert TASK_REGISTRY["deep_translation"] is DeepTranslationTask
