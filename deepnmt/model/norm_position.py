@@ -8,8 +8,7 @@ A sublayer with function F, residual R (`residual.py`) and layer norm LN makes o
     b2t        post, and the last sublayer of a layer LN(R(x, F(x)) + the layer's input)
                (Takase 2023, Findings of ACL, arXiv 2206.00330)
 
-Model, search, inspection and plain growth follow the facts of any row. Function-preserving growth is proved for these
-rows (`checkpoints/grow/preserving.py`), and a new one needs a proof of its own.
+Model, search, inspection and growth follow the facts of any row.
 """
 
 from __future__ import annotations
@@ -32,6 +31,14 @@ class NormPosition:
     before: bool = False
     after: bool = False
     layer_input: bool = False
+
+    @property
+    def can_be_identity(self) -> bool:
+        """Return whether layers whose functions F are zero can pass on what they read (`grow/preserving.py`).
+
+        Only LN takes back a layer's input that is added once more, and one that F reads too cannot be moved.
+        """
+        return not self.before if self.after else not self.layer_input
 
 
 NORM_POSITIONS = {

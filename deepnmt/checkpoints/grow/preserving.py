@@ -72,6 +72,11 @@ def preserve(
         )
     factors = branch_factors(old, new, layers)
     added = frozenset(layer for layer in range(len(layers.sources)) if layers.added(layer))
+    if added and not new.norm.can_be_identity:
+        raise ValueError(
+            f"--function-preserving is not possible for the {stack}: with --{stack}-norm {new.norm.name} no layer can "
+            "pass on what it reads"
+        )
     before, after = old.boundaries, new.boundaries
     if before is None or after is None or not added:
         return Preserved(None, added, True, factors)

@@ -14,8 +14,11 @@ from support.models import EXAMPLE, SIZE, build, incremental_logits, logits, tas
 from torch import Tensor, nn
 
 from deepnmt.checkpoints.grow import Growth, grow
+from deepnmt.checkpoints.grow.grow_plan import grown_layers
+from deepnmt.checkpoints.grow.preserving import preserve
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.norm_position import NormPosition
 from deepnmt.model.transformer import DLCLTransformerModel
 
 STACKS = ("encoder", "decoder")
@@ -344,6 +347,25 @@ def test_refusals(case: tuple[Options, dict[str, str], str, str]) -> None:
     state = checkpoint(options)
     with pytest.raises(UserError, match=f"^{message}$"):
         grow(state, Growth(dict.fromkeys(["encoder", *groups], 6), groups, strategy, function_preserving=True))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        NormPosition("new", before=True, layer_input=True),
+        NormPosition("new", layer_input=True),
+        NormPosition("new", before=True, after=True),
+        NormPosition("new", before=True, after=True, layer_input=True),
+    ],
+    ids=str,
+)
+def test_norm_positions_that_cannot_pass_on_what_they_read(row: NormPosition) -> None:
+    """The rows that the package has can; a new one is refused rather than grown into another function."""
+    old = dataclasses.replace(DLCLTransformerConfig(**SIZE).stack("encoder"), norm=row)
+    new = dataclasses.replace(old, layers=6)
+    message = "^--function-preserving is not possible for the encoder: with --encoder-norm new no layer can pass on"
+    with pytest.raises(ValueError, match=message):
+        preserve(old, new, grown_layers("stack", 3, 6), learns_rows=True, has_final_norm=True)
 
 
 @pytest.mark.parametrize(
