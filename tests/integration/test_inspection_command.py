@@ -135,7 +135,7 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "set without value": ("RECIPE --set dropout", "--set must be KEY=VALUE, but is 'dropout'"),
     "set unknown": ("RECIPE --set drop=1", "'drop' is not an option of fairseq-train"),
-    "set wrong": ("RECIPE --set dropout=x", "argument --dropout: invalid float value: 'x'"),
+    "set wrong": ("RECIPE --set dropout=x", "given beside the recipe: dropout must be a number, but is 'x'"),
     "set for none": ("PT --set dropout=1", "--set must come with a recipe, but no SOURCE is one"),
     "same label": ("RECIPE toy=PT", "labels must differ, but 'toy' names 2 sources: write LABEL=PATH"),
     "output a folder": ("RECIPE --json bare", "bare: must be a file to write, but is a folder"),
