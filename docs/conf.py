@@ -19,6 +19,8 @@ FIRST = [
     "docs/performance",
     "docs/distributed",
     "docs/importing",
+    "docs/search",
+    "docs/security",
     "docs/architecture",
     "docs/extending",
     "docs/terms",
