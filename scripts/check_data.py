@@ -9,6 +9,8 @@ from pathlib import Path
 from deepnmt import console
 from deepnmt.text.data_folder import check_training_data
 
+TASKS = ("translation", "deep_translation")
+
 
 def main() -> None:
     """Check the folders and subsets that the command line names."""
@@ -22,7 +24,7 @@ def main() -> None:
         parser.add_argument(f"-{side[0]}", f"--{side}-lang")
     options, _ = parser.parse_known_args()
     # Other tasks and formats have other files, which fairseq itself has to check.
-    if options.task != "translation" or options.dataset_impl not in (None, "mmap"):
+    if options.task not in TASKS or options.dataset_impl not in (None, "mmap"):
         return
     folders = [Path(folder) for folder in options.data.split(os.pathsep)]
     languages = (options.source_lang, options.target_lang)

@@ -280,5 +280,8 @@ def test_command_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         check("--arch", "x", "--lr=1")
     check("--lr", "-1", "--valid-subset", "test", "-s", "de", "-t", "en")
     check("--valid-subset", "none", "--dataset-impl", "lazy")
+    check("--valid-subset", "none", "--task", "language_modeling")
+    with pytest.raises(UserError, match="but is none"):
+        check("--valid-subset", "none", "--task", "deep_translation")
     with pytest.raises(UserError, match=r"dict\.fr\.txt: no such dictionary"):
         check("--source-lang=de", "--target-lang", "fr")
