@@ -7,6 +7,7 @@ and embeddings are read from the paths that a configuration names.
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ def untrusted_faults(configuration: object) -> list[str]:
     """Return a line for each value that would be evaluated and is no literal, or that would be expanded.
 
     Args:
-        configuration: a checkpoint's `cfg`, or the contents of its `args`: nested mappings and sequences
+        configuration: a checkpoint's `cfg`, or the contents of its `args`: nested mappings, namespaces and sequences
     """
     faults = []
     for key, value in _leaves(configuration, ""):
@@ -49,13 +50,15 @@ def untrusted_faults(configuration: object) -> list[str]:
     return faults
 
 
-def forget_embedding_paths(options: MutableMapping[str, Any], kept: Mapping[str, object]) -> None:
+def forget_embedding_paths(model: MutableMapping[str, Any] | Namespace, kept: Mapping[str, object]) -> None:
     """Set the paths of embeddings to None, in place: the checkpoint holds the trained vectors.
 
     Args:
-        options: of a checkpoint's model
+        model: the options of a checkpoint's model; fairseq keeps those of an architecture without a dataclass as a
+            namespace
         kept: options that the user has given, which stay
     """
+    options: MutableMapping[str, Any] = vars(model) if isinstance(model, Namespace) else model
     for name in list(options):
         if str(name).endswith(EMBEDDING_PATH) and name not in kept and options[name] is not None:
             options[name] = None
@@ -63,6 +66,8 @@ def forget_embedding_paths(options: MutableMapping[str, Any], kept: Mapping[str,
 
 def _leaves(value: object, key: str) -> Iterator[tuple[str, object]]:
     """Yield each plain value under its dotted key."""
+    if isinstance(value, Namespace):
+        value = vars(value)
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _leaves(inner, f"{key}.{name}" if key else str(name))

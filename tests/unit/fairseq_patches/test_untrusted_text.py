@@ -115,6 +115,20 @@ def test_paths_of_embeddings_are_forgotten(toy: Toy, tmp_path: Path) -> None:
     assert checkpoint_utils.load_checkpoint_to_cpu(str(path), given)["cfg"].model.encoder_embed_path == "the user's own"
 
 
+def test_model_whose_options_are_a_namespace(toy: Toy, tmp_path: Path) -> None:
+    """fairseq-train saves it so where the architecture has no dataclass of its own."""
+    state, path = load(toy.checkpoint), tmp_path / "namespace.pt"
+    model = Namespace(**{**state["cfg"]["model"], "encoder_embed_path": str(tmp_path / "gone.vec")})
+    torch.save(with_value(state, ("model",), model), path)
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"].model
+    assert isinstance(loaded, Namespace)
+    assert loaded.encoder_embed_path is None
+    model.adaptive_softmax_cutoff = "print(1)"
+    torch.save(with_value(state, ("model",), model), path)
+    with pytest.raises(UserError, match=r"model\.adaptive_softmax_cutoff"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
 def test_each_evaluation_of_fairseqs_reads_literals() -> None:
     root = Path(fairseq.__file__).parent
     found = []
