@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,7 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     name = name or Path(sys.argv[0]).name
     # As on Ctrl-C, temporary files have to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    hear_interruptions()
     try:
         main()
     except KeyboardInterrupt:
@@ -57,6 +59,15 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         for line in message.splitlines():
             print(f"{name}: error: {line}", file=sys.stderr)
         sys.exit(2)
+
+
+def hear_interruptions() -> None:
+    """Raise `KeyboardInterrupt` on SIGINT also where the process was started with SIGINT ignored.
+
+    A shell starts the commands in the background of a script so, and they would only end when they are killed.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

@@ -6,6 +6,13 @@
 
 set -euo pipefail
 
+# In the background of a script a shell starts commands with SIGINT ignored, which bash can neither trap nor
+# reset: the script starts itself once more with the signal as it usually is. Where `env` is older than
+# coreutils 8.31 and cannot do that, only SIGTERM ends the script.
+if [[ $(trap -p INT) == "trap -- '' SIGINT" && -f $0 ]] && env --default-signal=INT true 2>/dev/null; then
+    exec env --default-signal=INT "$BASH" "$0" "$@"
+fi
+
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename "$0")
 TMP=

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from deepnmt.checkpoints.safe_types import SAFE_TYPES
+from deepnmt.console import hear_interruptions
 from deepnmt.errors import show_user_errors
 from deepnmt.fairseq_patches.patch import sets
 
@@ -36,6 +37,12 @@ KNOWN_WARNINGS = (
 def show_faults_in_one_line() -> None:
     """Show `UserError` and Ctrl-C in one line each."""
     sys.excepthook = show_user_errors(sys.excepthook)
+
+
+@sets("signal.SIGINT", order=15, why="Ctrl-C ends a training that was started in the background of a script")
+def hear_interruptions_in_background() -> None:
+    """Raise `KeyboardInterrupt` on SIGINT where it was ignored at the start."""
+    hear_interruptions()
 
 
 @sets("logging.root", order=20, why="importing fairseq leaves it at DEBUG")

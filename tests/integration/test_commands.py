@@ -7,13 +7,13 @@ import os
 import resource
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from grammar.generate import write_splits
+from support.processes import SECONDS, finish, started, wait_until
 
 from deepnmt.checkpoints.file import read
 
@@ -46,9 +46,7 @@ Flow = dict[str, Path]
 
 def run(*command: Any, status: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
-    done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, env=environment, **options
-    )
+    done = finish(command, env=environment, **options)
     assert done.returncode == status, done.stdout[-2000:] + done.stderr[-4000:]
     if status:
         assert "Traceback" not in done.stderr
@@ -163,21 +161,15 @@ def test_finished_training_is_left_alone(flow: Flow) -> None:
 def test_interrupted_training_says_so_and_goes_on(flow: Flow, tmp_path: Path) -> None:
     command = [str(ROOT / "scripts" / "train.sh"), *(str(flow[name]) for name in ("recipe", "data")), str(tmp_path)]
     log = tmp_path / "train.log"
-    with subprocess.Popen(
+    with started(
         [*command, "--max-update", "100000", "--log-interval", "1"],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as process:
-        deadline = time.monotonic() + 300
-        while not (log.exists() and "Finished saving checkpoint" in log.read_text("utf-8")):
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.2)
+        wait_until(lambda: log.exists() and "Finished saving checkpoint" in log.read_text("utf-8"), process)
         os.killpg(process.pid, signal.SIGINT)
-        errors = process.communicate()[1]
+        errors = process.communicate(timeout=SECONDS)[1]
     assert process.returncode == 130
     assert (
         f"train.sh: interrupted; run the same command again to resume from the last checkpoint in {tmp_path}" in errors

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from support.distributed_runs import (
     train_arguments,
     write_corpus,
 )
+from support.processes import started, wait_until
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches import workers
@@ -125,20 +125,13 @@ def test_torchrun_trains_as_one_process(data: Path, tmp_path: Path) -> None:
 def test_killed_worker_ends_the_run(data: Path, tmp_path: Path) -> None:
     command, environment = torchrun(data, tmp_path / "save", "--max-update", "1000000", "--no-save")
     log = tmp_path / "log"
-    with log.open("w") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
-        try:
-            deadline = time.monotonic() + SECONDS
-            while "num_updates=" not in log.read_text("utf-8"):
-                assert time.monotonic() < deadline
-                assert process.poll() is None
-                time.sleep(0.2)
-            workers = children(process.pid)
-            assert len(workers) == 2
-            os.kill(workers[1], signal.SIGKILL)
-            assert process.wait(timeout=60) != 0
-        finally:
-            process.kill()
-    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    with log.open("w") as output, started(command, env=environment, stdout=output, stderr=output) as process:
+        wait_until(lambda: "num_updates=" in log.read_text("utf-8"), process)
+        workers = children(process.pid)
+        assert len(workers) == 2
+        os.kill(workers[1], signal.SIGKILL)
+        assert process.wait(timeout=60) != 0
+        assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
 def children(process: int) -> list[int]:

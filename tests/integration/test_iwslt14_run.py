@@ -8,14 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.data_folders import data_folder
 from support.models import ROOT
+from support.processes import SECONDS, finish, started, wait_until
 
 EXAMPLE = ROOT / "examples" / "iwslt14"
 SENTENCES = [f"this is sentence number {n} of ten" for n in range(10)]
@@ -83,7 +82,7 @@ def study(tmp_path: Path) -> dict[str, str]:
 
 def run(environment: dict[str, str], *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     command = [str(EXAMPLE / "run.sh"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = finish(command, env=environment)
     assert done.returncode == status, done.stdout[-2000:] + done.stderr[-3000:]
     assert "Traceback" not in done.stderr
     return done
@@ -138,31 +137,21 @@ def test_fault_that_is_no_result(study: dict[str, str]) -> None:
     assert not (Path(study["OUT"]) / "runs" / "3.1" / "1" / "seed8" / "run.json").exists()
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.1)
-
-
 def test_killed_run_goes_on(study: dict[str, str], tmp_path: Path) -> None:
     stop, go, errors = (Path(study["CALLS"] + end) for end in (".stop", ".go", ".errors"))
     stop.touch()
     command = [str(EXAMPLE / "run.sh"), "peers/t_fixup", "--beams", "5", "--lenpens", "1"]
     try:
-        with errors.open("w") as file:
-            first = subprocess.Popen(command, env=study, stdout=file, stderr=file, text=True)
+        with errors.open("w") as file, started(command, env=study, stdout=file, stderr=file) as first:
             wait_until(lambda: not stop.exists(), first)
             first.kill()
             first.wait()
-        with errors.open("w") as file:
-            second = subprocess.Popen(command, env=study, stdout=file, stderr=file, text=True)
-            # What is left of the first, here a translation, ends before.
-            waiting = "run.sh: waiting for another training of peers/t_fixup, seed 1, to end"
-            wait_until(lambda: waiting in errors.read_text("utf-8"), second)
-            go.touch()
-            assert second.wait() == 0
+            with errors.open("w") as again, started(command, env=study, stdout=again, stderr=again) as second:
+                # What is left of the first, here a translation, ends before.
+                waiting = "run.sh: waiting for another training of peers/t_fixup, seed 1, to end"
+                wait_until(lambda: waiting in errors.read_text("utf-8"), second)
+                go.touch()
+                assert second.wait(timeout=SECONDS) == 0
     finally:
         go.touch()
     # This row averages ten epochs, or all where there are fewer.

@@ -28,6 +28,7 @@ from support.failing_training import (
     trainer_maker,
 )
 from support.models import ROOT, build
+from support.processes import finish
 from torch import Tensor, nn
 
 from deepnmt.checkpoints.file import read
@@ -256,7 +257,7 @@ def train(data: Path, save: Path, *options: str) -> subprocess.CompletedProcess[
         "--max-update", "9", *options,
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = finish(command, env=environment)
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-4000:]
     assert "Traceback" not in done.stdout + done.stderr
     assert "Detected nan/inf grad norm" not in done.stdout + done.stderr

@@ -8,11 +8,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from support.curves import curve
+from support.processes import SECONDS, started, wait_until
 from support.progressive_runs import ROOT, SCRIPT, environment, make_data, make_recipe, run
 
 from deepnmt.checkpoints.file import read
@@ -34,19 +34,12 @@ def save(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("progressive")
     recipe, target = make_recipe(folder / "recipe.yaml", ONE, TWO), folder / "save"
     log = target / "stage-1-2" / "train.log"
-    with subprocess.Popen(
-        [SCRIPT, recipe, data, target],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=environment(),
+    with started(
+        [SCRIPT, recipe, data, target], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment()
     ) as process:
-        while not (log.exists() and "Finished saving checkpoint" in log.read_text("utf-8")):
-            assert process.poll() is None
-            time.sleep(0.1)
+        wait_until(lambda: log.exists() and "Finished saving checkpoint" in log.read_text("utf-8"), process)
         os.killpg(process.pid, signal.SIGINT)
-        errors = process.communicate()[1]
+        errors = process.communicate(timeout=SECONDS)[1]
     assert process.returncode == 130
     message = (
         f"train_progressive.sh: interrupted; run the same command again to resume from the last checkpoint in {target}"

@@ -14,6 +14,7 @@ import torch
 from fairseq import tasks
 from grammar.generate import write_splits
 from support.models import ROOT, SIZE
+from support.processes import finish
 
 from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
 from deepnmt.errors import UserError
@@ -22,13 +23,7 @@ SCRIPT = ROOT / "scripts" / "bleu_per_depth.sh"
 
 
 def run(*command: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = finish(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == status, done.stdout[-2000:] + done.stderr[-4000:]
     if status:
         assert "Traceback" not in done.stderr

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from support.distributed_runs import OPTIONS, ROOT, SECONDS, largest_difference, parameters, write_corpus
+from support.processes import finish, started, wait_until
 
 TOLERANCE = 1e-6
 
@@ -38,16 +39,18 @@ def _pairs(options: list[str]) -> dict[str, str]:
     return pairs
 
 
-def train(recipe: Path, data: Path, save: Path, processes: int, *options: str) -> subprocess.Popen[str]:
-    command = [str(ROOT / "scripts" / "train.sh"), str(recipe), str(data), str(save), *options]
+Training = contextlib.AbstractContextManager[subprocess.Popen[str]]
+
+
+def train(recipe: Path, data: Path, save: Path, processes: int, *options: str) -> Training:
+    command = [ROOT / "scripts" / "train.sh", recipe, data, save, *options]
     environment = {**os.environ, "PROCESSES": str(processes), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    return started(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def succeed(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=SECONDS)
+def succeed(training: Training) -> str:
+    with training as process:
+        out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, out[-2000:] + err[-2000:]
     return out + err
 
@@ -56,8 +59,8 @@ def test_folder_of_a_training_that_still_works_is_refused(recipe: Path, data: Pa
     (tmp_path / "save").mkdir()
     with (tmp_path / "save" / "train.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        process = train(recipe, data, tmp_path / "save", 1)
-        _, err = process.communicate(timeout=SECONDS)
+        with train(recipe, data, tmp_path / "save", 1) as process:
+            _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 2
     assert "train.sh: error: SAVE must not be in use, but another training is still running in '" in err
     assert "fairseq-train" not in err
@@ -81,15 +84,12 @@ def test_lost_process_ends_the_training_which_goes_on_when_started_again(
     options = ["--max-update", "30", "--save-interval-updates", "1", "--keep-interval-updates", "1"]
     options += ["--no-epoch-checkpoints"]
     succeed(train(recipe, data, undisturbed, 2, *options))
-    process = train(recipe, data, disturbed, 2, *options)
-    deadline = time.monotonic() + SECONDS
-    while not (disturbed / "checkpoint_last.pt").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    workers = [number for number in processes() if f"--save-dir {disturbed}" in command_line(number)]
-    ranks = {environment(number).get("RANK"): number for number in workers if "RANK" in environment(number)}
-    os.kill(ranks["1"], signal.SIGKILL)
-    _, err = process.communicate(timeout=SECONDS)
+    with train(recipe, data, disturbed, 2, *options) as process:
+        wait_until((disturbed / "checkpoint_last.pt").exists, process)
+        workers = [number for number in processes() if f"--save-dir {disturbed}" in command_line(number)]
+        ranks = {environment(number).get("RANK"): number for number in workers if "RANK" in environment(number)}
+        os.kill(ranks["1"], signal.SIGKILL)
+        _, err = process.communicate(timeout=SECONDS)
     assert process.returncode not in (0, None)
     assert "train.sh: error: the training ended early; run the same command again to resume from the last" in err
     succeed(train(recipe, data, disturbed, 2, *options))
@@ -118,11 +118,11 @@ def test_two_machines_under_slurm_make_the_updates_of_one(recipe: Path, data: Pa
     slurm = {"SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "localhost,localhost", "SLURM_JOB_ID": str(job)}
     slurm |= {"SLURM_SUBMIT_DIR": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     save = tmp_path / "save"
-    done = subprocess.run(
-        [str(ROOT / "examples" / "distributed" / "train.sbatch"), str(recipe), str(data), str(save)],
+    done = finish(
+        [ROOT / "examples" / "distributed" / "train.sbatch", recipe, data, save],
         env={**os.environ, **slurm, "PROCESSES": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True, text=True, check=False, timeout=SECONDS,
-    )  # fmt: skip
+        timeout=SECONDS,
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     succeed(train(recipe, data, tmp_path / "one", 1))
     assert largest_difference(parameters(tmp_path / "one"), parameters(save)) < TOLERANCE

@@ -10,6 +10,7 @@ from typing import Any
 from grammar.generate import write_splits
 
 from deepnmt.checkpoints.file import read
+from support.processes import finish
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "train_progressive.sh"
@@ -44,8 +45,7 @@ def environment() -> dict[str, str]:
 
 
 def run(*command: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
+    done = finish(command, env=environment())
     assert done.returncode == status, done.stdout[-2000:] + done.stderr[-4000:]
     return done
 

@@ -8,13 +8,16 @@ import runpy
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable
 
 import pytest
 
-from deepnmt.console import run, whole_file
+from deepnmt.console import hear_interruptions, run, whole_file
 from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.patch import declared
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,3 +113,42 @@ def test_scripts_find_the_package_where_it_is_not_installed(tmp_path: Path) -> N
         env={"DEEPNMT_PYTHON_BIN": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )
     assert done.stdout == f"{ROOT}/deepnmt/__init__.py\n"
+
+
+@pytest.fixture
+def ignored(keep_signals: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As a shell starts a command in the background of a script."""
+    monkeypatch.undo()
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("ignored")
+def test_interruption_is_heard_where_it_was_ignored(capsys: pytest.CaptureFixture[str]) -> None:
+    ends = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit, match="130"):
+            run(lambda: signal.raise_signal(signal.SIGINT), "tool")
+    finally:
+        signal.signal(signal.SIGTERM, ends)
+    assert capsys.readouterr().err == "\ntool: interrupted\n"
+
+
+@pytest.mark.usefixtures("ignored")
+def test_interruption_is_left_alone_in_threads_and_where_a_program_handles_it() -> None:
+    # Python lets the main thread alone set handlers.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hear_interruptions).result()
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    hear_interruptions()
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+
+
+@pytest.mark.usefixtures("ignored")
+def test_interruption_is_heard_by_fairseqs_commands() -> None:
+    (heard,) = (patch for patch in declared() if patch.target == "signal.SIGINT")
+    heard.function()
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        signal.raise_signal(signal.SIGINT)

@@ -18,6 +18,7 @@ import pytest
 import workers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.processes import hear_interruptions, ignore_interruptions, started, wait_until
 
 from deepnmt.errors import UserError
 from deepnmt.text import TextSettings
@@ -270,20 +271,29 @@ def test_missing_tools_say_what_to_do(tmp_path: Path) -> None:
     assert "is not installed; run 'make setup' in " in line
 
 
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interruption_leaves_nothing(tmp_path: Path, sent: signal.Signals, status: int) -> None:
+@pytest.mark.parametrize(
+    ("sent", "status", "start"),
+    [
+        (signal.SIGINT, 130, hear_interruptions),
+        # In the background of a script, a shell has commands ignore SIGINT.
+        (signal.SIGINT, 130, ignore_interruptions),
+        (signal.SIGTERM, 143, hear_interruptions),
+    ],
+    ids=["interrupted", "interrupted-in-background", "ended"],
+)
+def test_interruption_leaves_nothing(
+    tmp_path: Path, sent: signal.Signals, status: int, start: Callable[[], None]
+) -> None:
     files = corpus(tmp_path / "raw")
     # Long enough to learn from that the signal arrives in the middle of it.
     words = [" ".join(f"{word * line:x}" for word in range(1, 30)) for line in range(1, 3000)]
     write(tmp_path / "raw", "train", words, words)
     arguments = command(files, tmp_path / "data", "--bpe-merges", "20000")
-    with (tmp_path / "log").open("wb+") as log:
-        process = subprocess.Popen(arguments, stdout=log, stderr=log, start_new_session=True)
-        deadline = time.monotonic() + 120
-        while b"segment.py learn" not in (tmp_path / "log").read_bytes():
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    with (
+        (tmp_path / "log").open("wb+") as log,
+        started(arguments, stdout=log, stderr=log, preexec_fn=start) as process,
+    ):
+        wait_until(lambda: b"segment.py learn" in (tmp_path / "log").read_bytes(), process)
         time.sleep(0.5)
         os.killpg(process.pid, sent)
         assert process.wait(timeout=30) == status
