@@ -175,6 +175,8 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
+    if isinstance(value, Tensor) and value.numel() == 1:  # several processes keep the mean of theirs
+        value = value.item()
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
