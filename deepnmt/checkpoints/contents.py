@@ -102,6 +102,9 @@ def _options(contents: dict[str, Any]) -> Iterator[str]:
     if not isinstance(cfg, Mapping):
         yield f"cfg must be the options of the training, but is {kind(cfg)}"
         return
+    if fault := next(_no_options(cfg, "cfg"), None):
+        yield fault
+        return
     for group in ("model", "task"):
         options = cfg.get(group)
         options = vars(options) if isinstance(options, Namespace) else options
@@ -109,6 +112,22 @@ def _options(contents: dict[str, Any]) -> Iterator[str]:
             yield f"cfg.{group} must be the options of the {group}, but is {kind(options)}"
         elif strange := [key for key in options if not isinstance(key, str)]:
             yield f"cfg.{group} must have texts as names of its options, but has {strange[0]!r}"
+
+
+def _no_options(value: Any, key: str) -> Iterator[str]:
+    """Yield what an option cannot be: configurations hold plain values alone."""
+    if isinstance(value, Namespace):
+        value = vars(value)
+    if key.count(".") > 20:
+        yield f"{key[:60]}... must not be nested deeper than 20 levels, but is"
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _no_options(inner, f"{key}.{name}")
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _no_options(inner, f"{key}.")
+    elif not isinstance(value, (str, bool, int, float, type(None))):
+        yield f"{key} must be a plain value, but is {kind(value)}"
 
 
 def _history(contents: dict[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,13 +75,32 @@ def read(path: str | Path, numbers: bool = True) -> dict[str, Any]:
         UserError: see `load` and `check_contents`
     """
     state = load(Path(path), "checkpoint", "a whole fairseq checkpoint")
+    check_untrusted(state, str(path))
     check_contents(state, str(path))
-    if faults := untrusted_faults(state.get("cfg")):
-        raise UserError(*(f"{path}: {fault}" for fault in faults))
     if numbers:
         check_numbers(state["model"], str(path))
     contents: dict[str, Any] = state
     return contents
+
+
+def check_untrusted(contents: Any, name: str) -> None:
+    """Refuse options that would be evaluated or expanded, before anything looks at them.
+
+    Args:
+        contents: of a file
+        name: of the file, for messages
+
+    Raises:
+        UserError: says which, a line each
+    """
+    if isinstance(contents, dict):
+        args = contents.get("args")
+        faults = [
+            *untrusted_faults(contents.get("cfg")),
+            *untrusted_faults(vars(args) if isinstance(args, Namespace) else args),
+        ]
+        if faults:
+            raise UserError(*(f"{name}: {fault}" for fault in faults))
 
 
 def check_target(source: Path, target: Path) -> None:

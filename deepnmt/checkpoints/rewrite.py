@@ -34,13 +34,21 @@ def rewrite_file(source: Path, target: Path, change: Change) -> list[str]:
         UserError: one of the files is not as it must be, or the change is not possible
     """
     check_target(source, target)
-    state = CheckpointState.of(source)
+    state, lines = rewritten(CheckpointState.of(source), change)
+    write(state.contents, target)
+    return lines
+
+
+def rewritten(state: CheckpointState, change: Change) -> tuple[CheckpointState, list[str]]:
+    """Return a changed checkpoint, whose model has been looked at before, and what was done.
+
+    Raises:
+        UserError: the model is not one of this package's, or not that of its options, or the change is not possible
+    """
     config = model_config(state)
     check_whole(state, config)
     check_fit(state, config)
-    state, lines = change(state, config)
-    write(state.contents, target)
-    return lines
+    return change(state, config)
 
 
 def with_model(

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.models import BaseFairseqModel
+from fairseq.trainer import Trainer
 from torch import Tensor
 
-from deepnmt.errors import UserError
+from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.checkpoints.trained_model import (
+    EMBEDDINGS,
+    check_fit,
+    is_deep,
+    model_config,
+    parameter_shapes,
+    tensor_faults,
+)
+from deepnmt.errors import UserError, user_message
 from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.model.transformer import DLCLTransformerModel
 
 
 @replaces(
@@ -41,21 +54,106 @@ def copy_whole_file(stock: Any, src_path: str, dst_path: str, overwrite: bool = 
     "load_checkpoint_to_cpu",
     "(path, arg_overrides=None, load_on_all_ranks=False)",
     order=10,
-    why="the file is named where it is truncated, no checkpoint, or holds types that are not allowed",
+    why="a checkpoint that is missing, damaged, unsafe or no model of its options is named, with the key that is wrong",
 )
-def name_unreadable_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) -> Any:
-    """Read, or say which file cannot be read.
+def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+    """Read a checkpoint once it has been looked at.
 
     Raises:
-        UserError: the file is there and cannot be read
+        UserError: it cannot be read, or is not as it must be
     """
-    try:
+    if not PathManager.path_requires_pathmanager(path):
+        state = CheckpointState.of(Path(path))
+        if is_deep(state):
+            check_fit(state, model_config(state))
+    with naming(path):
         return stock(path, *args, **kwargs)
-    except (FileNotFoundError, UserError):
+
+
+@replaces(
+    checkpoint_utils,
+    "load_model_ensemble_and_task",
+    "(filenames, arg_overrides=None, task=None, strict=True, suffix='', num_shards=1, state=None)",
+    order=10,
+    why="checkpoints that are missing, or of which no model can be built, are named",
+)
+def load_models_or_say_why_not(stock: Any, filenames: Any, *args: Any, **kwargs: Any) -> Any:
+    """Load an ensemble.
+
+    Raises:
+        UserError: a file is missing, or no model can be made of one
+    """
+    with naming(", ".join(filenames)):
+        return stock(filenames, *args, **kwargs)
+
+
+@replaces(
+    Trainer,
+    "load_checkpoint",
+    "(self, filename, reset_optimizer=False, reset_lr_scheduler=False, optimizer_overrides=None, reset_meters=False)",
+    order=10,
+    why="a checkpoint of another model or criterion is named, with the options that differ",
+)
+def resume_what_fits(
+    stock: Any, self: Any, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any
+) -> Any:
+    """Resume a training.
+
+    Raises:
+        UserError: the checkpoint is missing, or not one of this training
+    """
+    if PathManager.isfile(filename):
+        if not PathManager.path_requires_pathmanager(filename) and self.data_parallel_rank == 0:
+            check_resumable(CheckpointState.of(Path(filename), numbers=False), self, reset_optimizer)
+    elif self.cfg.checkpoint.restore_file != "checkpoint_last.pt":
+        raise UserError(f"--restore-file must be a checkpoint, but there is none at {filename}")
+    elif os.path.lexists(filename):
+        raise UserError(f"{filename}: must be a checkpoint, but is no file")
+    with naming(filename):
+        return stock(self, filename, reset_optimizer, *args, **kwargs)
+
+
+def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool) -> None:
+    """Refuse a checkpoint of another training.
+
+    Raises:
+        UserError: says what differs
+    """
+    criterion = type(trainer.get_criterion()).__name__
+    if state.optimizer() is not None and not reset_optimizer and state.criterion() not in ("", criterion):
+        raise UserError(
+            f"{state.name}: optimizer_history[-1].criterion_name must be {criterion}, the --criterion of this "
+            f"training, but is {state.criterion()}; give --reset-optimizer or another --save-dir"
+        )
+    model = trainer.get_model()
+    if not isinstance(model, DLCLTransformerModel):
+        return
+    expected = parameter_shapes(model)
+    tables = [name for name in EMBEDDINGS.values() if name in state.tensors()]
+    if any(len(state.tensors()[name]) != expected[name][0] for name in tables):
+        return  # the dictionaries, which `name_misfitting_dictionary` speaks of
+    if faults := list(tensor_faults(state.tensors(), expected, "as in the model of this training")):
+        theirs, ours = state.options(), vars(model.cfg.deep)
+        other = [f"{key} {theirs[key]}, here {ours[key]}" for key in ours if theirs.get(key, ours[key]) != ours[key]]
+        differ = f"; options that differ: {'; '.join(other)}" if other else ""
+        raise UserError(*(f"{state.name}: {fault}{differ}" for fault in faults[:1]))
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Name a checkpoint in whatever goes wrong while fairseq loads it."""
+    try:
+        yield
+    except (UserError, MemoryError):
         raise
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{path}: must be a whole fairseq checkpoint, but cannot be read: {reason}") from error
+        if user_message(error) is not None:
+            raise
+        if isinstance(error, OSError) and str(error).startswith("Model file not found: "):
+            raise UserError(f"{str(error).split(': ', 1)[1]}: no such checkpoint") from error
+        reason = next(iter(str(error).splitlines()), "")
+        kind = "" if type(error) is Exception else f"{type(error).__name__}: "
+        raise UserError(f"{path}: must be a checkpoint that can be used here, but is not: {kind}{reason}") from error
 
 
 @replaces(

@@ -311,7 +311,7 @@ def test_fairseq_names_a_truncated_checkpoint_and_a_dictionary_that_does_not_fit
     cut.write_bytes(flow["average"].read_bytes()[:10000])
     arguments = [flow["data"], "--user-dir", ROOT / "deepnmt", "--cpu", "--path"]
     done = fairseq("generate", *arguments, cut, status=1)
-    assert f"deepnmt: error: {cut}: must be a whole fairseq checkpoint, but cannot be read" in error_line(done)
+    assert f"deepnmt: error: {cut}: must be a whole fairseq checkpoint, but is truncated" in error_line(done)
 
     other = tmp_path / "data"
     other.mkdir()

@@ -108,7 +108,7 @@ BAD: dict[str, tuple[str, str]] = {
     "no architecture": ("base.yaml", r"base\.yaml: a recipe must name an architecture \(arch:\), but does not"),
     "no batch size": ("RECIPE --set max-tokens=", "a recipe must have max-tokens or batch-size, but has neither"),
     "not a recipe": ("list.yaml", r"list\.yaml:1: a recipe must be a mapping"),
-    "truncated": ("cut.pt", r"cut\.pt: must be a whole fairseq checkpoint, but cannot be read"),
+    "truncated": ("cut.pt", r"cut\.pt: must be a whole fairseq checkpoint, but is truncated"),
     "not a checkpoint": ("text.pt", r"text\.pt: must be a whole fairseq checkpoint"),
     "no data given": ("RECIPE", "the following arguments are required: --data"),
     "no data": ("RECIPE --data none", "none: data must be a folder made by fairseq-preprocess, but there is none"),

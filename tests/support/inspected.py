@@ -137,5 +137,5 @@ def make_toy(folder: Path) -> Toy:
     scramble(model)
     trainer = Trainer(cfg, whole, model, whole.build_criterion(cfg.criterion))
     trainer.lr_step_begin_epoch(1)
-    trainer.save_checkpoint(str(folder / "best.pt"), {"train_iterator": {"epoch": 1}})
+    trainer.save_checkpoint(str(folder / "best.pt"), {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}})
     return Toy(data=data, recipe=recipe, checkpoint=folder / "best.pt", model=model, cfg=cfg, task=whole)

@@ -62,8 +62,10 @@ def test_defects_keep_their_traceback(error: Exception, capsys: pytest.CaptureFi
 def test_truncated_checkpoint_is_named(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole.pt", tmp_path / "cut.pt"
     torch.save({"model": build().state_dict()}, whole)
+    with pytest.raises(UserError, match=r"whole\.pt: cfg must be the options of the training, but is missing"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(whole))
     cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    with pytest.raises(UserError, match=r"cut\.pt: must be a whole fairseq checkpoint, but cannot be read"):
+    with pytest.raises(UserError, match=r"cut\.pt: must be a whole fairseq checkpoint, but is truncated"):
         checkpoint_utils.load_checkpoint_to_cpu(str(cut))
 
 
@@ -78,7 +80,7 @@ class Malicious:
 def test_malicious_checkpoint_is_refused_and_not_run(tmp_path: Path) -> None:
     target = tmp_path / "touched"
     torch.save({"model": {}, "extra_state": Malicious(target)}, tmp_path / "bad.pt")
-    with pytest.raises(UserError, match=r"bad\.pt: must be a whole fairseq checkpoint, but cannot be read"):
+    with pytest.raises(UserError, match=r"bad\.pt: must be a whole fairseq checkpoint, but holds a "):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "bad.pt"))
     assert not target.exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import logging
 import math
@@ -18,6 +19,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
+from omegaconf import open_dict
 from support.models import PLAIN, SIZE, batch, dictionary
 from torch import Tensor
 
@@ -49,6 +51,8 @@ def trainer(command: str = "", double: bool = False, **model_options: Any) -> Tr
     torch.manual_seed(cfg.common.seed)
     task = TranslationTask(cfg.task, dictionary(), dictionary())
     config = DLCLTransformerConfig(**{**SIZE, "decoder_layers": 2, **ADMIN, **model_options})
+    with open_dict(cfg):
+        cfg.model = {**dataclasses.asdict(config), "_name": "dlcl_transformer"}  # what checkpoints say of the model
     model = DLCLTransformerModel.build_model(config, task)
     result = Trainer(cfg, task, model.double() if double else model, task.build_criterion(cfg.criterion))
     result.lr_step_begin_epoch(1)  # fairseq-train builds the optimizer here too, before there is data.

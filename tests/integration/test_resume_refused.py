@@ -1,0 +1,72 @@
+"""What fairseq-train refuses to resume, and fairseq-generate to translate with."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq_cli import generate
+from support.checkpoints import load, with_model_options
+from support.trainings import DUMMY, binarised_text, fairseq_train
+
+from deepnmt.errors import UserError
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, save: Path, *more: str) -> str:
+    """Return the lines that fairseq-train ends with."""
+    with pytest.raises(UserError, match=r"checkpoint_last\.pt|--restore-file") as caught:
+        fairseq_train(monkeypatch, DUMMY, save, "--max-update=4", *more)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    save = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        fairseq_train(monkeypatch, DUMMY, save, "--max-update=2")
+    return save
+
+
+def test_a_checkpoint_of_another_training(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = trained / "checkpoint_last.pt"
+    before = last.read_bytes()
+    assert refused(monkeypatch, trained, "--encoder-layers=4") == (
+        f"{last}: model.encoder.layers.3.self_attn.relative_keys must be there, as in the model of this training, but "
+        "is not (and 19 more); options that differ: encoder_layers 3, here 4"
+    )
+    assert re.fullmatch(
+        rf"{last}: model\.encoder\.layers\.0\.fc1\.weight must have the shape 32 x 16, as in the model of this "
+        r"training, but has 24 x 16 \(and \d+ more\); options that differ: encoder_ffn_embed_dim 24, here 32",
+        refused(monkeypatch, trained, "--encoder-ffn-embed-dim=32"),
+    )
+    assert refused(monkeypatch, trained, "--criterion=label_smoothed_cross_entropy") == (
+        f"{last}: optimizer_history[-1].criterion_name must be LabelSmoothedCrossEntropyCriterion, the --criterion of "
+        "this training, but is CrossEntropyCriterion; give --reset-optimizer or another --save-dir"
+    )
+    assert last.read_bytes() == before
+
+
+def test_files_that_are_not_there(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = tmp_path / "no.pt"
+    assert refused(monkeypatch, tmp_path, f"--restore-file={absent}") == (
+        f"--restore-file must be a checkpoint, but there is none at {absent}"
+    )
+    link = tmp_path / "checkpoint_last.pt"
+    link.symlink_to(link)
+    assert refused(monkeypatch, tmp_path) == f"{link}: must be a checkpoint, but is no file"
+
+
+def test_generate(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = binarised_text(tmp_path)
+    state = load(trained / "checkpoint_last.pt")
+    torch.save(with_model_options(state, encoder_layers=2), tmp_path / "depth.pt")
+    for name, message in (
+        ("no.pt", "no such checkpoint$"),
+        ("depth.pt", "model must hold 2 encoder layers, as cfg.model says, but holds 3$"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["generate", str(data), f"--path={tmp_path / name}", "--cpu"])
+        with pytest.raises(UserError, match=f"^{tmp_path / name}: {message}"):
+            generate.cli_main()

@@ -1,0 +1,101 @@
+"""Broken checkpoints, made up at random: never a traceback, never half a result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.checkpoints import BAD_STATES, checkpoint, with_optimizer
+
+from deepnmt.checkpoints.contents import check_contents, check_numbers
+from deepnmt.checkpoints.grow import Growth
+from deepnmt.checkpoints.grow.grow_model import grow_state
+from deepnmt.checkpoints.rewrite import rewritten
+from deepnmt.checkpoints.shrink import Shrinking
+from deepnmt.checkpoints.shrink.shrink_model import shrink_state
+from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.errors import UserError
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 10**30),
+    st.floats(),
+    st.sampled_from(["", "model", "1,2", "__import__('os')", "0,99999999999"]),
+    st.just([]),
+    st.just({}),
+    st.just([{}]),
+    st.just({"x": 1}),
+    st.sampled_from([torch.zeros(()), torch.zeros(0), torch.full((3, 2), float("nan")), torch.zeros(2, 2, 2)]),
+)
+USES: dict[str, Callable[[CheckpointState], object]] = {
+    "grow": lambda state: rewritten(state, lambda *old: grow_state(*old, Growth({"encoder": 2}), True, False)),
+    "shrink": lambda state: rewritten(state, lambda *old: shrink_state(*old, Shrinking(every={"decoder": 2}), False)),
+}
+
+
+def whole() -> dict[str, Any]:
+    """Return a checkpoint whose dictionaries and lists may be changed; its tensors may not."""
+    state = with_optimizer(checkpoint(encoder_layers=1, decoder_layers=2), 1)
+    state["cfg"] = {**state["cfg"], "lr_scheduler": {"_name": "inverse_sqrt_reset"}}
+    return copied(state)
+
+
+def copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(inner) for inner in value] if isinstance(value, list) else value
+
+
+def places(values: Any, depth: int = 0) -> list[tuple[Any, Any]]:
+    """Every dictionary or list of a checkpoint, with each key in it."""
+    if depth > 4 or not isinstance(values, (dict, list)):
+        return []
+    keys = list(values) if isinstance(values, dict) else list(range(len(values)))
+    return [*((values, key) for key in keys), *(place for key in keys for place in places(values[key], depth + 1))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_broken_checkpoint_is_used_or_named_in_a_line(data: st.DataObject) -> None:
+    state = whole()
+    for _ in range(data.draw(st.integers(1, 2))):
+        found = places(state)
+        # The tensors are many, and the rest matters more.
+        rest = [place for place in found if place[0] is not state.get("model")]
+        holder, key = data.draw(st.sampled_from(rest if data.draw(st.booleans()) else found))
+        if isinstance(holder, dict) and data.draw(st.booleans()):
+            del holder[key]
+        else:
+            holder[key] = data.draw(VALUES)
+    use = USES[data.draw(st.sampled_from(sorted(USES)))]
+    with suppress(UserError):
+        check_contents(state, "in.pt")
+        check_numbers(state["model"], "in.pt")
+        use(CheckpointState(state, "in.pt"))
+
+
+@pytest.mark.parametrize("name", sorted({*BAD_STATES} - {"stock", "unknown", "pruned", "base-layers",
+                                                        "two-groups-of-parameters"}))  # fmt: skip
+def test_the_loader_names_what_is_wrong(name: str, tmp_path: Path) -> None:
+    change, line = BAD_STATES[name]
+    path = tmp_path / "in.pt"
+    torch.save(change(checkpoint(encoder_groups="3", decoder_groups="none")), path)
+    with pytest.raises(UserError, match="^" + re.escape(line.format(path=path))):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_half_precision_is_fine(tmp_path: Path) -> None:
+    state = checkpoint()
+    state["model"] = {name: tensor.half() for name, tensor in state["model"].items()}
+    torch.save(state, tmp_path / "in.pt")
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "in.pt"))
+    assert loaded["model"]["encoder.layers.0.fc1.weight"].dtype == torch.float16
