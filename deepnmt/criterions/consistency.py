@@ -23,8 +23,8 @@ from torch import Tensor
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
 from deepnmt.errors import UserError
-from deepnmt.kernels.consistency import Coefficients, Pair, linear_consistency
 from deepnmt.kernels.fast_path import may_take
+from deepnmt.kernels.linear_consistency import Coefficients, Pair, linear_consistency
 
 # Target positions compared at a time, so that what is needed on the way stays small beside N x V.
 ROWS = 512

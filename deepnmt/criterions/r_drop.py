@@ -8,7 +8,7 @@ from typing import Any
 
 from deepnmt.criterions.consistency import ConsistencyConfig, ConsistencyCriterion
 from deepnmt.errors import UserError
-from deepnmt.kernels.consistency import Coefficients
+from deepnmt.kernels.linear_consistency import Coefficients
 
 
 @dataclass

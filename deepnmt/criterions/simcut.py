@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from deepnmt.criterions.consistency import ConsistencyConfig, ConsistencyCriterion
 from deepnmt.errors import UserError
-from deepnmt.kernels.consistency import Coefficients
+from deepnmt.kernels.linear_consistency import Coefficients
 
 
 @dataclass

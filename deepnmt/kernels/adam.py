@@ -24,6 +24,16 @@ from torch.optim.adamw import adamw
 from deepnmt.kernels.fast_path import EXACT, may_take
 
 
+def reference(
+    p: Tensor, g: Tensor, m: Tensor, v: Tensor, t: int, lr: float, betas: tuple[float, float], e: float, decay: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return parameter and means after update t, by fairseq's formula above, for readers and tests."""
+    m = betas[0] * m + (1 - betas[0]) * g
+    v = betas[1] * v + (1 - betas[1]) * g.square()
+    c1, c2 = 1 - betas[0] ** t, 1 - betas[1] ** t
+    return p - lr * decay * p - lr * math.sqrt(c2) / c1 * m / (v.sqrt() + e), m, v
+
+
 class FusedAdam(Adam):  # type: ignore[misc]
     """fairseq's optimizer; what the kernel does not know (half precision, AMSGrad) takes fairseq's way."""
 

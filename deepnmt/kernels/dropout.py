@@ -17,6 +17,12 @@ from deepnmt.kernels.fast_path import may_take
 LEVELS = 65536
 
 
+def reference(x: Tensor, p: float) -> Tensor:
+    """Return x with dropout, from a number for each element, for readers and tests."""
+    kept = torch.randint(LEVELS, x.shape) >= round(LEVELS * p)
+    return x * kept / (1 - round(LEVELS * p) / LEVELS)
+
+
 class FastDropout(FairseqDropout):  # type: ignore[misc]
     """fairseq's dropout module; on other devices than the CPU it is that in every respect."""
 

@@ -1,4 +1,4 @@
-"""fairseq's attention, by the fast kernel of `kernels/attention.py` where that can be taken."""
+"""fairseq's attention, by the fast kernel of `kernels/short_attention.py` where that can be taken."""
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from deepnmt.kernels.attention import SHORT, Settings, attention
 from deepnmt.kernels.dropout import FastDropout
 from deepnmt.kernels.fast_path import HOOKED, has_hooks, linear_obstacle, may_take
+from deepnmt.kernels.short_attention import SHORT, Settings, attention
 
 
 class Attention(MultiheadAttention):  # type: ignore[misc]

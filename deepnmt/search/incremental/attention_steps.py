@@ -21,7 +21,7 @@ from typing import Any, Callable, Optional
 import torch
 from torch import Tensor
 
-from deepnmt.kernels.attention import REGISTER
+from deepnmt.kernels.short_attention import REGISTER
 from deepnmt.model.relative_position import RelativeSelfAttention
 
 # Positions that there is room for at first; then it doubles, so that a batch pays for the length that it reaches.

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deepnmt.kernels.attention import REGISTER
+from deepnmt.kernels.short_attention import REGISTER
 from deepnmt.search.incremental.attention_steps import Step, move
 from deepnmt.search.incremental.dlcl_steps import HistorySteps
 from deepnmt.search.incremental.layer_steps import LayerSteps, norm_function

@@ -8,7 +8,7 @@ from support.waits import Waits
 from torch import Tensor
 
 from deepnmt.kernels import projection
-from deepnmt.kernels.consistency import Coefficients, linear_consistency
+from deepnmt.kernels.linear_consistency import Coefficients, linear_consistency
 
 N, C, V = 11, 6, 9
 SETTINGS = {

@@ -12,10 +12,10 @@ from fairseq.modules import FairseqDropout, MultiheadAttention
 from support.models import EXAMPLE, build
 from torch import Tensor
 
-from deepnmt.kernels import attention as kernel
 from deepnmt.kernels import fast_path
-from deepnmt.kernels.attention import SHORT
+from deepnmt.kernels import short_attention as kernel
 from deepnmt.kernels.dropout import FastDropout, dropout_noise
+from deepnmt.kernels.short_attention import SHORT
 from deepnmt.model.attention import Attention
 
 HEADS, SIZE, WIDTH, BATCH = 3, 4, 12, 2

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from deepnmt.kernels import linear_cross_entropy
 from deepnmt.kernels.projection import ProjectionGradients, pieces
 
 Pair = tuple[float, float]
@@ -47,6 +48,16 @@ class ConsistencyLosses(NamedTuple):
     nll: Tensor
     kl: Tensor
     correct: Tensor
+
+
+def reference(h: Tensor, W: Tensor, target: Tensor, e: float, coefficients: Coefficients) -> Tensor:
+    """Return the sum of the losses by the formula above, for readers and tests; autograd makes its backward pass."""
+    (a, b), (h_1, h_2) = coefficients, h.chunk(2)
+    log_p_1, log_p_2 = (h_1 @ W.t()).log_softmax(-1), (h_2 @ W.t()).log_softmax(-1)
+    D = log_p_1 - log_p_2
+    kl_1, kl_2 = (log_p_1.exp() * D).sum(), -(log_p_2.exp() * D).sum()
+    losses = [linear_cross_entropy.reference(h_i, W, target, e) for h_i in (h_1, h_2)]
+    return a[0] * losses[0] + a[1] * losses[1] + b[0] * kl_1 + b[1] * kl_2
 
 
 def linear_consistency(

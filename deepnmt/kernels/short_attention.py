@@ -13,6 +13,7 @@ fewer keys than a vector register holds, zeros take the places of those that are
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -46,6 +47,25 @@ class Settings(NamedTuple):
     mask: Optional[Tensor]
     dropout: float
     weights: bool
+
+
+def reference(
+    query: Tensor, key: Tensor, projections: tuple[nn.Module, ...], settings: Settings
+) -> tuple[Tensor, Optional[Tensor]]:
+    """Return what `attention` returns, by the formula above and without dropout, for readers and tests."""
+    wq, wk, wv, wo = projections
+
+    def heads(x: Tensor) -> Tensor:  # B x H x length x D
+        return x.view(*x.shape[:2], settings.heads, -1).permute(1, 2, 0, 3)
+
+    scores = heads(wq(query)) * settings.scaling @ heads(wk(key)).transpose(-2, -1)
+    if settings.mask is not None:
+        scores = scores + settings.mask
+    if settings.padding is not None:
+        scores = scores.masked_fill(settings.padding.bool()[:, None, None], -math.inf)
+    probabilities = scores.softmax(-1)
+    attended = (probabilities @ heads(wv(key))).permute(2, 0, 1, 3).flatten(2)
+    return wo(attended), probabilities if settings.weights else None
 
 
 def attention(
