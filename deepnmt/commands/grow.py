@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import deepnmt
 from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
 from deepnmt.checkpoints.grow.grow_plan import STRATEGIES
 from deepnmt.checkpoints.grow.grow_stacks import Growth
-from deepnmt.console import Parser, run
+from deepnmt.commands.rewriting import by_stack, depth_parser, show
+from deepnmt.console import run
 from deepnmt.model.stack import STACKS
 
 EPILOG = """strategies, for 3 layers:
@@ -34,26 +34,20 @@ def command() -> None:
     arguments = parse()
     deepnmt.register()
     growth = Growth(
-        depths={stack: n for stack in STACKS if (n := getattr(arguments, f"{stack}_layers")) is not None},
-        groups={stack: text for stack in STACKS if (text := getattr(arguments, f"{stack}_groups")) is not None},
+        depths=by_stack(arguments, "layers"),
+        groups=by_stack(arguments, "groups"),
         strategy=arguments.strategy,
         function_preserving=arguments.function_preserving,
     )
     lines = grow_checkpoint(
         arguments.checkpoint, arguments.out, growth, arguments.carry_moments, arguments.keep_schedule
     )
-    print("\n".join([*lines, f"{arguments.out} is ready"]))
+    show(lines, arguments.out)
 
 
 def parse() -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser(
-        "deepnmt-grow",
-        description="Write a deeper checkpoint made out of a shallower one.",
-        epilog=EPILOG,
-    )
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="of dlcl_transformer, by fairseq-train")
-    parser.add_argument("out", type=Path, metavar="OUT", help="the new checkpoint, which must not exist")
+    parser = depth_parser("deepnmt-grow", "Write a deeper checkpoint made out of a shallower one.", EPILOG)
     for stack in STACKS:
         parser.add_argument(f"--{stack}-layers", type=int, metavar="N", help=f"new depth of the {stack}")
     for stack in STACKS:
@@ -73,11 +67,6 @@ def parse() -> argparse.Namespace:
         "--carry-moments",
         action="store_true",
         help="keep Adam's moments of the layers that are kept or copied, instead of dropping them all",
-    )
-    parser.add_argument(
-        "--keep-schedule",
-        action="store_true",
-        help="let the learning rate go on, instead of going back to its peak (lr-scheduler inverse_sqrt_reset)",
     )
     return parser.parse_args()
 

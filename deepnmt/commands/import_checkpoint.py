@@ -9,6 +9,7 @@ from pathlib import Path
 import deepnmt
 from deepnmt.checkpoints.importing.importer import import_checkpoint
 from deepnmt.checkpoints.importing.inference import Given
+from deepnmt.commands.rewriting import by_stack, show
 from deepnmt.console import Parser, run
 from deepnmt.model.stack import STACKS
 
@@ -31,21 +32,17 @@ def command() -> None:
     # fairseq reports every step.
     logging.getLogger().setLevel(logging.WARNING)
 
-    def by_stack(option: str) -> dict[str, str]:
-        found = {stack: getattr(arguments, f"{stack}_{option}") for stack in STACKS}
-        return {stack: value for stack, value in found.items() if value is not None}
-
     given = Given(
-        heads={stack: int(heads) for stack, heads in by_stack("attention_heads").items()},
-        norm=by_stack("norm"),
-        groups=by_stack("groups"),
+        heads={stack: int(heads) for stack, heads in by_stack(arguments, "attention_heads").items()},
+        norm=by_stack(arguments, "norm"),
+        groups=by_stack(arguments, "groups"),
         positions=arguments.positions,
         window=arguments.dlcl_window,
         softmax=arguments.dlcl_softmax,
     )
     languages = arguments.source_lang, arguments.target_lang
     lines = import_checkpoint(arguments.state_dict, arguments.out, arguments.data, given, languages)
-    print("\n".join([*lines, f"{arguments.out} is ready"]))
+    show(lines, arguments.out)
 
 
 def parse() -> argparse.Namespace:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import deepnmt
 from deepnmt.checkpoints.shrink.shrink_model import shrink_checkpoint
 from deepnmt.checkpoints.shrink.shrink_plan import parse_layers
 from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
-from deepnmt.console import Parser, run
+from deepnmt.commands.rewriting import by_stack, depth_parser, show
+from deepnmt.console import run
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 
@@ -32,13 +32,11 @@ def command() -> None:
     arguments = parse()
     deepnmt.register()
     shrinking = Shrinking(
-        keep={
-            stack: _layers(stack, text) for stack in STACKS if (text := getattr(arguments, f"{stack}_keep")) is not None
-        },
-        every={stack: n for stack in STACKS if (n := getattr(arguments, f"{stack}_every")) is not None},
+        keep={stack: _layers(stack, text) for stack, text in by_stack(arguments, "keep").items()},
+        every=by_stack(arguments, "every"),
     )
     lines = shrink_checkpoint(arguments.checkpoint, arguments.out, shrinking, arguments.keep_schedule)
-    print("\n".join([*lines, f"{arguments.out} is ready"]))
+    show(lines, arguments.out)
 
 
 def _layers(stack: str, text: str) -> tuple[int, ...]:
@@ -50,13 +48,7 @@ def _layers(stack: str, text: str) -> tuple[int, ...]:
 
 def parse() -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser(
-        "deepnmt-shrink",
-        description="Write a shallower checkpoint made out of a deeper one.",
-        epilog=EPILOG,
-    )
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="of dlcl_transformer, by fairseq-train")
-    parser.add_argument("out", type=Path, metavar="OUT", help="the new checkpoint, which must not exist")
+    parser = depth_parser("deepnmt-shrink", "Write a shallower checkpoint made out of a deeper one.", EPILOG)
     for stack in STACKS:
         which = parser.add_mutually_exclusive_group()
         which.add_argument(
@@ -65,11 +57,6 @@ def parse() -> argparse.Namespace:
         which.add_argument(
             f"--{stack}-every", type=int, metavar="N", help=f"keep the first of each N {stack} layers: 1, N + 1, ..."
         )
-    parser.add_argument(
-        "--keep-schedule",
-        action="store_true",
-        help="let the learning rate go on, instead of going back to its peak (lr-scheduler inverse_sqrt_reset)",
-    )
     return parser.parse_args()
 
 

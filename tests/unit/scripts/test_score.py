@@ -155,7 +155,7 @@ def checkpoint(
         "encoder.embed_tokens.weight": torch.ones(encoder, 2),
         "decoder.embed_tokens.weight": torch.ones(decoder, 2),
     }
-    torch.save({"model": model, "cfg": {"task": task}}, path)
+    torch.save({"model": model, "cfg": {"task": task, "model": {"_name": "transformer"}}, "extra_state": {}}, path)
     return path
 
 
@@ -175,16 +175,19 @@ def test_other_bad_checkpoints(tmp_path: Path) -> None:
     whole = good.read_bytes()
     (tmp_path / "cut.pt").write_bytes(whole[: len(whole) // 2])
     message = error_of(run_script("generate.sh", tmp_path / "cut.pt", data, tmp_path / "out"))
-    assert f"{tmp_path}/cut.pt is truncated" in message
+    assert f"{tmp_path}/cut.pt: must be a whole fairseq checkpoint, but is truncated" in message
     with pytest.raises(UserError, match=r"dict\.de\.txt has 12 types, but the encoder of checkpoint .* has 9"):
         translations.check_checkpoint(str(checkpoint(tmp_path / "wrong.pt", encoder=9)), data)
     with pytest.raises(UserError, match=r"back\.pt translates en to de, but .*data is de to en"):
         translations.check_checkpoint(str(checkpoint(tmp_path / "back.pt", languages=("en", "de"))), data)
 
 
-def test_languages_of_a_model_without_a_dataclass() -> None:
-    assert translations.trained_languages({"args": Namespace(source_lang="de", target_lang="en")}) == ("de", "en")
-    assert translations.trained_languages({"cfg": None, "args": None}) == (None, None)
+def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
+    data, state = data_folder(tmp_path / "data"), torch.load(checkpoint(tmp_path / "new.pt"), weights_only=True)
+    args = Namespace(source_lang="en", target_lang="de")
+    torch.save({**state, "cfg": None, "args": args}, tmp_path / "old.pt")
+    with pytest.raises(UserError, match=r"old\.pt translates en to de, but .*data is de to en"):
+        translations.check_checkpoint(str(tmp_path / "old.pt"), data)
 
 
 @pytest.mark.parametrize(
