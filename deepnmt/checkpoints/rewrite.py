@@ -85,9 +85,9 @@ def reset_schedule(state: CheckpointState, keep: bool) -> tuple[CheckpointState,
         UserError: the checkpoint does not say at which update it was saved
     """
     if keep:
-        return state, "learning rate: goes on as before"
+        return state, "learning rate: continues as before"
     if (schedule := state.schedule()) != RESETTABLE:
-        return state, f"learning rate: goes on as before, since {schedule} has no reset; {RESETTABLE} has"
+        return state, f"learning rate: continues as before, since {schedule} has no reset; {RESETTABLE} has"
     updates = state.updates()
     try:
         reset = with_reset(state.schedule_state(), updates)

@@ -18,7 +18,7 @@ EPILOG = """strategies, for 3 layers:
   repeat-top   the top layer again and again                1 2 3 3 3
   interleave   after each layer its copies                  1 1 2 2 3 3
 
-Epoch, data position, number of updates and scores go on. To go on training, give fairseq-train the new depth and
+Epoch, data position, number of updates and scores are kept. To resume training, give fairseq-train the new depth and
 groups, and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.
 
 example: deepnmt-grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint_last.pt --encoder-layers 12"""

@@ -88,8 +88,8 @@ def lost_processes_named() -> Iterator[None]:
         if not isinstance(error, distributed.DistError) and not LOST.search(str(error)):
             raise
         raise UserError(
-            "another process of this training has ended or cannot be reached; the same command goes on from the last "
-            f"checkpoint ({str(error).splitlines()[0]})"
+            "another process of this training has ended or cannot be reached; run the same command again to resume "
+            f"from the last checkpoint ({str(error).splitlines()[0]})"
         ) from error
 
 

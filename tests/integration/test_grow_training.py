@@ -87,11 +87,11 @@ def test_training_goes_on(
 def test_learning_rate_may_go_on(layout: tuple[str, Path]) -> None:
     state = load(layout[1])
     grown, lines = grow(state, Growth({"encoder": 6}), keep_schedule=True)
-    assert lines[-1] == "learning rate: goes on as before"
+    assert lines[-1] == "learning rate: continues as before"
     assert grown["optimizer_history"] == state["optimizer_history"]
     state["cfg"]["lr_scheduler"]["_name"] = "inverse_sqrt"
     grown, lines = grow(state, Growth({"encoder": 6}))
-    assert lines[-1] == "learning rate: goes on as before, since inverse_sqrt has no reset; inverse_sqrt_reset has"
+    assert lines[-1] == "learning rate: continues as before, since inverse_sqrt has no reset; inverse_sqrt_reset has"
     assert grown["optimizer_history"] == state["optimizer_history"]
 
 

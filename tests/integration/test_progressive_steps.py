@@ -92,7 +92,7 @@ def test_rate_and_moments_may_go_on(trained: tuple[Path, dict[str, Any]], tmp_pa
     assert state["optimizer_history"][-1]["lr_scheduler_state"]["resets"] == []
     assert len(state["last_optimizer_state"]["state"]) > 0
     assert "encoder layer 2 <- layer 1" in lines
-    assert "learning rate: goes on as before" in lines
+    assert "learning rate: continues as before" in lines
 
 
 def test_function_preserving(trained: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

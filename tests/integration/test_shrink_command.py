@@ -149,7 +149,7 @@ def test_training_goes_on(
     assert {values["step"] for values in moments(final).values()} == {2}
 
     command(deep, tmp_path / "kept.pt", "--encoder-every", "2", "--keep-schedule")
-    assert capsys.readouterr().out.splitlines()[-2] == "learning rate: goes on as before"
+    assert capsys.readouterr().out.splitlines()[-2] == "learning rate: continues as before"
     assert load(tmp_path / "kept.pt")["optimizer_history"] == before["optimizer_history"]
 
 

@@ -1,0 +1,147 @@
+"""Inspect a recipe or a checkpoint: build or load its model, and take real batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, tasks, utils
+from fairseq.data.data_utils import infer_language_pair
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+import deepnmt
+from deepnmt.errors import UserError
+from deepnmt.inspection.measure import inspect_model
+from deepnmt.inspection.table import Report
+from deepnmt.model.initializers import batch_initializer
+from deepnmt.recipe import Option, read_recipe
+from deepnmt.recipe.checking import check_recipe
+
+# Hooks would see the layers twice; what is computed stays the same.
+OFF = ("checkpoint-activations", "offload-activations")
+
+
+class _Given(Option):
+    """An option that stands in no file."""
+
+    def __str__(self) -> str:
+        return "given beside the recipe"
+
+
+def inspect_recipe(
+    path: Path,
+    data: Path,
+    label: Optional[str] = None,
+    options: Optional[Mapping[str, str]] = None,
+    batches: int = 4,
+    subset: str = "train",
+    seed: int = 1,
+) -> Report:
+    """Measure a new model as a recipe builds it, before its first update.
+
+    An initialiser that needs batches, such as Admin, has seen the first one.
+
+    Args:
+        path: the recipe, YAML
+        data: a folder made by fairseq-preprocess
+        label: name of the report; by default that of the file
+        options: as in a recipe, and winning over those of this one
+        batches: at most so many, the first of the first epoch
+        subset: of the data
+        seed: of the weights, the order of the batches and dropout
+
+    Raises:
+        UserError, OSError: the recipe, an option or the data is faulty or missing
+    """
+    _check_data(data)
+    cfg = _configuration(path, data, options or {})
+    with torch.random.fork_rng():
+        utils.set_torch_seed(seed)
+        task = _set_up(cfg, data)
+        model = task.build_model(cfg.model)
+        found = _first_batches(task, model, cfg, batches, subset, seed)
+        method = batch_initializer(model)
+        if method is not None:
+            utils.set_torch_seed(seed)
+            method.set_weights(model, method.measure(model, found[0]["net_input"]))
+        return inspect_model(model, task.build_criterion(cfg.criterion), found, label or path.stem, seed)
+
+
+def inspect_checkpoint(
+    path: Path,
+    data: Path,
+    label: Optional[str] = None,
+    batches: int = 4,
+    subset: str = "train",
+    seed: int = 1,
+) -> Report:
+    """Measure a trained model, with the criterion and batch size that it was trained with.
+
+    Args:
+        path: one of fairseq's checkpoints
+        data: a folder made by fairseq-preprocess, with the dictionaries that the model was trained with
+        label: name of the report; by default that of the file
+        batches: at most so many, the first of the first epoch
+        subset: of the data
+        seed: of the order of the batches and dropout
+
+    Raises:
+        UserError, OSError: the checkpoint or the data is faulty or missing, or they do not fit
+    """
+    _check_data(data)
+    if not path.is_file():
+        raise UserError(f"{path}: no such checkpoint")
+    deepnmt.register()
+    overrides = {"data": str(data), **{name.replace("-", "_"): False for name in OFF}}
+    with torch.random.fork_rng():
+        (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
+        found = _first_batches(task, model, cfg, batches, subset, seed)
+        return inspect_model(model, task.build_criterion(cfg.criterion), found, label or path.stem, seed)
+
+
+def _check_data(data: Path) -> None:
+    if not data.is_dir():
+        raise UserError(f"{data}: data must be a folder made by fairseq-preprocess, but there is none")
+    if not any(data.glob("dict.*.txt")):
+        raise UserError(f"{data}: data must be a folder made by fairseq-preprocess, but it holds no dict.*.txt")
+
+
+def _configuration(path: Path, data: Path, given: Mapping[str, str]) -> Any:
+    """The configuration that fairseq-train would have for a recipe."""
+    options = {**read_recipe(path), **{key: _Given(value, path, 0) for key, value in given.items()}}
+    for name in OFF:
+        options.pop(name, None)
+    args = check_recipe(path, options, [], optimizer=False)
+    args.data = str(data)
+    return convert_namespace_to_omegaconf(args)
+
+
+def _set_up(cfg: Any, data: Path) -> Any:
+    languages = [getattr(cfg.task, f"{side}_lang", "") for side in ("source", "target")]
+    if None in languages and None in infer_language_pair(str(data)):
+        raise UserError(f"{data}: data must name its languages, such as train.de-en.de.idx, but does not")
+    return tasks.setup_task(cfg.task)
+
+
+def _first_batches(task: Any, model: Any, cfg: Any, batches: int, subset: str, seed: int) -> list[Any]:
+    """What the trainer would begin with, on one device."""
+    task.load_dataset(subset, combine=subset == cfg.dataset.train_subset, epoch=1)
+    dataset = task.dataset(subset)
+    limits = utils.resolve_max_positions(task.max_positions(), model.max_positions(), cfg.dataset.max_tokens)
+    # fairseq fails on it with an IndexError.
+    if not len(dataset.filter_indices_by_size(np.arange(len(dataset)), limits)[0]):
+        raise UserError(f"the subset {subset} must have sentences of at most {limits} tokens, but has none")
+    iterator = task.get_batch_iterator(
+        dataset=dataset,
+        max_tokens=cfg.dataset.max_tokens,
+        max_sentences=cfg.dataset.batch_size,
+        max_positions=limits,
+        ignore_invalid_inputs=True,
+        required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
+        seed=seed,
+    )
+    return list(islice(iterator.next_epoch_itr(shuffle=True), batches))
