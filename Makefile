@@ -1,5 +1,5 @@
 # `make demo` and `make test` work in a fresh clone; both set .venv up if need be.
-.PHONY: help setup demo test check docs format
+.PHONY: help setup demo test check check-extra docs format
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,11 @@ check: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/shellcheck --external-sources $$(git ls-files '*.sh' '*.sbatch') .ci/run
+	@$(MAKE) --no-print-directory check-extra
+
+# What is checked beside lint and types, without setting up: that no import goes upwards.
+check-extra:
+	.venv/bin/python tests/support/import_floors.py
 
 docs: setup
 	.venv/bin/python -m sphinx -W --keep-going -q -c docs . build/docs
