@@ -87,10 +87,14 @@ def check_recipe(
         sources, stray = _sources(parser, options, extra)
         known = actions(parser)
         faults += _unknown(sources, stray, known)
+        # What the command line overrides reaches fairseq's parser too.
+        recipe = {name: Read(option) for name, option in without_own(without_replaced(options, sources)).items()}
+        overridden = {name: read for name, read in recipe.items() if sources.get(name) != read}
         faults += [
             fault
-            for name in sources
-            if f"--{name}" in known and (fault := _value_fault(known[f"--{name}"], name, sources))
+            for each in (sources, overridden)
+            for name in each
+            if f"--{name}" in known and (fault := _value_fault(known[f"--{name}"], name, each))
         ]
         chosen = [name for name, source in sources.items() if source.value == "true"]
         faults += [f"{sources[name].place(name)} {rest}" for name, rest in precision_faults(chosen)]
@@ -188,8 +192,8 @@ def _hint(name: str, names: Sequence[str]) -> str:
 def _value_fault(action: argparse.Action, name: str, sources: Sources) -> Optional[str]:
     """Return what is wrong with the text of an option, before fairseq reads it."""
     source = sources.get(name)
-    if source is None or source.value in ("", "false"):
-        return None
+    if source is None or (isinstance(source, Read) and source.value in ("", "false")):
+        return None  # a recipe's way to leave an option out
     text = source.value
     if action.nargs == 0:
         return None if text == "true" else f"{source.place(name)} must be true or false, but is '{text}'"

@@ -33,7 +33,9 @@ def training_parser() -> argparse.ArgumentParser:
     """Return the parser with the options that are there for every training; its errors are `UserError`s."""
 
     def refuse(message: str) -> NoReturn:
-        raise UserError(message)
+        # argparse: "argument -s/--source-lang: expected one argument"
+        options, colon, fault = message.removeprefix("argument ").partition(": ")
+        raise UserError(f"{options.split('/')[-1]}{colon}{fault}".replace("<lambda> ", ""))
 
     deepnmt.register()
     with own_command_line():

@@ -6,6 +6,7 @@ Options of the model are checked where it is built (deepnmt/model/validate.py), 
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -127,9 +128,19 @@ def range_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
         if name.endswith("_valid") and value == values.get(name.removesuffix("_valid")):
             continue  # it follows the other
         # An interpolation stands for another option's value.
-        if value is not None and not str(value).startswith("${") and not rule.holds(value):
+        if value is not None and not str(value).startswith("${") and not _holds(rule, value):
             shown = ",".join(map(str, value)) if isinstance(value, list) else value
             yield dashed(name), f"must be {rule.words}, but is {shown}"
+
+
+def _holds(rule: Rule, value: object) -> bool:
+    # fairseq's command line leaves some numbers as text, such as those of --max-tokens-valid.
+    with contextlib.suppress(ValueError):
+        value = int(value) if isinstance(value, str) else value
+    try:
+        return rule.holds(value)
+    except TypeError:
+        return False
 
 
 def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Fault]:

@@ -66,6 +66,8 @@ LINES = {
                    ("1e3", "must be a whole number, but is '1e3'")],
     "max-tokens": [("0", "r.yaml:6: max-tokens must be at least 1 and at most 2147483647, but is 0"), ("-5", "but is -5"),
                    ("2147483648", "but is 2147483648"), ("9" * 5000, "must be a whole number, but is '9")],
+    "max-tokens-valid": [("0", "r.yaml:7: max-tokens-valid must be at least 1 and at most 2147483647, but is 0"),
+                         ("many", "max-tokens-valid must be at least 1 and at most 2147483647, but is many")],
     "adam-betas": [(text, "must be two numbers of at least 0 and below 1, such as .*, but is")
                    for text in ("0.9", "(0.9, 1)", "(0.9, -0.1)", "(0.9, 0.98, 0)", "x", "(1e400, 0)", "'(' * 9")],
     "warmup-updates": [("0", "must be at least 1 with lr-scheduler inverse_sqrt, but is 0"), ("-4", "but is -4")],
@@ -106,6 +108,12 @@ def test_command_line_is_held_against_the_same_table(run: Run) -> None:
         "--clip-norm",
         "--seed",
     ]
+    with pytest.raises(UserError, match=r"r\.yaml:7: max-update must be a whole number, but is '0.5'$"):
+        run(text_of(max_update="0.5"), "--max-update", "3")
+    with pytest.raises(UserError, match=r"^--lr must be numbers, but is 'false'$"):
+        run(text_of(), "--lr=false")
+    with pytest.raises(UserError, match=r"^--lr: invalid value: 'nan'$"):
+        run(text_of(), "--lr=nan", "--lr=1")
     with pytest.raises(UserError, match=r"^--drop-out is not an option of .* \(did you mean 'dropout'\?\)$"):
         run(text_of(), "--drop-out", "0.1")
     with pytest.raises(UserError, match=r"^--save-dir must not be set on the command line: it is the script's SAVE$"):
@@ -219,7 +227,7 @@ def test_chain_of_bases_and_a_pipe(tmp_path: Path) -> None:
 # Properties: never a traceback, never half a result
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(
         st.text(max_size=60).map(str.encode),
