@@ -69,6 +69,15 @@ whole_number() {
     [[ $2 =~ ^[0-9]+$ ]] || die "$1 must be a whole number, but is '$2'"
 }
 
+# NAME LOW HIGH VALUE. Bash counts to 2^63 and silently wrong above: digits are counted first.
+number_from() {
+    whole_number "$1" "$4"
+    local number=$4
+    while [[ $number == 0?* ]]; do number=${number#0}; done
+    [[ ${#number} -le ${#3} && $number -le $3 ]] || die "$1 must be at most $3, but is $4"
+    [[ $number -ge $2 ]] || die "$1 must be at least $2, but is $4"
+}
+
 # The command gets a process group of its own, so that on Ctrl-C this script alone is told, ends the
 # whole group, and says one line, where every Python process would have printed a traceback.
 # Where LOG names a file, the file gets a copy of what the command prints.

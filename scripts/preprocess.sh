@@ -90,21 +90,17 @@ done
 # fairseq takes either for the end of a path.
 [[ $DEST != *,* ]] || die "--dest must not contain a comma, but is '$DEST'"
 [[ $DEST != *:* ]] || die "--dest must not contain a colon, but is '$DEST'"
-whole_number --bpe-merges "$MERGES"
-[[ $MERGES =~ [1-9] ]] || die "--bpe-merges must be at least 1, but is $MERGES"
-whole_number --max-len "$MAX_LEN"
-whole_number --workers "$WORKERS"
+number_from --bpe-merges 1 2147483647 "$MERGES"
+number_from --max-len 0 2147483647 "$MAX_LEN"
+number_from --workers 1 1024 "$WORKERS"
 [[ $MAX_RATIO =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--max-ratio must be a number, but is '$MAX_RATIO'"
-[[ $WORKERS -ge 1 ]] || die "--workers must be at least 1, but is 0"
 if [[ -n $DROPOUT || -n $COPIES ]]; then
     [[ -n $DROPOUT && -n $COPIES ]] || die "--bpe-dropout and --copies must be given together"
     [[ $DROPOUT =~ ^0?\.[0-9]+$ && $DROPOUT =~ [1-9] ]] || die "--bpe-dropout must be between 0 and 1, but is '$DROPOUT'"
-    whole_number --copies "$COPIES"
-    [[ $COPIES =~ [1-9] ]] || die "--copies must be at least 1, but is $COPIES"
+    number_from --copies 1 1000 "$COPIES"
 fi
 if [[ -n $VALID_EVERY ]]; then
-    whole_number --valid-every "$VALID_EVERY"
-    [[ $VALID_EVERY -ge 2 ]] || die "--valid-every must be at least 2, but is $VALID_EVERY"
+    number_from --valid-every 2 2147483647 "$VALID_EVERY"
 fi
 if [[ $PRETOKENIZED == true && $KEEP_PUNCTUATION == true ]]; then
     die "--keep-punctuation is for text that is not --pretokenized"

@@ -45,8 +45,8 @@ ON_INTERRUPT="resume from the last checkpoint in $SAVE"
 TMP=$(mktemp)
 GPUS=$(python3 -c 'import torch; print(torch.cuda.device_count())')
 PROCESSES=${PROCESSES:-$((GPUS > 0 ? GPUS : 1))} NODES=${NODES:-1} NODE=${NODE:-${SLURM_NODEID:-}}
-whole_number PROCESSES "$PROCESSES"
-whole_number NODES "$NODES"
+number_from PROCESSES 1 1024 "$PROCESSES"
+number_from NODES 1 65536 "$NODES"
 LAUNCH=(fairseq-train)
 if [[ $NODES -gt 1 ]]; then
     [[ ${MASTER:-} =~ ^.+:[0-9]+$ ]] || die "MASTER must be HOST:PORT of machine 0, but is '${MASTER:-}'"
