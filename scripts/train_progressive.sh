@@ -14,7 +14,8 @@ starts. It can be stopped at any moment, in a stage or between two; run the same
 result.
 
   RECIPE     YAML file with a list of stages, such as those under configs/progressive/
-  DATA       folder made by preprocess.sh
+  DATA       folder made by preprocess.sh; DATA0:DATA1:... are trained on in turn, an epoch each, where the first one
+             has the dictionaries and the validation text of all
   SAVE       folder for all that is made:
                stage-N-DEPTH/   checkpoints, train.log, translations of the validation set (valid/), stage.json
                stages.tsv       a line a stage: depth, updates, validation loss, BLEU
@@ -38,12 +39,15 @@ fi
 RECIPE=$1 DATA=$2 SAVE=${3%/}
 shift 3
 [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
-[[ -d $DATA ]] || die "DATA must be a folder made by preprocess.sh, but there is no '$DATA'"
+IFS=: read -r -a FOLDERS <<<"$DATA"
+for FOLDER in "${FOLDERS[@]}"; do
+    [[ -d $FOLDER ]] || die "DATA must be a folder made by preprocess.sh, but there is no '$FOLDER'"
+done
 need python3 fairseq-train fairseq-generate flock
 
 ON_INTERRUPT="resume from the last checkpoint in $SAVE"
 TMP=$(mktemp)
-python3 -m deepnmt.progressive "$RECIPE" "$SAVE" "$@" >"$TMP"
+python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --data="$DATA" "$@" >"$TMP"
 mapfile -t STAGES <"$TMP"
 
 # All commands inherit the lock: one that outlives a killed script still writes to SAVE.
@@ -79,8 +83,8 @@ for STAGE in "${STAGES[@]}"; do
     elif [[ ! -f $FOLDER/$SCORED ]]; then
         SCORED=checkpoint_last.pt
     fi
-    run "$ROOT/scripts/generate.sh" "$FOLDER/$SCORED" "$DATA" "$FOLDER/valid" --subset valid "${SEARCH[@]}"
-    run "$ROOT/scripts/score.sh" "$FOLDER/valid" "$DATA"
+    run "$ROOT/scripts/generate.sh" "$FOLDER/$SCORED" "${FOLDERS[0]}" "$FOLDER/valid" --subset valid "${SEARCH[@]}"
+    run "$ROOT/scripts/score.sh" "$FOLDER/valid" "${FOLDERS[0]}"
     run python3 "$ROOT/scripts/note_stage.py" "$FOLDER" "$SCORED"
 done
 column -t -s "$(printf '\t')" -- "$SAVE/stages.tsv"

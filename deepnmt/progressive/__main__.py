@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from deepnmt.console import run
@@ -12,6 +13,10 @@ from deepnmt.progressive.folders import prepare
 from deepnmt.progressive.plan import plan_stages
 from deepnmt.progressive.stages import ENDS, Stage
 from deepnmt.progressive.steps import grow_stage
+from deepnmt.recipe import to_arguments
+from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.training_data import check_named_data
 
 
 def main() -> None:
@@ -20,17 +25,29 @@ def main() -> None:
     parser.add_argument("recipe", type=Path)
     parser.add_argument("save", type=Path)
     parser.add_argument("--grow-to", type=int, metavar="N", help="make the checkpoint that stage N starts from")
+    parser.add_argument("--data", metavar="DATA[:DATA1...]", help="check it too, before anything is made")
     known, extra = parser.parse_known_args()
     with contextlib.redirect_stdout(sys.stderr):
         stages = plan_stages(known.recipe, extra)
     if known.grow_to is not None:
         print("\n".join(grow_stage(stages[known.grow_to - 2], stages[known.grow_to - 1], known.save)))
     else:
+        if known.data is not None:
+            check_data(known.data, [*to_arguments(stages[0].options), *extra])
         prepare(stages, known.save, extra)
         for stage in stages:
             print(_description(stage), file=sys.stderr)
             # For a shell: folder, number of checkpoints to average, options of the search.
             print(stage.name, stage.own.get("average", "0"), stage.own.get("translate", ""))
+
+
+def check_data(data: str, arguments: Sequence[str]) -> None:
+    """Raise `UserError` if the stages cannot be trained on some data, or their translations of it not be scored."""
+    first = check_named_data(data, arguments)[0]
+    languages = TextSettings.read(first).languages
+    pairs = check_subset(first, "valid", languages, check_dictionaries(first, languages))
+    if pairs is not None:
+        check_texts(first, "valid", [f"tok.{language}" for language in languages], pairs)
 
 
 def _description(stage: Stage) -> str:
