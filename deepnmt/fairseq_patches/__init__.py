@@ -20,6 +20,7 @@ def install() -> None:
         half_precision,
         optimizers,
         process,
+        search_sizes,
         stopping,
         tensorboard,
         trainer,

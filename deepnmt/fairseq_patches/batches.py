@@ -9,14 +9,24 @@ from fairseq.data import data_utils
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
+from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
+
+BATCH_BY_SIZE = (
+    "(indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, max_sentences=None, required_batch_size_multiple=1,"
+    " fixed_shapes=None)"
+)
+GET_BATCH_ITERATOR = (
+    "(self, dataset, max_tokens=None, max_sentences=None, max_positions=None, ignore_invalid_inputs=False, "
+    "required_batch_size_multiple=1, seed=1, num_shards=1, shard_id=0, num_workers=0, epoch=1, data_buffer_size=0, "
+    "disable_iterator_cache=False, skip_remainder_batch=False, grouped_shuffling=False, update_epoch_batch_itr=False)"
+)
 
 
 @replaces(
     data_utils,
     "batch_by_size",
-    "(indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, max_sentences=None, required_batch_size_multiple=1,"
-    " fixed_shapes=None)",
+    BATCH_BY_SIZE,
     order=10,
     why="fairseq's main branch drops a last batch that is no multiple of --required-batch-size-multiple",
 )
@@ -35,11 +45,27 @@ def keep_last_batch(stock: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @replaces(
+    data_utils,
+    "batch_by_size",
+    BATCH_BY_SIZE,
+    order=20,
+    why="a sentence that is longer than a batch is a fault of the user's",
+)
+def name_long_sentences(stock: Any, *args: Any, **kwargs: Any) -> Any:
+    """Cut the batches, or say that a sentence does not fit into one. Raises `UserError` for that."""
+    try:
+        return stock(*args, **kwargs)
+    except AssertionError as error:
+        if "max_tokens=" not in str(error):
+            raise
+        most = str(error).split("max_tokens=")[-1]
+        raise UserError(f"--max-tokens must be at least the tokens of the longest sentence, but is {most}") from None
+
+
+@replaces(
     FairseqTask,
     "get_batch_iterator",
-    "(self, dataset, max_tokens=None, max_sentences=None, max_positions=None, ignore_invalid_inputs=False, "
-    "required_batch_size_multiple=1, seed=1, num_shards=1, shard_id=0, num_workers=0, epoch=1, data_buffer_size=0, "
-    "disable_iterator_cache=False, skip_remainder_batch=False, grouped_shuffling=False, update_epoch_batch_itr=False)",
+    GET_BATCH_ITERATOR,
     order=10,
     why="a training resumed in a later epoch has the batches that it had before",
 )

@@ -1,0 +1,59 @@
+"""Sizes that hang a search or fill the memory are one line, with fairseq's own tasks too."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import pytest
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from support.data_folders import data_folder
+from support.models import build
+
+from deepnmt.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def translation(tmp_path_factory: pytest.TempPathFactory) -> TranslationTask:
+    data = data_folder(tmp_path_factory.mktemp("data") / "de-en")
+    rest = {"train_subset": "train", "dataset_impl": None, "required_seq_len_multiple": 1}
+    task = TranslationTask.setup_task(TranslationConfig(data=str(data), **rest))
+    task.load_dataset("test")
+    return task
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 1000}, r"^--beam must be from 1 to 256, but is 1000$"),
+        ({"beam": 0}, r"^--beam must be from 1 to 256, but is 0$"),
+        ({"beam": 4, "nbest": 5}, r"^--nbest must be from 1 to --beam 4, but is 5$"),
+        ({"nbest": 0}, r"^--nbest must be from 1 to --beam 5, but is 0$"),
+        ({"temperature": 0.0}, r"^--temperature must be above 0, but is 0.0$"),
+    ],
+    ids=str,
+)
+def test_searches_that_are_too_large(options: dict[str, Any], message: str, translation: TranslationTask) -> None:
+    with pytest.raises(UserError, match=message):
+        translation.build_generator([], Namespace(**options))
+
+
+def test_the_largest_beam(translation: TranslationTask) -> None:
+    generator = translation.build_generator([build()], Namespace(beam=256, nbest=256))
+    assert generator.beam_size <= 256
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_sentences": 0}, "--batch-size must be at least 1 and at most 2147483647, but is 0"),
+        ({"max_tokens": 0}, "--max-tokens must be at least 1 and at most 2147483647, but is 0"),
+        ({"max_sentences": 2, "num_workers": 10**20}, f"--num-workers must be from 0 to 1024, but is {10**20}"),
+        ({"max_tokens": 5}, "--max-tokens must be at least the tokens of the longest sentence, but is 5"),
+    ],
+    ids=str,
+)
+def test_batches(options: dict[str, Any], message: str, translation: TranslationTask) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        translation.get_batch_iterator(translation.dataset("test"), disable_iterator_cache=True, **options)
+    assert translation.get_batch_iterator(translation.dataset("test"), max_tokens=6)
