@@ -24,6 +24,7 @@ def install() -> None:
         stopping,
         tensorboard,
         trainer,
+        training_checks,
         untrusted_text,
         workers,
     )

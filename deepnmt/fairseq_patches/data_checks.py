@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.tasks.translation import TranslationTask
@@ -13,6 +13,7 @@ from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.text.data_folder import check_dictionaries, check_subset, is_there
 from deepnmt.text.index_file import Dictionary
+from deepnmt.text.settings import RECORD, TextSettings
 
 
 def local_folders(cfg: Any) -> list[Path]:
@@ -31,23 +32,35 @@ def local_folders(cfg: Any) -> list[Path]:
     return [Path(path) for path in paths]
 
 
+def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
+    """Return the source's and the target's language: a task's own, else what fairseq or preprocess.sh calls them.
+
+    Raises:
+        UserError: the folder has none
+    """
+    source, target = cfg.source_lang, cfg.target_lang
+    if source is None or target is None:
+        source, target = infer_language_pair(str(folder))
+    if (folder / RECORD).exists() and not all((folder / f"dict.{each}.txt").exists() for each in (source, target)):
+        # fairseq takes dict.zh-CN.txt for the languages zh and CN.
+        source, target = TextSettings.read(folder).languages
+    if source is None or target is None:
+        raise UserError(f"{folder}: must have files such as train.de-en.de.idx, but has none")
+    return source, target
+
+
 @replaces(
     TranslationTask,
     "setup_task",
     "(cfg, **kwargs)",
     order=10,
-    why="a faulty line of a dictionary, or a folder without languages, is named",
+    why="a faulty line of a dictionary, or a folder without languages, is named; languages with a hyphen are known",
 )
 def check_dictionaries_first(stock: Any, cls: Any, cfg: Any, **kwargs: Any) -> Any:
     """Name the line of a dictionary that is faulty, and the folder that has no languages."""
     for folder in local_folders(cfg)[:1]:
-        languages: tuple[Optional[str], Optional[str]] = (cfg.source_lang, cfg.target_lang)
-        if None in languages:
-            languages = tuple(infer_language_pair(str(folder)))
-        source, target = languages
-        if source is None or target is None:
-            raise UserError(f"{folder}: must have files such as train.de-en.de.idx, but has none")
-        check_dictionaries(folder, (source, target))
+        cfg.source_lang, cfg.target_lang = task_languages(cfg, folder)
+        check_dictionaries(folder, (cfg.source_lang, cfg.target_lang))
     return stock(cls, cfg, **kwargs)
 
 

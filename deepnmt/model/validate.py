@@ -46,6 +46,20 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         raise UserError(*dict.fromkeys(faults))  # both stacks may have the same fault
 
 
+def split_pairs(config: DLCLTransformerConfig) -> Iterator[str]:
+    """Yield what a paper sets together and these options set apart; somebody may well want to see what that does."""
+    initializer, scale = str(config.initializer), str(config.residual_scale)
+    if initializer.startswith("t-fixup"):
+        for stack in STACKS:
+            # The norms of a history's rows may stay.
+            if (norm := config.norm(stack).name) != "none":
+                yield f"--{stack}-norm is none with --initializer {initializer} in the paper, but is {norm}"
+    if (initializer == "deepnorm") != (scale == "deepnorm"):
+        yield (f"--initializer and --residual-scale are both deepnorm in the paper, but are {initializer} and {scale}")
+    if scale == "admin" and not initializer.startswith("admin"):
+        yield f"--initializer is admin with --residual-scale admin in the paper, but is {initializer}"
+
+
 def _size_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for stack in STACKS:
         if config.depth(stack) < 1:

@@ -134,7 +134,7 @@ def check_subset(
         UserError: the subset or a side is missing or faulty, or the sides differ in length
     """
     target = languages[1]
-    prefix = _prefix(folder, subset, languages)
+    prefix = subset_prefix(folder, subset, languages)
     if prefix is None:
         found = ", ".join(subsets_of(folder)) or "none at all"
         raise UserError(f"the subset must be one of {found} ({folder}), but is {subset}")
@@ -153,10 +153,10 @@ def check_subset(
 
 def is_there(folder: Path, subset: str, languages: tuple[str, str]) -> bool:
     """Return whether a folder has files of a subset."""
-    return _prefix(folder, subset, languages) is not None
+    return subset_prefix(folder, subset, languages) is not None
 
 
-def _prefix(folder: Path, subset: str, languages: tuple[str, str]) -> Optional[Path]:
+def subset_prefix(folder: Path, subset: str, languages: tuple[str, str]) -> Optional[Path]:
     """Return the path that the files of a subset begin with, in either order of the languages; None: there are none."""
     for first, second in (languages, languages[::-1]):
         prefix = folder / f"{subset}.{first}-{second}"

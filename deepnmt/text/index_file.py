@@ -77,6 +77,23 @@ def check_side(prefix: str, dictionary: Dictionary) -> Optional[int]:
     return int(sentences)
 
 
+def read_lengths(prefix: str) -> Optional[np.ndarray[Any, Any]]:
+    """Return the tokens of each sentence of one side, with the end of the sentence; None if its index is not whole."""
+    import numpy as np
+
+    index = Path(f"{prefix}.idx")
+    if not index.is_file():
+        return None
+    with index.open("rb") as file:
+        header = file.read(HEADER.size)
+    if not header.startswith(MAGIC) or len(header) < HEADER.size:
+        return None
+    sentences = HEADER.unpack(header)[3]
+    if not sentences or index.stat().st_size != HEADER.size + BYTES_A_SENTENCE * sentences:
+        return None
+    return np.memmap(index, np.int32, "r", HEADER.size, (sentences,))
+
+
 def _check_tokens(index: Path, data: Path, sentences: int, kind: str, dictionary: Dictionary) -> None:
     """Compare the offsets with the lengths, the length of .bin with both, and every number with the dictionary."""
     import numpy as np

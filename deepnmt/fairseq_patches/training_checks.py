@@ -1,0 +1,202 @@
+"""What a training is started with, held against ranges, data and memory before anything is built.
+
+`scripts/train.sh` asks the recipe's own checks first; these are for fairseq's own command too, from the same table.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+import torch
+from fairseq.data import data_utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from omegaconf import DictConfig, OmegaConf
+
+from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.data_checks import local_folders, task_languages
+from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.model import validate
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.memory import least_parameters
+from deepnmt.recipe.ranges import HALF, dashed, precision_faults, range_faults, rule_faults
+from deepnmt.text.data_folder import check_dictionaries
+from deepnmt.text.sentence_lengths import Limits, check_lengths
+
+logger = logging.getLogger(__name__)
+
+TASKS = ("translation", "deep_translation")
+
+
+@replaces(
+    distributed_utils,
+    "call_main",
+    "(cfg, main, **kwargs)",
+    order=40,
+    why="options out of range, sentences longer than a batch and models beyond the memory are named at once",
+)
+def check_training_first(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
+    """Check the options of a training; other commands come here too, and are left alone."""
+    if hasattr(sys.modules.get(main.__module__), "should_stop_early"):
+        check_training(cfg)
+    stock(cfg, main, **kwargs)
+
+
+def check_training(cfg: Any) -> None:
+    """Check a configuration, and log what departs from a paper or leaves sentences out.
+
+    Raises:
+        UserError: every option that is out of range, a line each; or the first fault of data or memory
+    """
+    values = flat(cfg)
+    faults = [*_missing(cfg), *(f"--{name} {rest}" for name, rest in _range_faults(values))]
+    model = model_config(cfg)
+    if model is not None:
+        try:
+            # Whether source and target share a dictionary shows when the data is read.
+            validate.check(model, joined=True)
+        except UserError as error:
+            faults += str(error).splitlines()
+    if faults:
+        raise UserError(*dict.fromkeys(faults))
+    warnings = [] if model is None else list(validate.split_pairs(model))
+    folders = _folders(cfg)
+    if model is not None:
+        check_memory(cfg, model, _types(cfg, folders[0]) if folders else (0, 0))
+    if folders:
+        data_utils.raise_if_valid_subsets_unintentionally_ignored(cfg)
+        warnings += left_out(cfg, model, folders)
+    # Of several processes, one is enough to say it.
+    if int(os.environ.get("RANK", cfg.distributed_training.distributed_rank or 0)) == 0:
+        for line in warnings:
+            logger.warning(line)
+
+
+def flat(cfg: Any) -> dict[str, Any]:
+    """Return all options by name, without those that only stand for another one."""
+    values: dict[str, Any] = {"lr_scheduler": getattr(cfg.lr_scheduler, "_name", None)}
+    for group in (cfg[name] for name in cfg):
+        if isinstance(group, DictConfig):
+            plain = OmegaConf.to_container(group, resolve=False, enum_to_str=True)
+            assert isinstance(plain, dict)
+            for name, value in plain.items():
+                if not str(value).startswith("${"):
+                    values.setdefault(str(name), value)
+    return values
+
+
+def _missing(cfg: Any) -> Iterator[str]:
+    if cfg.optimizer is None:
+        yield "--optimizer must be given, but is not"
+    if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
+        yield "--max-tokens or --batch-size must be given, but neither is"
+
+
+def _range_faults(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from range_faults(values)
+    yield from rule_faults(values, {})
+    yield from precision_faults([dashed(name) for name in HALF if values.get(name)])
+
+
+def model_config(cfg: Any) -> Optional[DLCLTransformerConfig]:
+    """Return the options of the model; None for fairseq's own models."""
+    kind = MODEL_DATACLASS_REGISTRY.get(getattr(cfg.model, "_name", None))
+    if isinstance(kind, type) and issubclass(kind, DLCLTransformerConfig):
+        return kind.from_options(cfg.model)
+    return None
+
+
+@replaces(
+    data_utils,
+    "raise_if_valid_subsets_unintentionally_ignored",
+    "(train_cfg)",
+    order=10,
+    why="validation sets that would be ignored are named in one line",
+)
+def refuse_ignored_subsets(stock: Callable[[Any], None], train_cfg: Any) -> None:
+    """Say which validation sets would be ignored. Raises `UserError` if there are any."""
+    try:
+        stock(train_cfg)
+    except ValueError:
+        named = train_cfg.dataset.valid_subset.split(",")
+        # fairseq compares them with names of files, and so finds sets too that are named.
+        found = {path.split(".")[0] for path in data_utils._find_extra_valid_paths(train_cfg.task.data)}
+        if ignored := sorted(found - set(named)):
+            raise UserError(
+                f"--valid-subset must name {', '.join(ignored)} too, or --combine-valid-subsets or "
+                f"--ignore-unused-valid-subsets be given, but is {train_cfg.dataset.valid_subset}"
+            ) from None
+
+
+def check_memory(cfg: Any, model: DLCLTransformerConfig, types: tuple[int, int]) -> None:
+    """Raise `UserError` if the weights, their gradients and Adam's moments cannot fit into the memory."""
+    parameters, size = least_parameters(model, types), bytes_of_parameter(cfg)
+    if cfg.common.cpu or not torch.cuda.is_available():
+        place, there = "this machine", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    else:
+        device = int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count()
+        place, there = "the GPU", torch.cuda.get_device_properties(device).total_memory
+    if parameters * size > there:
+        sizes = ", ".join(
+            f"--{stack}-{name.replace('_', '-')} {getattr(model, f'{stack}_{name}')}"
+            for stack in ("encoder", "decoder")
+            for name in ("layers", "embed_dim", "ffn_embed_dim")
+        )
+        raise UserError(
+            f"the model must fit into the {there / 1e9:,.1f} GB of {place}, but needs at least "
+            f"{parameters * size / 1e9:,.1f} GB to train, {size} bytes for each of {parameters:,} parameters ({sizes})"
+        )
+
+
+def bytes_of_parameter(cfg: Any) -> int:
+    """Return what a parameter takes at least: itself, its gradient, its copies in full precision, Adam's moments."""
+    common, optimizer = cfg.common, cfg.optimizer
+    half = common.fp16 or common.bf16
+    copies = half and not (common.memory_efficient_fp16 or common.memory_efficient_bf16)
+    # Sharded or offloaded moments are elsewhere.
+    own = optimizer._name == "adam" and cfg.distributed_training.zero_sharding == "none"
+    moments = 4 if optimizer.get("fp16_adam_stats") else 8
+    return (4 if half else 8) + (8 if copies else 0) + (moments if own else 0)
+
+
+def _folders(cfg: Any) -> list[Path]:
+    """Return the data folders of a task whose files are known; none for another one's."""
+    known = getattr(cfg.task, "_name", None) in TASKS and cfg.task.dataset_impl in (None, "mmap")
+    return local_folders(cfg.task) if known else []
+
+
+def _types(cfg: Any, folder: Path) -> tuple[int, int]:
+    source, target = task_languages(cfg.task, folder)
+    dictionaries = check_dictionaries(folder, (source, target))
+    return dictionaries[source].types, dictionaries[target].types
+
+
+def left_out(cfg: Any, model: Optional[DLCLTransformerConfig], folders: list[Path]) -> list[str]:
+    """Return a line for the training sentences that no batch can hold, which fairseq leaves out.
+
+    Raises:
+        UserError: none is left, or there are such sentences in a validation set, for which fairseq fails
+    """
+    task, data = cfg.task, cfg.dataset
+    if task.truncate_source:
+        return []
+    languages = task_languages(task, folders[0])
+    positions = [
+        min(getattr(options, f"max_{side}_positions") for options in (task, model) if options is not None)
+        for side in ("source", "target")
+    ]
+    lines = []
+    if data.max_tokens is not None:
+        limits = Limits("--max-tokens", data.max_tokens, (positions[0], positions[1]), leaves_out=True)
+        lines = [check_lengths(folder, data.train_subset, languages, limits) for folder in folders]
+    if data.max_tokens_valid is not None and not data.disable_validation:
+        name = "--max-tokens" if data.max_tokens_valid == data.max_tokens else "--max-tokens-valid"
+        limits = Limits(name, data.max_tokens_valid, (positions[0], positions[1]), leaves_out=False)
+        for subset in data.valid_subset.split(","):
+            check_lengths(folders[0], subset, languages, limits)
+    return [line for line in lines if line]

@@ -1,0 +1,33 @@
+"""How much memory a model takes at least, from its options alone: what cannot fit is refused before it is built."""
+
+from __future__ import annotations
+
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.stack import STACKS
+from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION
+
+
+def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> int:
+    """Return the number of parameters in matrices, which are nearly all; biases, norms and histories come on top.
+
+    Args:
+        config: all options of the model
+        types: in the dictionaries of source and target
+    """
+    layers = sum(config.depth(stack) * _layer(config, stack) for stack in STACKS)
+    source, target = (words * config.width(stack) for words, stack in zip(types, STACKS))
+    tables = [target] if config.share_all_embeddings else [source, target]
+    if not (config.share_all_embeddings or config.share_decoder_input_output_embed):
+        tables.append(target)
+    # Adaptive softmax and embeddings of another width than the model's have smaller ones.
+    known = config.adaptive_softmax_cutoff is None and config.decoder_input_dim is config.decoder_output_dim is None
+    return layers + (sum(tables) if known else 0)
+
+
+def _layer(config: DLCLTransformerConfig, stack: str) -> int:
+    width, encoder_width = config.width(stack), config.width("encoder")
+    sublayers = config.stack(stack).sublayers
+    # Query and output matrices, key and value matrices; the feed-forward sublayer.
+    own = 4 * width**2 if SELF_ATTENTION in sublayers else 0
+    cross = 2 * width**2 + 2 * width * encoder_width if CROSS_ATTENTION in sublayers else 0
+    return own + cross + 2 * width * int(getattr(config, f"{stack}_ffn_embed_dim"))

@@ -1,0 +1,340 @@
+"""What a training is started with is held against ranges, data and memory, by fairseq's own command too."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import utils as distributed_utils
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq_cli import train
+from omegaconf import OmegaConf
+from support.data_folders import data_folder, write_side
+from support.models import SIZE, dictionary, task
+
+from deepnmt.errors import UserError
+from deepnmt.fairseq_patches import training_checks
+from deepnmt.fairseq_patches.training_checks import check_memory, check_training
+from deepnmt.model import validate
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.memory import least_parameters
+from deepnmt.model.transformer import DLCLTransformerModel
+
+FIXED = ["--arch=dlcl_transformer_tiny", "--optimizer=adam", "--lr=0.01", "--lr-scheduler=inverse_sqrt", "--cpu"]
+FIXED += ["--criterion=label_smoothed_cross_entropy", "--max-tokens=100"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data_folder(tmp_path_factory.mktemp("data") / "de-en")
+
+
+@cache
+def parsed(*words: str) -> Any:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(sys, "argv", ["fairseq-train"])
+        args = options.parse_args_and_arch(options.get_training_parser(), ["DATA", *FIXED, *words])
+    return convert_namespace_to_omegaconf(args)
+
+
+def configuration(data: Path | str, *words: str, **changes: Any) -> Any:
+    """What fairseq makes of a command line; `dataset__max_tokens=4` changes it, for less time than parsing takes."""
+    cfg = deepcopy(parsed(*words))
+    cfg.task.data = str(data)
+    for name, value in changes.items():
+        OmegaConf.update(cfg, name.replace("__", "."), value)
+    return cfg
+
+
+def batches_of(tokens: int, valid: int | None = None) -> dict[str, int]:
+    return {"dataset__max_tokens": tokens, "dataset__max_tokens_valid": tokens if valid is None else valid}
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture, cfg: Any) -> list[str]:
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, training_checks.logger.name):
+        check_training(cfg)
+    return [record.getMessage() for record in caplog.records]
+
+
+# Ranges
+
+RANGE_FAULTS = {
+    "--lr=0": "--lr must be numbers, each a finite number above 0, but is 0.0",
+    "--adam-betas=(0.9, 1.5)": "--adam-betas must be two numbers of at least 0 and below 1, such as (0.9, 0.98), "
+    "but is (0.9, 1.5)",
+    "--label-smoothing=2": "--label-smoothing must be at least 0 and below 1, but is 2.0",
+    "--clip-norm=-1": "--clip-norm must be a finite number of at least 0, but is -1.0",
+    "--patience=-3": "--patience must be -1 (off), or from 0 to 2147483647, but is -3",
+    "--warmup-updates=0": "--warmup-updates must be at least 1 with lr-scheduler inverse_sqrt, but is 0",
+    "--max-tokens=0": "--max-tokens must be at least 1 and at most 2147483647, but is 0",
+    f"--max-update=1{'0' * 30}": f"--max-update must be at least 0 and at most 2147483647, but is 1{'0' * 30}",
+    f"--num-workers=1{'0' * 20}": f"--num-workers must be from 0 to 1024, but is 1{'0' * 20}",
+    "--save-interval=0": "--save-interval must be at least 1 and at most 2147483647, but is 0",
+    "--encoder-layers=1000000000": "--encoder-layers must be at most 10000, but is 1000000000",
+}
+
+
+def test_each_option_out_of_range_is_a_line(data: Path) -> None:
+    with pytest.raises(UserError, match="must be") as error:
+        check_training(configuration(data, *RANGE_FAULTS))
+    assert sorted(str(error.value).splitlines()) == sorted(RANGE_FAULTS.values())
+
+
+def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
+    cfg = configuration(data, common__amp=True, common__bf16=True, dataset__max_tokens=None)
+    cfg.optimizer = None
+    with pytest.raises(UserError, match="must be given") as error:
+        check_training(cfg)
+    assert str(error.value).splitlines() == [
+        "--optimizer must be given, but is not",
+        "--max-tokens or --batch-size must be given, but neither is",
+        "--bf16 must be the only precision, but stands beside amp",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--max-update=0"],  # fairseq's default: no bound
+        ["--warmup-updates=0", "--lr-scheduler=fixed"],
+        ["--lr=0.1,0.01", "--update-freq=1,2", "--lr-scheduler=fixed", "--patience=-1", "--clip-norm=0"],
+        ["--memory-efficient-fp16", "--keep-last-epochs=-1", "--batch-size=3"],
+        ["--arch=transformer", "--optimizer=sgd"],
+    ],
+    ids=str,
+)
+def test_what_means_something_stays_valid(words: list[str], data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert not warnings_of(caplog, configuration(data, *words))
+
+
+def test_it_is_asked_before_a_training_and_no_other_command(data: Path) -> None:
+    cfg = configuration(data, optimization__lr=[-1.0])
+    with pytest.raises(UserError, match=r"^--lr must be numbers, each a finite number above 0, but is -1.0$"):
+        distributed_utils.call_main(cfg, train.main)
+    asked = []
+    distributed_utils.call_main(cfg, asked.append)
+    assert asked == [cfg]
+
+
+# Pairs of a paper that are set apart
+
+NO_NORMS = {"encoder_norm": "none", "decoder_norm": "none"}
+POST = {"encoder_norm": "post", "decoder_norm": "post"}
+APART = [
+    (
+        {"initializer": "t-fixup", **POST},
+        [
+            "--encoder-norm is none with --initializer t-fixup in the paper, but is post",
+            "--decoder-norm is none with --initializer t-fixup in the paper, but is post",
+        ],
+    ),
+    (
+        {"initializer": "t-fixup-released", **NO_NORMS, "decoder_norm": "pre"},
+        ["--decoder-norm is none with --initializer t-fixup-released in the paper, but is pre"],
+    ),
+    (
+        {"initializer": "deepnorm", **POST},
+        ["--initializer and --residual-scale are both deepnorm in the paper, but are deepnorm and plain"],
+    ),
+    (
+        {"residual_scale": "deepnorm", **POST},
+        ["--initializer and --residual-scale are both deepnorm in the paper, but are default and deepnorm"],
+    ),
+    (
+        {"residual_scale": "admin", **POST},
+        ["--initializer is admin with --residual-scale admin in the paper, but is default"],
+    ),
+    # The course report's: the norms of the history stay.
+    ({"initializer": "t-fixup", **NO_NORMS, "encoder_groups": "1"}, []),
+    ({"initializer": "deepnorm", "residual_scale": "deepnorm", **POST}, []),
+    ({"initializer": "admin", "residual_scale": "admin", **POST}, []),
+]
+
+
+@pytest.mark.parametrize(("options", "lines"), APART, ids=[str(options) for options, _ in APART])
+def test_a_pair_that_is_split_is_a_warning(
+    options: dict[str, Any],
+    lines: list[str],
+    data: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cfg = configuration(data, **{f"model__{name}": value for name, value in options.items()})
+    assert warnings_of(caplog, cfg) == lines
+    monkeypatch.setenv("RANK", "1")
+    assert not warnings_of(caplog, cfg)
+
+
+def test_named_architectures_are_pairs() -> None:
+    named = {name: kind for name, kind in MODEL_DATACLASS_REGISTRY.items() if name.startswith("dlcl_transformer")}
+    assert len(named) > 20
+    for name, kind in named.items():
+        assert not list(validate.split_pairs(kind())), name
+
+
+# Sentences that are longer than a batch: the pairs have 4, 2 and 6 tokens
+
+
+def test_training_sentences_that_are_left_out_are_said(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert warnings_of(caplog, configuration(data, **batches_of(4, valid=9))) == [
+        f"--max-tokens is 4: 1 of the 3 sentences of train in {data} have more, up to 6, and are left out"
+    ]
+    assert not warnings_of(caplog, configuration(data, **batches_of(6)))
+    # Left out in any case
+    assert not warnings_of(caplog, configuration(data, **batches_of(4, 9), model__max_source_positions=5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (batches_of(5), "--max-tokens must be at least the tokens of a sentence, but is 5: 1 of the 3 .* of valid"),
+        (
+            batches_of(9, 5),
+            "--max-tokens-valid must be at least the tokens of a sentence, but is 5: 1 of the 3 .* of v",
+        ),
+        (
+            {**batches_of(1), "dataset__disable_validation": True},
+            "--max-tokens must be at least .*, but is 1: 3 of the 3 sentences of train in",
+        ),
+    ],
+)
+def test_no_batch_for_a_sentence_that_is_needed(changes: dict[str, Any], message: str, data: Path) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        check_training(configuration(data, **changes))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_later_folders_and_formats_that_are_not_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folders = [data_folder(tmp_path / name) for name in ("a", "b")]
+    for language in ("de", "en"):
+        write_side(folders[1] / f"train.de-en.{language}", [[4, 2], [4, 5, 6, 7, 8, 9, 10, 2]])
+    both = f"{folders[0]}:{folders[1]}"
+    assert warnings_of(caplog, configuration(both, **batches_of(7))) == [
+        f"--max-tokens is 7: 1 of the 2 sentences of train in {folders[1]} have more, up to 8, and are left out"
+    ]
+    assert not warnings_of(caplog, configuration(both, **batches_of(1), task__dataset_impl="raw"))
+
+
+def test_validation_sets_that_would_be_ignored(tmp_path: Path) -> None:
+    folder = data_folder(tmp_path / "data", ["train", "valid", "valid1"])
+    with pytest.raises(UserError, match=r"^--valid-subset must name valid1 too, or --combine-v.*, but is valid$"):
+        check_training(configuration(folder))
+    check_training(configuration(folder, dataset__ignore_unused_valid_subsets=True))
+    check_training(configuration(folder, dataset__valid_subset="valid,valid1"))
+
+
+# Memory
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"share_all_embeddings": True},
+        {"share_decoder_input_output_embed": True, "encoder_embed_dim": 32},
+        {"merged_attention": True},
+        {"decoder_groups": "none", "no_cross_attention": True},
+    ],
+    ids=str,
+)
+def test_parameters_are_bounded_from_below(options: dict[str, Any]) -> None:
+    size = {name: value * 4 if name.endswith("dim") else value for name, value in SIZE.items()}
+    config = DLCLTransformerConfig(**{**size, **options})
+    one = dictionary(300)
+    both = (one, one) if options.get("share_all_embeddings") else (one, dictionary(200))
+    model = DLCLTransformerModel.build_model(config, task(*both))
+    exact = sum(parameter.numel() for parameter in model.parameters())
+    assert 0.95 * exact < least_parameters(config, (len(both[0]), len(both[1]))) <= exact
+
+
+HUGE = {
+    "model__encoder_layers": 10_000,
+    "model__encoder_embed_dim": 1 << 20,
+    "model__encoder_ffn_embed_dim": 1 << 20,
+    "model__share_all_embeddings": False,
+}
+
+
+def test_what_cannot_fit_is_refused_with_both_numbers(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        UserError, match=r"GB of this machine, but needs at least 1,055,5.* GB .*--encoder-layers 10000"
+    ):
+        check_training(configuration(data, **HUGE))
+    config = DLCLTransformerConfig(
+        encoder_layers=1, decoder_layers=1, encoder_embed_dim=8, decoder_embed_dim=8,
+        encoder_ffn_embed_dim=16, decoder_ffn_embed_dim=16, share_all_embeddings=True,
+    )  # fmt: skip
+    # Three attentions of four matrices, two pairs of feed-forward matrices, a table of twelve types.
+    needed = 16 * (3 * 4 * 8 * 8 + 2 * 2 * 8 * 16 + 12 * 8)
+    for there in (needed, needed - 1):
+        sizes = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": there}
+        monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+        if there == needed:
+            check_memory(configuration(data), config, (12, 12))
+    with pytest.raises(UserError, match="16 bytes for each of 1,376 parameters"):
+        check_memory(configuration(data), config, (12, 12))
+
+
+def test_memory_of_the_gpu(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg = configuration(data, common__cpu=False, model__encoder_embed_dim=512, model__decoder_embed_dim=512)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    sizes = {0: 10**12, 1: 10**8}
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=sizes[device]))
+    config = training_checks.model_config(cfg)
+    assert config is not None
+    with pytest.raises(UserError, match=r"must fit into the 0\.1 GB of the GPU, but needs at least"):
+        check_memory(cfg, config, (12, 12))
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    check_memory(cfg, config, (12, 12))
+
+
+@pytest.mark.parametrize(
+    ("changes", "size"),
+    [
+        ({}, 16),
+        ({"optimizer___name": "sgd"}, 8),
+        ({"common__fp16": True}, 20),
+        ({"common__bf16": True, "common__memory_efficient_bf16": True}, 12),
+        ({"common__fp16": True, "optimizer__fp16_adam_stats": True}, 16),
+        ({"distributed_training__zero_sharding": "os"}, 8),
+    ],
+    ids=str,
+)
+def test_bytes_of_a_parameter(changes: dict[str, Any], size: int, data: Path) -> None:
+    assert training_checks.bytes_of_parameter(configuration(data, **changes)) == size
+
+
+# Languages with a hyphen
+
+
+def test_languages_are_those_of_the_record_where_fairseq_finds_none(tmp_path: Path) -> None:
+    folder = data_folder(tmp_path / "data")
+    for path in [*folder.iterdir()]:
+        if path.is_file():
+            name = path.name.replace("de-en.de", "zh-CN-en.zh-CN").replace("de-en.en", "zh-CN-en.en")
+            path.rename(folder / name.replace("dict.de", "dict.zh-CN"))
+    cfg = TranslationConfig(data=str(folder), train_subset="train", dataset_impl=None, required_seq_len_multiple=1)
+    with pytest.raises(UserError, match=r"dict\.de\.txt: no such dictionary"):
+        TranslationTask.setup_task(cfg)
+    record = folder / "preprocess.json"
+    record.write_text(record.read_text().replace('"source_lang": "de"', '"source_lang": "zh-CN"'))
+    cfg.source_lang = cfg.target_lang = None
+    loaded = TranslationTask.setup_task(cfg)
+    loaded.load_dataset("train")
+    assert (cfg.source_lang, cfg.target_lang) == ("zh-CN", "en")
+    assert len(loaded.dataset("train")) == 3
