@@ -6,18 +6,27 @@ import sys
 # Modules that import neither fairseq nor torch: scripts and the text steps use them. A module that becomes light joins.
 LIGHT = (
     "deepnmt",
+    "deepnmt.checkpoints.plans",
     "deepnmt.checkpoints.safe_types",
+    "deepnmt.checkpoints.untrusted",
     "deepnmt.console",
     "deepnmt.errors",
+    "deepnmt.kernels.malloc",
+    "deepnmt.literals",
     "deepnmt.lr_schedulers.inverse_sqrt",
     "deepnmt.model.groups",
+    "deepnmt.model.norm_position",
+    "deepnmt.model.stack",
+    "deepnmt.model.sublayers",
     "deepnmt.recipe",
     "deepnmt.text.data_folder",
     "deepnmt.text.pipeline",
 )
 # Modules that import torch without fairseq.
 WITHOUT_FAIRSEQ = (
+    "deepnmt.checkpoints.file",
     "deepnmt.kernels.blocked_sums",
+    "deepnmt.kernels.feed_forward",
     "deepnmt.kernels.linear_cross_entropy",
     "deepnmt.kernels.output_norm",
     "deepnmt.model.dlcl",
