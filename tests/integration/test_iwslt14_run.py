@@ -35,8 +35,10 @@ if not (save / "checkpoint_last.pt").exists():
     def state(epoch):
         position = {"epoch": epoch + 1, "iterations_in_epoch": 0}
         extra = {"train_iterator": position, "previous_training_time": 60.0 * epoch}
-        history = [{"num_updates": epoch}]
-        return {"model": {"w": torch.ones(2) * epoch}, "extra_state": extra, "optimizer_history": history}
+        names = {"num_updates": epoch, "criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+        options = {"model": {"_name": "transformer"}, "task": {"_name": "translation"}}
+        model = {"w": torch.ones(2) * epoch}
+        return {"cfg": options, "model": model, "extra_state": extra, "optimizer_history": [names]}
     for epoch in range(1, 8):
         torch.save(state(epoch), save / f"checkpoint{epoch}.pt")
     torch.save(state(5), save / "checkpoint_best.pt")
