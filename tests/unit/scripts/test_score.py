@@ -306,9 +306,8 @@ def test_new_translations_replace_earlier_ones(tmp_path: Path) -> None:
     }
     arguments, log = (earlier / "generate.log").read_text().split("\n", 1)
     assert log == LOG
-    assert (
-        f"{tmp_path}/data --user-dir {SCRIPTS.parent}/deepnmt --path {tmp_path}/good.pt --gen-subset test" in arguments
-    )
+    plugin = f"--user-dir {SCRIPTS.parent}/deepnmt --task deep_translation"
+    assert f"{tmp_path}/data {plugin} --path {tmp_path}/good.pt --gen-subset test" in arguments
     device = "--fp16" if torch.cuda.is_available() else "--cpu"
     assert "--source-lang de --target-lang en --beam 5 --batch-size 128" in arguments
     assert arguments.endswith(f" {device} --beam 2")
