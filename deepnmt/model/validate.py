@@ -49,11 +49,13 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
 def split_pairs(config: DLCLTransformerConfig) -> Iterator[str]:
     """Yield what a paper sets together and these options set apart; somebody may well want to see what that does."""
     initializer, scale = str(config.initializer), str(config.residual_scale)
-    if initializer.startswith("t-fixup"):
-        for stack in STACKS:
-            # The norms of a history's rows may stay.
-            if (norm := config.norm(stack).name) != "none":
-                yield f"--{stack}-norm is none with --initializer {initializer} in the paper, but is {norm}"
+    norms = [config.norm(stack).name for stack in STACKS]
+    # The norms of a history's rows may stay.
+    if initializer.startswith("t-fixup") and norms != ["none", "none"]:
+        yield (
+            f"--encoder-norm and --decoder-norm are none with --initializer {initializer} in the paper, "
+            f"but are {norms[0]} and {norms[1]}"
+        )
     if (initializer == "deepnorm") != (scale == "deepnorm"):
         yield (f"--initializer and --residual-scale are both deepnorm in the paper, but are {initializer} and {scale}")
     if scale == "admin" and not initializer.startswith("admin"):

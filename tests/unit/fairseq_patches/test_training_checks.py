@@ -136,14 +136,14 @@ POST = {"encoder_norm": "post", "decoder_norm": "post"}
 APART = [
     (
         {"initializer": "t-fixup", **POST},
-        [
-            "--encoder-norm is none with --initializer t-fixup in the paper, but is post",
-            "--decoder-norm is none with --initializer t-fixup in the paper, but is post",
-        ],
+        ["--encoder-norm and --decoder-norm are none with --initializer t-fixup in the paper, but are post and post"],
     ),
     (
         {"initializer": "t-fixup-released", **NO_NORMS, "decoder_norm": "pre"},
-        ["--decoder-norm is none with --initializer t-fixup-released in the paper, but is pre"],
+        [
+            "--encoder-norm and --decoder-norm are none with --initializer t-fixup-released in the paper, "
+            "but are none and pre"
+        ],
     ),
     (
         {"initializer": "deepnorm", **POST},

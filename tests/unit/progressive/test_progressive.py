@@ -187,6 +187,8 @@ FAULTY: dict[str, tuple[tuple[str, ...], dict[str, str], list[str], str]] = {
     "unknown strategy": ((ONE, TWO + ", strategy: fold"), {}, [],
                          "stage 2: strategy must be one of stack, top, repeat-top, interleave, but is fold"),
     "flag": ((ONE, TWO + ", carry-moments: 'yes'"), {}, [], "stage 2: carry-moments must be true or false, but is yes"),
+    "beam": ((ONE, TWO), {"translate": "--beam 1000"}, [],
+             "stage 1: translate must be options of fairseq-generate, with a --beam from 1 to 256, but is --beam 1000"),
     "average": ((ONE, TWO + ", average: two"), {}, [], "stage 2: average must be a number of checkpoints of"),
     "average kept": ((ONE, TWO), {"average": "5", "keep-last-epochs": "3"}, [],
                      "stage 1: average must be at most the 3 checkpoints that are kept, but is 5"),

@@ -65,6 +65,7 @@ LINES = {
                    ("1" + "0" * 30, "must be at least 0 and at most 2147483647, but is 10"), ("-1", "but is -1"),
                    ("1e3", "must be a whole number, but is '1e3'")],
     "max-tokens": [("0", "r.yaml:6: max-tokens must be at least 1 and at most 2147483647, but is 0"), ("-5", "but is -5"),
+                   ("", "r.yaml: a recipe must have max-tokens or batch-size, but has neither"),
                    ("2147483648", "but is 2147483648"), ("9" * 5000, "must be a whole number, but is '9")],
     "max-tokens-valid": [("0", "r.yaml:7: max-tokens-valid must be at least 1 and at most 2147483647, but is 0"),
                          ("many", "max-tokens-valid must be at least 1 and at most 2147483647, but is many")],
@@ -74,6 +75,9 @@ LINES = {
     "num-workers": [("1" + "0" * 20, "must be from 0 to 1024, but is 1000")],
     "encoder-layers": [("1000000000", "r.yaml:7: encoder-layers must be at most 10000, but is 1000000000"), ("0", "at least 1"),
                        ("-2", "must be at least 1, but is -2")],
+    "encoder-embed-dim": [("0", "must be divisible by --encoder-attention-heads 4, but is 0")],
+    "encoder-attention-heads": [("2147483648", "encoder-embed-dim must be divisible by --encoder-attention-heads 2147483648"),
+                                ("0", "r.yaml:7: encoder-attention-heads must be at least 1, but is 0")],
     "encoder-ffn-embed-dim": [("0", "must be at least 1, but is 0"), ("2147483648", "but is 2147483648")],
     "decoder-embed-dim": [("-128", "must be divisible by --decoder-attention-heads 4, but is -128"), ("2147483648", "but is 2147483648")],
     "encoder-groups": [("0,6,6,12", "r.yaml:7: encoder-groups: boundaries must be increasing, but are")],
@@ -139,6 +143,16 @@ def test_command_line_is_held_against_the_same_table(run: Run) -> None:
 )
 def test_what_means_something_stays_valid(valid: dict[str, str], run: Run) -> None:
     assert run(text_of(**valid))
+
+
+def test_only_arguments_are_printed(
+    run: Run, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("INFO")
+    assert run(text_of())[0] == "--arch=dlcl_transformer_tiny"
+    # fairseq logs "--user-dir=... has already been imported" where it sees that option.
+    assert not caplog.records
+    assert not capsys.readouterr().err
 
 
 def test_two_precisions_are_refused(run: Run) -> None:
