@@ -1,4 +1,4 @@
-"""`--optimizer adam` in one pass over the memory (`deepnmt/kernels/adam.py`)."""
+"""`--optimizer adam` in one pass over the memory (`deepnmt/training/fused_adam.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from fairseq.optim.adam import Adam, FairseqAdam
 
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.kernels.adam import FusedAdam
+from deepnmt.training.fused_adam import FusedAdam
 
 
 @replaces(FairseqAdam, "__init__", "(self, cfg, params)", order=10, why="Adam in one pass over the memory")

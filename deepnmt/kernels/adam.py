@@ -13,15 +13,13 @@ ICLR, arXiv 1711.05101). The state is fairseq's, and so are its checkpoints.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import torch
-from fairseq.optim.adam import Adam
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from deepnmt.kernels.fast_path import EXACT, may_take
+from deepnmt.kernels.fast_path import EXACT
 
 
 def reference(
@@ -34,48 +32,46 @@ def reference(
     return p - lr * decay * p - lr * math.sqrt(c2) / c1 * m / (v.sqrt() + e), m, v
 
 
-class FusedAdam(Adam):  # type: ignore[misc]
-    """fairseq's optimizer; what the kernel does not know (half precision, AMSGrad) takes fairseq's way."""
+@torch.no_grad()
+def update(
+    parameters: list[Tensor],
+    means: list[Tensor],
+    squares: list[Tensor],
+    step: int,
+    lr: float,
+    betas: tuple[float, float],
+    epsilon: float,
+    decay: float,
+) -> None:
+    """Update parameters that have gradients, and their means, in place.
 
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Update the parameters that have gradients."""
-        if not may_take("fast Adam", obstacle(self.param_groups)):
-            return super().step(closure)
-        loss = closure() if closure is not None else None
-        for group in self.param_groups:
-            alike: dict[int, list[Tensor]] = defaultdict(list)
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    state = self.state[parameter]
-                    if not state:
-                        state.update(step=0)
-                        state.update({name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")})
-                    state["step"] += 1
-                    alike[state["step"]].append(parameter)
-            for step, parameters in alike.items():
-                self._update(group, parameters, step)
-        return loss
-
-    @torch.no_grad()
-    def _update(self, group: dict[str, Any], parameters: list[Tensor], step: int) -> None:
-        beta1, beta2 = group["betas"]
-        adamw(
-            parameters,
-            [parameter.grad for parameter in parameters if parameter.grad is not None],
-            [self.state[parameter]["exp_avg"] for parameter in parameters],
-            [self.state[parameter]["exp_avg_sq"] for parameter in parameters],
-            [],
-            # One tensor for all: a copy from the host for each would wait for the GPU each time.
-            list(torch.full((len(parameters),), step - 1.0, device=parameters[0].device).unbind()),
-            fused=True,
-            amsgrad=False,
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"] / math.sqrt(1 - beta2**step),
-            maximize=False,
-        )
+    Args:
+        parameters: p, with gradients
+        means: m
+        squares: v
+        step: t, from 1
+        lr: learning rate
+        betas: of the means
+        epsilon: e, fairseq's
+        decay: weight decay
+    """
+    adamw(
+        parameters,
+        [parameter.grad for parameter in parameters if parameter.grad is not None],
+        means,
+        squares,
+        [],
+        # One tensor for all: a copy from the host for each would wait for the GPU each time.
+        list(torch.full((len(parameters),), step - 1.0, device=parameters[0].device).unbind()),
+        fused=True,
+        amsgrad=False,
+        beta1=betas[0],
+        beta2=betas[1],
+        lr=lr,
+        weight_decay=decay,
+        eps=epsilon / math.sqrt(1 - betas[1] ** step),
+        maximize=False,
+    )
 
 
 def obstacle(groups: list[dict[str, Any]]) -> Optional[str]:

@@ -9,10 +9,7 @@ torch's generator, so that seeds and restarts work as ever.
 from __future__ import annotations
 
 import torch
-from fairseq.modules import FairseqDropout
-from torch import Tensor, nn
-
-from deepnmt.kernels.fast_path import may_take
+from torch import Tensor
 
 LEVELS = 65536
 
@@ -21,20 +18,6 @@ def reference(x: Tensor, p: float) -> Tensor:
     """Return x with dropout, from a number for each element, for readers and tests."""
     kept = torch.randint(LEVELS, x.shape) >= round(LEVELS * p)
     return x * kept / (1 - round(LEVELS * p) / LEVELS)
-
-
-class FastDropout(FairseqDropout):  # type: ignore[misc]
-    """fairseq's dropout module; on other devices than the CPU it is that in every respect."""
-
-    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
-        """As fairseq's, for a tensor of any shape."""
-        if not self.p > 0 or not (self.training or self.apply_during_inference):
-            return x
-        if not may_take("fast dropout", None if x.device.type == "cpu" else "it is for the CPU"):
-            result: Tensor = super().forward(x, inplace)
-            return result
-        noise = dropout_noise(x, self.p)
-        return x.mul_(noise) if inplace else x * noise
 
 
 def dropout_noise(x: Tensor, p: float) -> Tensor:
@@ -46,11 +29,3 @@ def dropout_noise(x: Tensor, p: float) -> Tensor:
     # Numbers from -32768 to 32767, and in their place 1 for what is kept: torch is slow with the type bool.
     kept = words.view(torch.int16)[: x.numel()].ge_(dropped - LEVELS // 2)
     return kept.view(x.shape).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
-
-
-def use_fast_dropout(model: nn.Module) -> None:
-    """Let all of a model's dropout modules be fast."""
-    for module in list(model.modules()):
-        for name, child in module.named_children():
-            if type(child) is FairseqDropout:
-                setattr(module, name, FastDropout(child.p, child.module_name))

@@ -9,9 +9,9 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from deepnmt.kernels.dropout import FastDropout
 from deepnmt.kernels.fast_path import HOOKED, has_hooks, linear_obstacle, may_take
 from deepnmt.kernels.short_attention import SHORT, Settings, attention
+from deepnmt.model.fast_dropout import FastDropout
 
 
 class Attention(MultiheadAttention):  # type: ignore[misc]

@@ -10,10 +10,10 @@ from fairseq.models.transformer import TransformerModelBase
 from torch import nn
 
 import deepnmt
-from deepnmt.kernels.dropout import use_fast_dropout
 from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
+from deepnmt.model.fast_dropout import use_fast_dropout
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.layer_list import wrap_layers
 from deepnmt.model.validate import check

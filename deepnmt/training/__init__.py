@@ -1,1 +1,1 @@
-"""What watches a training."""
+"""Take part in a training: the optimizer, and the watch for numbers that are not finite."""

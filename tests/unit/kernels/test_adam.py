@@ -12,7 +12,8 @@ from support.waits import Waits
 from torch import Tensor, nn
 
 import deepnmt  # noqa: F401  puts it in place
-from deepnmt.kernels.adam import FusedAdam, obstacle
+from deepnmt.kernels.adam import obstacle
+from deepnmt.training.fused_adam import FusedAdam
 
 OPTIONS = {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.1}
 

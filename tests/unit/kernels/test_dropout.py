@@ -7,7 +7,8 @@ import torch
 from fairseq.modules import FairseqDropout
 from support.models import EXAMPLE, build, logits
 
-from deepnmt.kernels.dropout import FastDropout, dropout_noise, use_fast_dropout
+from deepnmt.kernels.dropout import dropout_noise
+from deepnmt.model.fast_dropout import FastDropout, use_fast_dropout
 
 COUNT = 2**20
 

@@ -21,6 +21,7 @@ from deepnmt.kernels import (
     output_norm,
     short_attention,
 )
+from deepnmt.training.fused_adam import FusedAdam
 
 BOTH = Callable[..., Any]
 
@@ -113,7 +114,7 @@ def test_linear_consistency() -> None:
 
 def test_adam() -> None:
     parameter = nn.Parameter(torch.randn(5))
-    optimizer = adam_kernel.FusedAdam([parameter], lr=0.1, betas=(0.9, 0.98), eps=1e-3, weight_decay=0.01)
+    optimizer = FusedAdam([parameter], lr=0.1, betas=(0.9, 0.98), eps=1e-3, weight_decay=0.01)
     p, m, v = parameter.detach().clone(), torch.zeros(5), torch.zeros(5)
     for t in (1, 2, 3):
         parameter.grad = torch.randn(5)

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from deepnmt.kernels import fast_path
 from deepnmt.kernels import short_attention as kernel
-from deepnmt.kernels.dropout import FastDropout, dropout_noise
+from deepnmt.kernels.dropout import dropout_noise
 from deepnmt.kernels.short_attention import SHORT
 from deepnmt.model.attention import Attention
+from deepnmt.model.fast_dropout import FastDropout
 
 HEADS, SIZE, WIDTH, BATCH = 3, 4, 12, 2
 QUERIES = 5
