@@ -105,7 +105,7 @@ def test_another_fairseq_is_refused_before_anything_is_replaced(empty: Any) -> N
     replaces(empty.Class, "method", "(self, text)", order=20, why="another")(lambda stock, *args: "")
     replaces(empty, "gone", "()", order=10, why="missing")(lambda stock: None)
     name = re.escape(f"{Stock.__module__}.Class.method")
-    with pytest.raises(UserError) as raised:
+    with pytest.raises(UserError, match="deepnmt changes this function") as raised:
         install_declared()
     lines = str(raised.value).splitlines()
     assert len(lines) == 2
