@@ -16,6 +16,24 @@ from deepnmt.errors import UserError
 
 Value = Union[None, bool, int, float, str, bytes, complex, tuple["Value", ...], list["Value"], dict["Value", "Value"]]
 
+# Options that fairseq reads by `eval`, and the endings of others; None and "" mean that they are not used.
+EVALUATED = (
+    "adam_betas",
+    "adamax_betas",
+    "adafactor_eps",
+    "lamb_betas",
+    "adaptive_softmax_cutoff",
+    "adaptive_input_cutoff",
+    "character_filters",
+    "conv_feature_layers",
+    "model_overrides",
+    "optimizer_overrides",
+    "pipeline_balance",
+    "pipeline_devices",
+    "wer_args",
+    "xformers_att_config",
+)
+
 LONGEST = 10_000  # characters of a text, entries of a sequence: more is an attack or an accident
 LARGEST = 2**63
 
@@ -49,6 +67,17 @@ def literal_fault(text: str) -> Optional[str]:
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return f"must be a literal such as 0.1 or (0.9, 0.98), but is {shown}"
     return None
+
+
+def evaluated_fault(name: str, value: object) -> Optional[str]:
+    """Return what is wrong with the value of an option that fairseq reads by `eval`, or None; also of any other option.
+
+    Args:
+        name: of the option, as fairseq spells it, perhaps after the names of its groups
+        value: its value
+    """
+    evaluated = isinstance(value, str) and value != "" and name.endswith(EVALUATED)
+    return literal_fault(str(value)) if evaluated else None
 
 
 def _value(node: ast.expr) -> Value:

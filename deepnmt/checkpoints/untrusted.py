@@ -11,25 +11,8 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
-from deepnmt.literals import literal_fault
+from deepnmt.literals import evaluated_fault
 
-# Options that fairseq reads by `eval`, and the endings of others; None and "" mean that they are not used.
-EVALUATED = (
-    "adam_betas",
-    "adamax_betas",
-    "adafactor_eps",
-    "lamb_betas",
-    "adaptive_softmax_cutoff",
-    "adaptive_input_cutoff",
-    "character_filters",
-    "conv_feature_layers",
-    "model_overrides",
-    "optimizer_overrides",
-    "pipeline_balance",
-    "pipeline_devices",
-    "wer_args",
-    "xformers_att_config",
-)
 EMBEDDING_PATH = "embed_path"  # the file's vectors would be replaced by the checkpoint's
 
 
@@ -45,7 +28,7 @@ def untrusted_faults(configuration: object) -> list[str]:
             continue
         if "${" in value:
             faults.append(f"{key} must be a plain value, but is {value[:60]!r}, which would be expanded")
-        elif value and key.endswith(EVALUATED) and (fault := literal_fault(value)):
+        elif fault := evaluated_fault(key, value):
             faults.append(f"{key} {fault}")
     return faults
 

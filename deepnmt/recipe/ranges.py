@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from deepnmt.literals import evaluated_fault
+
 # The largest number that fairseq's tensors and counters take.
 INT = 2**31 - 1
 # More translations of a sentence at a time are no search, and 1,000 of them fill the memory.
@@ -131,6 +133,9 @@ def range_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
         if value is not None and not str(value).startswith("${") and not _holds(rule, value):
             shown = ",".join(map(str, value)) if isinstance(value, list) else value
             yield dashed(name), f"must be {rule.words}, but is {shown}"
+    for name, value in values.items():
+        if name not in RANGES and (fault := evaluated_fault(name, value)):
+            yield dashed(name), fault
 
 
 def _holds(rule: Rule, value: object) -> bool:
