@@ -56,9 +56,9 @@ def test_names_are_unique() -> None:
     assert len(set(NAMES)) == len(NAMES)
 
 
-def test_searches_wait_less_than_fairseqs(library: Path) -> None:
+def test_searches_wait_no_more_than_fairseqs(library: Path) -> None:
     searches = [number for number, (_, case) in enumerate(cases()) if isinstance(case, Search) and not case.half]
     assert len(searches) > 20
     for number in searches:
         row = results(library, number % PARTS)[NAMES[number]]
-        assert row["waits"] < row["fairseq"]["waits"], row
+        assert row["waits"] <= row["fairseq"]["waits"], row

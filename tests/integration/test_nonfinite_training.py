@@ -243,7 +243,7 @@ def test_no_hook_stays_and_the_checkpoint_is_that_before_the_update(make: Make, 
         assert len(module._forward_hooks) == (module is planted)
         assert not module._forward_pre_hooks
     assert not any(parameter._backward_hooks for parameter in model.parameters())
-    saved = read(tmp_path / "crash.pt")["model"]
+    saved = torch.load(tmp_path / "crash.pt", weights_only=True)["model"]  # of a trainer without options
     assert all(saved[name].equal(tensor) and tensor.equal(model.state_dict()[name]) for name, tensor in before.items())
 
 
@@ -293,5 +293,5 @@ def test_fairseq_train_that_diverges_and_one_from_a_broken_checkpoint(tmp_path: 
     done = train(
         tmp_path / "data", tmp_path / "save", "--lr", "1e-3", "--restore-file", str(tmp_path / "broken.pt"),
     )  # fmt: skip
-    assert f"training stopped at update 2: parameter {name} is not finite before the update" in error_line(done)
+    assert f"broken.pt: model.{name} must be finite numbers, but has NaN or infinity" in error_line(done)
     assert last.read_bytes() == kept

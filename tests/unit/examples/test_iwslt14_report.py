@@ -206,7 +206,8 @@ def test_the_best_setting_and_of_equal_ones_the_first(tmp_path: Path) -> None:
 def checkpoint(path: Path, epoch: int, iterations: int, seconds: float) -> None:
     position = {"epoch": epoch, "iterations_in_epoch": iterations}
     extra = {"train_iterator": position, "previous_training_time": seconds}
-    torch.save({"model": {}, "extra_state": extra}, path)
+    cfg = {"model": {"_name": "dlcl_transformer"}, "task": {"_name": "translation"}}
+    torch.save({"model": {"a": torch.ones(1)}, "cfg": cfg, "extra_state": extra}, path)
 
 
 def test_record_of_a_finished_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
