@@ -36,7 +36,14 @@ def keep_last_batch(stock: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
     Without it, up to a batch of the longest sentences is missing from training, validation and, without a word, from
     the translations that are scored.
     """
-    batches = stock(indices, *args, **kwargs)
+    try:
+        batches = stock(indices, *args, **kwargs)
+    except IndexError:
+        if len(indices):
+            raise
+        raise UserError(
+            "--max-source-positions and --max-target-positions must admit some sentences of the data, but admit none"
+        ) from None
     if kwargs.get("fixed_shapes") is not None or len(args) > 5:
         return batches
     kept = sum(len(batch) for batch in batches)

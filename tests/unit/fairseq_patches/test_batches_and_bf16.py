@@ -18,6 +18,7 @@ from support.models import ROOT
 from support.trainings import DUMMY
 
 import deepnmt  # noqa: F401  mends at import
+from deepnmt.errors import UserError
 
 
 @pytest.mark.parametrize("sentences", [3, 8, 20, 24])
@@ -77,3 +78,9 @@ def test_bf16_means_a_tpu_where_there_may_be_one(xla: Any, tpu: bool, monkeypatc
     cfg.optimizer = {"_name": "adam", "tpu": True}
     distributed_utils.call_main(cfg, seen.append)
     assert [(cfg.common.tpu, cfg.distributed_training.tpu, cfg.optimizer.tpu) for cfg in seen] == [(tpu, tpu, tpu)]
+
+
+def test_no_sentence_left_is_one_line() -> None:
+    none = numpy.array([], dtype=numpy.int64)
+    with pytest.raises(UserError, match="must admit some sentences of the data, but admit none"):
+        data_utils.batch_by_size(none, lambda index: 1, none, max_tokens=4, required_batch_size_multiple=8)
