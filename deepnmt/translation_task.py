@@ -5,9 +5,10 @@ fairseq's options of generation are one dataclass that a plug-in cannot extend; 
 these commands take the task from the command line. With no option of its own, the task does what `translation` does.
 """
 
-from __future__ import annotations
+# No postponed annotations here: fairseq builds its command line from the types of the fields.
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Optional
 
 from fairseq.tasks import register_task
@@ -15,12 +16,18 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from deepnmt.errors import UserError
 from deepnmt.search.generator import BeamGenerator
+from deepnmt.search.nbest_output import translations
 from deepnmt.search.options import SearchOptions, check
 
 
 @dataclass
 class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[misc]
     """fairseq's options of `translation`, and `SearchOptions`."""
+
+    nbest_file: Optional[str] = field(
+        default=None,
+        metadata={"help": "append the --nbest translations of each sentence, with features, to this file"},
+    )
 
 
 class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
@@ -39,6 +46,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         Raises:
             UserError: options exclude each other, or do not fit the models
         """
+        self.nbest = int(getattr(args, "nbest", 1))
         options = SearchOptions.of(self.cfg)
         given = options.given()
         if given:
@@ -48,6 +56,17 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             seq_gen_cls = BeamGenerator
             extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "options": options}
         return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+
+    def inference_step(
+        self, generator: Any, models: Any, sample: dict[str, Any], prefix_tokens: Any = None, constraints: Any = None
+    ) -> Any:
+        """Translate a batch, and append what --nbest-file asks for."""
+        found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        if self.cfg.nbest_file is not None:
+            lines = translations(sample, found, self.target_dictionary, self.nbest)
+            with Path(self.cfg.nbest_file).open("a", encoding="utf-8") as file:
+                file.writelines(f"{each.line()}\n" for each in lines)
+        return found
 
 
 def register() -> None:

@@ -6,12 +6,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
     cat <<'HELP'
-usage: generate.sh CHECKPOINT[:CHECKPOINT2...] DATA OUT_DIR [--subset SUBSET] [fairseq-generate options]
+usage: generate.sh CHECKPOINT[:CHECKPOINT2...] DATA OUT_DIR [--subset SUBSET] [--reverse] [fairseq-generate options]
 
 Translates a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble: on the GPU in half
 precision if there is one, else on the CPU.
 
   --subset SUBSET   valid, test, test1, ... (default: test)
+  --reverse         translate the other way, from DATA's target language to its source language
+  --nbest N         write the N best translations of each sentence to OUT_DIR/nbest.tsv as well: sentence (from 0),
+                    rank, subwords, and features as name=value: model (log P in nats), length, coverage, unk
 
 All other options go to fairseq-generate and override the defaults --beam 5 --batch-size 128. docs/search.md lists those
 of this package: length and coverage penalties, length ranges, when to stop, ensembles.
@@ -25,13 +28,18 @@ example:
 HELP
 }
 
-SUBSET=test POSITIONAL=() OPTIONS=()
+SUBSET=test REVERSE=() NBEST=() POSITIONAL=() OPTIONS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --subset | --gen-subset) SUBSET=$(value "$@"); shift ;;
+        --reverse) REVERSE=(--reverse) ;;
+        --nbest-file) die "$1 cannot be used here: --nbest writes OUT_DIR/nbest.tsv" ;;
         -h | --help) usage; exit 0 ;;
         --results-path | --quiet) die "$1 cannot be used here: OUT_DIR is made from the output that it suppresses" ;;
-        *) sort_argument "$1" ;;
+        *)
+            [[ $1 != --nbest && $1 != --nbest=* ]] || NBEST=(--nbest-file nbest.tsv)
+            sort_argument "$1"
+            ;;
     esac
     shift
 done
@@ -46,20 +54,22 @@ if [[ -d $OUT && -n $(ls -A -- "$OUT") && ! -f $OUT/generate.json ]]; then
     die "$OUT exists, and was not made by generate.sh; remove it or choose another OUT_DIR"
 fi
 
-CHECKED=$(python3 "$ROOT/scripts/translations.py" check "$CHECKPOINT" "$DATA" "$SUBSET")
+CHECKED=$(python3 "$ROOT/scripts/translations.py" check "$CHECKPOINT" "$DATA" "$SUBSET" "${REVERSE[@]}")
 read -r SOURCE TARGET SENTENCES DEVICE <<<"$CHECKED"
 
 TMP=$OUT.tmp.$$
 mkdir -p -- "$TMP"
+[[ ${#NBEST[@]} -eq 0 ]] || NBEST=(--nbest-file "$TMP/nbest.tsv")
 if ! run python3 "$ROOT/scripts/translations.py" watch "$TMP/generate.log" "$SENTENCES" \
     fairseq-generate "$DATA" --user-dir "$ROOT/deepnmt" --task deep_translation --path "$CHECKPOINT" \
     --gen-subset "$SUBSET" --source-lang "$SOURCE" --target-lang "$TARGET" --beam 5 --batch-size 128 \
-    --post-process subword_nmt --skip-invalid-size-inputs-valid-test --no-progress-bar "$DEVICE" "${OPTIONS[@]}"; then
+    --post-process subword_nmt --skip-invalid-size-inputs-valid-test --no-progress-bar "$DEVICE" "${NBEST[@]}" \
+    "${OPTIONS[@]}"; then
     mv -- "$TMP/generate.log" "$OUT.failed.log"
     FAULTS=$(grep '^deepnmt: error: ' -- "$OUT.failed.log" || tail -n 1 -- "$OUT.failed.log")
     die "fairseq-generate failed: $FAULTS (all of its output is in $OUT.failed.log)"
 fi
-run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP"
+run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP" "${REVERSE[@]}"
 replace_folder "$TMP" "$OUT"
 rm -f -- "$OUT.failed.log"
 echo "$OUT is ready: translations in $OUT/hyp.$TARGET"

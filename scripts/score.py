@@ -24,6 +24,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_text
 from deepnmt.text.record import read_record
+from deepnmt.text.translated_folder import RECORD, data_settings
 
 TOKENISED, COMPOUNDS = "tokenised BLEU", "compounds split"
 
@@ -74,20 +75,46 @@ def score_folder(folder: Path, language: str, lowercase: bool, compounds: bool =
     return scores
 
 
+def facts(folder: Path, data: Path | None, reverse: bool) -> tuple[str, bool]:
+    """Return the language of translations, and whether it is lower-cased.
+
+    Args:
+        folder: the translations
+        data: the data folder; None: the record of the translations says it
+        reverse: they are of the other direction
+
+    Raises:
+        UserError: a record is missing or faulty, or the translations' own says another direction
+    """
+    settings = read_record(data / "preprocess.json" if data else folder / RECORD, target_lang=str, lowercase=bool)
+    if (
+        (folder / RECORD).exists()
+        and bool(read_record(folder / RECORD).get("reverse")) != reverse
+        and (reverse or data)
+    ):
+        way = "in the direction of DATA" if reverse else "in the other direction"
+        raise UserError(
+            f"--reverse: must {'not ' if reverse else ''}be given for {folder}, which {folder / RECORD} says is {way}"
+        )
+    if data is not None:
+        return data_settings(data, reverse).target_lang, settings["lowercase"]
+    return settings["target_lang"], settings["lowercase"]
+
+
 def main() -> None:
     """Score the folder named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="the folder made by generate.sh")
     parser.add_argument("--split-compounds", action="store_true", help="score with words split at hyphens too")
+    parser.add_argument("--reverse", action="store_true", help="the translations are of the other direction")
     parser.add_argument("data", type=Path, nargs="?", metavar="DATA", help="the data, if OUT_DIR has no generate.json")
     arguments = parser.parse_args()
     folder: Path = arguments.folder
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    record = arguments.data / "preprocess.json" if arguments.data else folder / "generate.json"
-    settings = read_record(record, target_lang=str, lowercase=bool)
+    language, lowercase = facts(folder, arguments.data, arguments.reverse)
 
-    scores = score_folder(folder, settings["target_lang"], settings["lowercase"], arguments.split_compounds)
+    scores = score_folder(folder, language, lowercase, arguments.split_compounds)
     with console.whole_file(folder / "scores.json") as temporary:
         temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
     for name, entry in scores.items():

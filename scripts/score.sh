@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
     cat <<'HELP'
-usage: score.sh OUT_DIR [DATA] [--split-compounds]
+usage: score.sh OUT_DIR [DATA] [--reverse] [--split-compounds]
 
 Scores the translations in OUT_DIR, a folder made by generate.sh, and writes OUT_DIR/scores.json:
 
@@ -16,7 +16,8 @@ Scores the translations in OUT_DIR, a folder made by generate.sh, and writes OUT
   BLEU, chrF, TER   on detokenised translations and the raw reference, by sacrebleu, with signatures: compare these
                     with other people's. Case-insensitive if the data was lower-cased.
 
-DATA, the data folder, is needed only if OUT_DIR has no generate.json.
+DATA, the data folder, is needed only if OUT_DIR has no generate.json. With --reverse, the translations are of the other
+direction, from DATA's target language to its source language.
 
 example:
   scripts/score.sh results/de-en
@@ -27,7 +28,7 @@ POSITIONAL=() OPTIONS=()
 for argument in "$@"; do
     case $argument in
         -h | --help) usage; exit 0 ;;
-        --split-compounds) OPTIONS=("$argument") ;;
+        --split-compounds | --reverse) OPTIONS+=("$argument") ;;
         -*) die "unknown option '$argument' (see --help)" ;;
         *) POSITIONAL+=("$argument") ;;
     esac

@@ -4,6 +4,8 @@ commands:
   translations.py check CHECKPOINT[:...] DATA SUBSET       refuse what does not fit; print languages and device
   translations.py watch LOG TOTAL COMMAND...               run a command into LOG, and show its progress
   translations.py extract LOG DATA SUBSET OUT_DIR          from fairseq's log to texts in the order of the corpus
+
+With --reverse, check and extract are of the other direction: from DATA's target language to its source language.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +21,11 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
 from deepnmt.text.dictionary import check_dictionary
-from deepnmt.text.lines import count_lines, read_lines
-from deepnmt.text.pipeline import Detokenizer
-from deepnmt.text.record import write_record
+from deepnmt.text.lines import count_lines
+from deepnmt.text.nbest import FILE as NBEST
+from deepnmt.text.nbest import read_nbest, write_nbest
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.translated_folder import data_settings, lines_of, write_translations
 
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 
@@ -44,17 +46,25 @@ def check_data(data: Path, subset: str) -> int:
     return pairs
 
 
-def check_checkpoint(path: str, data: Path) -> None:
-    """Raise `UserError` if a checkpoint cannot be read, or was not trained on data like this."""
+def check_checkpoint(path: str, data: Path, reverse: bool = False) -> None:
+    """Raise `UserError` if a checkpoint cannot be read, or was not trained on data like this.
+
+    Args:
+        path: of the checkpoint
+        data: the data folder
+        reverse: the checkpoint must translate in the other direction
+    """
     from deepnmt.checkpoints.state import CheckpointState  # here, since torch takes a second
 
     state = CheckpointState.of(Path(path), numbers=False)
-    languages = TextSettings.read(data).languages
+    languages = data_settings(data, reverse).languages
     task = state.options("task")
     trained = task.get("source_lang"), task.get("target_lang")
     if all(trained) and trained != languages:
+        is_other = trained == languages[::-1]
         raise UserError(
             f"checkpoint {path} translates {trained[0]} to {trained[1]}, but {data} is {languages[0]} to {languages[1]}"
+            + (" with --reverse" if reverse else "; --reverse translates the other way" if is_other else "")
         )
     for side, language in zip(("encoder", "decoder"), languages):
         embedding = state.tensors().get(f"{side}.embed_tokens.weight")
@@ -68,15 +78,15 @@ def check_checkpoint(path: str, data: Path) -> None:
             )
 
 
-def check(checkpoints: str, data: Path, subset: str) -> None:
+def check(checkpoints: str, data: Path, subset: str, reverse: bool = False) -> None:
     """Check that all fits, then print the two languages, the number of sentences, and the options for the device."""
     pairs = check_data(data, subset)
     for checkpoint in checkpoints.split(os.pathsep):
-        check_checkpoint(checkpoint, data)
+        check_checkpoint(checkpoint, data, reverse)
     import torch
 
     device = "--fp16" if torch.cuda.is_available() else "--cpu"
-    print(*TextSettings.read(data).languages, pairs, device)
+    print(*data_settings(data, reverse).languages, pairs, device)
 
 
 def watch(log: Path, total: int, command: list[str]) -> int:
@@ -93,16 +103,6 @@ def watch(log: Path, total: int, command: list[str]) -> int:
                 done.add(line.split(b"\t", 1)[0])
                 bar.update(len(done) - bar.n)
     return process.returncode
-
-
-def lines_of(path: Path) -> list[str]:
-    """Return the lines of a text without their line feeds."""
-    return [line.rstrip("\n") for line in read_lines(path)]
-
-
-def write_text(path: Path, lines: list[str]) -> None:
-    """Write one line for each sentence."""
-    path.write_bytes("".join(line + "\n" for line in lines).encode("utf-8"))
 
 
 def hypotheses(log: Path, sentences: int) -> list[str | None]:
@@ -123,32 +123,19 @@ def hypotheses(log: Path, sentences: int) -> list[str | None]:
     return best
 
 
-def extract(log: Path, data: Path, subset: str, output: Path) -> None:
-    """Write the hypotheses, tokenised and not, beside their references and sources."""
-    settings = TextSettings.read(data)
-    source, target = settings.languages
-    texts = data / "text"
-    reference = lines_of(texts / f"{subset}.tok.{target}")
-    found = hypotheses(log, len(reference))
+def extract(log: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> None:
+    """Write the hypotheses, tokenised and not, beside their references and sources, and the n-best lists in order."""
+    target = data_settings(data, reverse).target_lang
+    found = hypotheses(log, len(lines_of(data / "text" / f"{subset}.tok.{target}")))
     if left_out := found.count(None):
         print(
             f"warning: {left_out} of {len(found)} sentences were not translated, for they are longer than the model's "
             "positions; their translations are left empty",
             file=sys.stderr,
         )
-    tokenised = [text or "" for text in found]
-    detokenize = Detokenizer(target)
-    write_text(output / f"hyp.tok.{target}", tokenised)
-    write_text(output / f"hyp.{target}", [detokenize(text) for text in tokenised])
-    write_text(output / f"ref.tok.{target}", reference)
-    if (texts / f"{subset}.raw.{target}").exists():
-        shutil.copyfile(texts / f"{subset}.raw.{target}", output / f"ref.{target}")
-    kind = "raw" if (texts / f"{subset}.raw.{source}").exists() else "tok"
-    shutil.copyfile(texts / f"{subset}.{kind}.{source}", output / f"src.{source}")
-    write_record(
-        output / "generate.json",
-        {"target_lang": target, "subset": subset, "lowercase": settings.lowercase, "untranslated": left_out},
-    )
+    write_translations(output, [text or "" for text in found], data, subset, left_out, reverse)
+    if (output / NBEST).exists():
+        write_nbest(output / NBEST, read_nbest(output / NBEST, in_order=False))
 
 
 def main() -> None:
@@ -159,6 +146,7 @@ def main() -> None:
     command.add_argument("checkpoints")
     command.add_argument("data", type=Path)
     command.add_argument("subset")
+    command.add_argument("--reverse", action="store_true")
     command = commands.add_parser("watch")
     command.add_argument("log", type=Path)
     command.add_argument("total", type=int)
@@ -168,13 +156,14 @@ def main() -> None:
     command.add_argument("data", type=Path)
     command.add_argument("subset")
     command.add_argument("output", type=Path)
+    command.add_argument("--reverse", action="store_true")
     arguments = parser.parse_args()
     if arguments.command == "check":
-        check(arguments.checkpoints, arguments.data, arguments.subset)
+        check(arguments.checkpoints, arguments.data, arguments.subset, arguments.reverse)
     elif arguments.command == "watch":
         sys.exit(watch(arguments.log, arguments.total, arguments.watched))
     else:
-        extract(arguments.log, arguments.data, arguments.subset, arguments.output)
+        extract(arguments.log, arguments.data, arguments.subset, arguments.output, arguments.reverse)
 
 
 if __name__ == "__main__":

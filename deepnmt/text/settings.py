@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +55,7 @@ class TextSettings:
     def languages(self) -> tuple[str, str]:
         """The source's language and the target's."""
         return self.source_lang, self.target_lang
+
+    def reversed(self) -> TextSettings:
+        """Return the settings of the other direction, which the same binarised folder serves."""
+        return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)

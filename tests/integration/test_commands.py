@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -16,6 +18,8 @@ from grammar.generate import write_splits
 from support.processes import SECONDS, finish, started, wait_until
 
 from deepnmt.checkpoints.file import read
+from deepnmt.text.nbest import read_nbest
+from deepnmt.text.pipeline import join_bpe
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = """
@@ -97,7 +101,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
     done = script("train.sh", files["recipe"], files["data"], files["save"])
     files["log"].write_text(done.stdout + done.stderr, encoding="utf-8")
     script("average.sh", files["save"], files["average"], "--last", 3)
-    script("generate.sh", files["average"], files["data"], files["out"], "--beam", 2, "--max-len-b", 20)
+    script("generate.sh", files["average"], files["data"], files["out"], "--beam", 2, "--max-len-b", 20, "--nbest", 2)
     script("score.sh", files["out"], files["data"])
     return files
 
@@ -110,6 +114,20 @@ def test_flow_from_raw_text_to_scores(flow: Flow) -> None:
     assert {name for name, score in scores.items() if score["score"] >= 0} == set(scores)
     assert len(scores) == 4
     assert not list(flow["out"].parent.glob("*.tmp*"))
+
+
+def test_nbest_lists(flow: Flow) -> None:
+    lines = read_nbest(flow["out"] / "nbest.tsv")
+    assert [(line.sentence, line.rank) for line in lines] == [(number, rank) for number in range(20) for rank in (1, 2)]
+    best = [join_bpe(line.subwords) for line in lines if line.rank == 1]
+    assert best == (flow["out"] / "hyp.tok.en").read_text("utf-8").splitlines()
+    # fairseq's log has means in bits.
+    log = (flow["out"] / "generate.log").read_text("utf-8")
+    means = {int(number): float(mean) for number, mean in re.findall(r"^H-(\d+)\t(\S+)\t", log, re.MULTILINE)[::-1]}
+    for line in lines[::2]:
+        expected = means[line.sentence] * math.log(2) * line.features["length"]
+        assert line.features["model"] == pytest.approx(expected, rel=1e-3)
+        assert line.features["length"] == len(line.subwords.split()) + 1
 
 
 def test_separate_dictionaries(flow: Flow, tmp_path: Path) -> None:

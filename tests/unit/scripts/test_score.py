@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import shutil
 import subprocess
 import sys
 from argparse import Namespace
@@ -178,8 +180,15 @@ def test_other_bad_checkpoints(tmp_path: Path) -> None:
     assert f"{tmp_path}/cut.pt: must be a whole fairseq checkpoint, but is truncated" in message
     with pytest.raises(UserError, match=r"dict\.de\.txt has 12 types, but the encoder of checkpoint .* has 9"):
         translations.check_checkpoint(str(checkpoint(tmp_path / "wrong.pt", encoder=9)), data)
-    with pytest.raises(UserError, match=r"back\.pt translates en to de, but .*data is de to en"):
-        translations.check_checkpoint(str(checkpoint(tmp_path / "back.pt", languages=("en", "de"))), data)
+    back = str(checkpoint(tmp_path / "back.pt", languages=("en", "de")))
+    with pytest.raises(UserError, match=r"back\.pt translates en to de, but .*data is de to en; --reverse translates "):
+        translations.check_checkpoint(back, data)
+    translations.check_checkpoint(back, data, reverse=True)
+    with pytest.raises(UserError, match=r"good\.pt translates de to en, but .*data is en to de with --reverse"):
+        translations.check_checkpoint(str(good), data, reverse=True)
+    wrong = checkpoint(tmp_path / "wrong.pt", encoder=9, languages=("en", "de"))
+    with pytest.raises(UserError, match=r"dict\.en\.txt has 12 types, but the encoder of checkpoint .* has 9"):
+        translations.check_checkpoint(str(wrong), data, reverse=True)
 
 
 def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
@@ -204,6 +213,10 @@ def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
         (["{0}/good.pt", "{0}/data", "{0}/data"], "{0}/data exists, and was not made by generate.sh"),
         (["{0}/good.pt", "{0}/data", "{0}/good.pt"], "{0}/good.pt exists, and is not a folder"),
         (["{0}/good.pt", "{0}/data", "{0}/out", "--quiet"], "--quiet cannot be used here"),
+        (
+            ["{0}/good.pt", "{0}/data", "{0}/out", "--nbest-file", "x"],
+            "--nbest-file cannot be used here: --nbest writes",
+        ),
     ],
 )
 def test_bad_arguments_of_generate(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -242,6 +255,35 @@ def test_translations_are_in_the_order_of_the_corpus(tmp_path: Path, capsys: pyt
     }
     assert record == {"target_lang": "en", "subset": "test", "lowercase": True, "untranslated": 1}
     assert "warning: 1 of 3 sentences were not translated" in capsys.readouterr().err
+
+
+def test_translations_of_the_other_direction(tmp_path: Path) -> None:
+    data = data_folder(tmp_path / "data")
+    (tmp_path / "log").write_text(LOG)
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "nbest.tsv").write_text("2\t1\ta\tmodel=-1\n0\t1\tb\tmodel=-1\n0\t2\tc\tmodel=-2\n")
+    translations.extract(tmp_path / "log", data, "test", output, reverse=True)
+    assert (output / "nbest.tsv").read_text() == "0\t1\tb\tmodel=-1\n0\t2\tc\tmodel=-2\n2\t1\ta\tmodel=-1\n"
+    assert (output / "hyp.tok.de").read_text().split("\n")[1:3] == ["", "en three ."]
+    assert (output / "ref.de").read_text() == "de 1.\nde 2.\nde 3.\n"
+    assert (output / "src.en").read_text() == "en 1.\nen 2.\nen 3.\n"
+    record = json.loads((output / "generate.json").read_text())
+    assert (record["target_lang"], record["reverse"]) == ("de", True)
+
+
+def test_scores_of_the_other_direction(tmp_path: Path) -> None:
+    data, folder = data_folder(tmp_path / "data"), tmp_path / "out"
+    folder.mkdir()
+    assert score.facts(folder, data, True) == ("de", True)
+    assert score.facts(folder, data, False) == ("en", True)
+    (folder / "generate.json").write_text('{"target_lang": "de", "lowercase": false, "reverse": true}')
+    assert score.facts(folder, None, False) == score.facts(folder, None, True) == ("de", False)
+    with pytest.raises(UserError, match=r"--reverse: must be given for .*out, which .*says is in the other direction"):
+        score.facts(folder, data, False)
+    (folder / "generate.json").write_text('{"target_lang": "en", "lowercase": false}')
+    with pytest.raises(UserError, match=r"--reverse: must not be given for .*out, which .* in the direction of DATA"):
+        score.facts(folder, None, True)
 
 
 def test_log_of_another_subset(tmp_path: Path) -> None:
@@ -311,6 +353,14 @@ def test_new_translations_replace_earlier_ones(tmp_path: Path) -> None:
     device = "--fp16" if torch.cuda.is_available() else "--cpu"
     assert "--source-lang de --target-lang en --beam 5 --batch-size 128" in arguments
     assert arguments.endswith(f" {device} --beam 2")
+    shutil.rmtree(tmp_path / "bin")
+    checkpoint(tmp_path / "good.pt", languages=("en", "de"))
+    result = run_generate(tmp_path, f'echo "$@"; cat "{tmp_path}/log"', "--reverse", "--nbest", "3")
+    assert result.returncode == 0, result.stderr
+    arguments = (earlier / "generate.log").read_text().split("\n")[0]
+    assert "--source-lang en --target-lang de" in arguments
+    assert re.search(rf"--nbest-file {tmp_path}/out\.tmp\.\d+/nbest\.tsv --nbest 3$", arguments)
+    assert (earlier / "src.en").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"bin", "data", "good.pt", "log", "out"}
 
 

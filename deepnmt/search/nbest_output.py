@@ -1,0 +1,60 @@
+"""The hypotheses of a search as lines of an n-best list (`deepnmt.text.nbest`).
+
+Shapes: S source positions of the batch; P target positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from deepnmt.search.coverage import GnmtCoverage
+from deepnmt.text.nbest import COVERAGE, LENGTH, MODEL, UNKNOWN, Translation
+
+
+def translations(
+    sample: dict[str, Any], hypotheses: Sequence[Sequence[dict[str, Any]]], dictionary: Dictionary, nbest: int
+) -> Iterator[Translation]:
+    """Give the best hypotheses of a batch as lines.
+
+    Args:
+        sample: fairseq's batch
+        hypotheses: of each sentence, the best first
+        dictionary: of the target
+        nbest: how many of each sentence
+    """
+    source = sample["net_input"].get("src_tokens")
+    for row, (sentence, found) in enumerate(zip(sample["id"].tolist(), hypotheses)):
+        words = None
+        if source is not None:
+            words = source[row].ne(dictionary.pad()) & source[row].ne(dictionary.eos())
+        # Tiny vocabularies have fewer translations than the beam; those that fill it up are impossible.
+        possible = [each for each in found[:nbest] if math.isfinite(float(each["score"]))]
+        for rank, hypothesis in enumerate(possible, start=1):
+            yield Translation(
+                sentence, rank, dictionary.string(hypothesis["tokens"]), features(hypothesis, words, dictionary)
+            )
+
+
+def features(hypothesis: dict[str, Any], words: Optional[Tensor], dictionary: Dictionary) -> dict[str, float]:
+    """Return what the search says of a hypothesis; no coverage where it has no attention.
+
+    Args:
+        hypothesis: fairseq's
+        words: where the source has words, S; None: it is no text
+        dictionary: of the target
+    """
+    tokens = hypothesis["tokens"]
+    result = {
+        MODEL: float(hypothesis["positional_scores"].double().sum()),
+        LENGTH: float(tokens.numel()),
+    }
+    attention = hypothesis.get("attention")  # S x P
+    if attention is not None and attention.numel() and words is not None:
+        result[COVERAGE] = float(GnmtCoverage(1.0)(attention.float().sum(1)[words.to(attention.device)]))
+    result[UNKNOWN] = float(tokens.eq(dictionary.unk()).sum())
+    return result

@@ -1,0 +1,63 @@
+"""A folder of translations, as scripts/generate.sh leaves it and scripts/score.sh reads it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from deepnmt.text.lines import read_lines
+from deepnmt.text.pipeline import Detokenizer
+from deepnmt.text.record import write_record
+from deepnmt.text.settings import TextSettings
+
+RECORD = "generate.json"
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a text without their line feeds."""
+    return [line.rstrip("\n") for line in read_lines(path)]
+
+
+def write_text(path: Path, lines: Sequence[str]) -> None:
+    """Write one line for each sentence."""
+    path.write_bytes("".join(line + "\n" for line in lines).encode("utf-8"))
+
+
+def data_settings(data: Path, reverse: bool) -> TextSettings:
+    """Return the settings of a data folder; with `reverse`, those of the other direction."""
+    settings = TextSettings.read(data)
+    return settings.reversed() if reverse else settings
+
+
+def text_of(data: Path, subset: str, language: str) -> Path:
+    """Return the text of a side of a subset, raw if the data folder has that."""
+    raw = data / "text" / f"{subset}.raw.{language}"
+    return raw if raw.exists() else data / "text" / f"{subset}.tok.{language}"
+
+
+def write_translations(
+    folder: Path, tokenised: Sequence[str], data: Path, subset: str, untranslated: int, reverse: bool = False
+) -> None:
+    """Write translations, tokenised and not, beside their references and sources, and the record of them.
+
+    Args:
+        folder: to write to
+        tokenised: a translation for each sentence of the subset, without BPE
+        data: the data folder
+        subset: of the data
+        untranslated: how many sentences were left out
+        reverse: they are of the other direction
+    """
+    settings = data_settings(data, reverse)
+    source, target = settings.languages
+    detokenize = Detokenizer(target)
+    write_text(folder / f"hyp.tok.{target}", tokenised)
+    write_text(folder / f"hyp.{target}", [detokenize(text) for text in tokenised])
+    write_text(folder / f"ref.tok.{target}", lines_of(data / "text" / f"{subset}.tok.{target}"))
+    raw = data / "text" / f"{subset}.raw.{target}"
+    if raw.exists():
+        shutil.copyfile(raw, folder / f"ref.{target}")
+    shutil.copyfile(text_of(data, subset, source), folder / f"src.{source}")
+    record = {"target_lang": target, "subset": subset, "lowercase": settings.lowercase, "untranslated": untranslated}
+    write_record(folder / RECORD, {**record, "reverse": True} if reverse else record)
