@@ -2,7 +2,8 @@
 
 fairseq's options of generation are one dataclass that a plug-in cannot extend; those of a task reach `fairseq-train`,
 `fairseq-generate` and `fairseq-interactive` by themselves. A checkpoint trained with `translation` works as well, since
-these commands take the task from the command line. With no option of its own, the task does what `translation` does.
+these commands take the task from the command line. With no option of its own, the task does what `translation` does,
+and takes the training sets `train`, `train1`, ... once each, where fairseq's default fails.
 """
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from fairseq.data import Dictionary
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -31,7 +33,20 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
 
 
 class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
-    """Translate from one language to another, by the search that the options ask for."""
+    """Translate from one language to another, by the search that the options ask for.
+
+    Raises:
+        UserError: --upsample-primary is no number of copies
+    """
+
+    def __init__(self, cfg: DeepTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+        copies = cfg.upsample_primary
+        # fairseq's default, with which it fails inside numpy as soon as there is a `train1` (its issue 3644).
+        if copies == -1:
+            cfg.upsample_primary = 1
+        elif copies <= 0:
+            raise UserError(f"--upsample-primary must be at least 1, but is {copies}")
+        super().__init__(cfg, src_dict, tgt_dict)
 
     def build_generator(
         self,
