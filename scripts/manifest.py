@@ -9,7 +9,6 @@ commands:
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 from pathlib import Path
@@ -19,18 +18,9 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_files
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, check_dictionary
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.record import read_record, sha256, write_record
 
-RESULTS = ("counts", "types", "files")
-
-
-def sha256(path: Path) -> str:
-    """Return the checksum of a file, as sha256sum prints it."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+RESULTS = ("counts", "types", "files", "checksums")
 
 
 def describe(path: Path, settings: list[str], inputs: list[str]) -> None:

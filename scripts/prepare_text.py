@@ -1,4 +1,4 @@
-"""Check, normalise and tokenise one split of a parallel corpus, a pair of lines at a time.
+"""Check, normalise and tokenise one split of a parallel corpus, a pair of lines at a time, or text of one language.
 
 Reads PREFIX.LANG and writes OUTPUT.tok.LANG (tokenised) and OUTPUT.raw.LANG (as it was, but for white
 space) for both languages, still parallel, and reports what was skipped.
@@ -33,18 +33,32 @@ SUBWORD = re.compile(r"\S@@ ")
 
 @dataclass(frozen=True)
 class Rules:
-    """What is done to each pair; `max_len` and `max_ratio` count tokens, and 0 is no limit."""
+    """What is done to each pair; `max_len` and `max_ratio` count tokens, and 0 is no limit.
+
+    With `only`, the text is of that language alone.
+    """
 
     text: TextSettings
     max_len: int = 0
     max_ratio: float = 0
+    only: str = ""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the files."""
+        return (self.only,) if self.only else self.text.languages
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "line" if self.only else "pair"
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A pair of tokenised sentences and its raw text, or the reason why it was skipped."""
+    """The tokenised sentences of a pair and its raw text, or the reason why it was skipped."""
 
-    tokenised: tuple[str, str] = ("", "")
+    tokenised: tuple[str, ...] = ()
     raw: tuple[str, ...] = ()
     skipped: str = ""
     in_subwords: bool = False
@@ -55,22 +69,22 @@ class Preparer:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self.tokenizers = [Tokenizer(rules.text, language) for language in rules.text.languages]
+        self.tokenizers = [Tokenizer(rules.text, language) for language in rules.languages]
 
     def __call__(self, lines: tuple[str, ...]) -> Prepared:
         """Prepare one pair."""
         cleaned = [clean(line) for line in lines]
-        source, target = (tokenize(line) for tokenize, line in zip(self.tokenizers, cleaned))
-        lengths = sorted((len(source.split()), len(target.split())))
+        tokenised = tuple(tokenize(line) for tokenize, line in zip(self.tokenizers, cleaned))
+        lengths = sorted(len(line.split()) for line in tokenised)
         if lengths[0] == 0 or not all(cleaned):
             return Prepared(skipped="empty")
-        if 0 < self.rules.max_len < lengths[1] or LONG_WORD.search(source) or LONG_WORD.search(target):
+        if 0 < self.rules.max_len < lengths[-1] or any(map(LONG_WORD.search, tokenised)):
             return Prepared(skipped="too_long")
-        if 0 < self.rules.max_ratio * lengths[0] < lengths[1]:
+        if 0 < self.rules.max_ratio * lengths[0] < lengths[-1]:
             return Prepared(skipped="ratio")
-        raw = cleaned[2:] if self.rules.text.pretokenized else cleaned
-        in_subwords = any(SUBWORD.search(line) for line in cleaned[:2])
-        return Prepared(tokenised=(source, target), raw=tuple(raw), in_subwords=in_subwords)
+        raw = cleaned[len(tokenised) :] if self.rules.text.pretokenized else cleaned
+        in_subwords = any(SUBWORD.search(line) for line in cleaned[: len(tokenised)])
+        return Prepared(tokenised=tokenised, raw=tuple(raw), in_subwords=in_subwords)
 
 
 def prepare_split(inputs: list[Path], output: str, rules: Rules, processes: int) -> Counter[str]:
@@ -86,9 +100,10 @@ def prepare_split(inputs: list[Path], output: str, rules: Rules, processes: int)
         UserError: the files are faulty or of different length, no pair is left, or the disk is full
     """
     total = check_parallel(inputs)
+    names = " and ".join(map(str, inputs[: len(rules.languages)]))
     counts = Counter(read=total, kept=0, empty=0, too_long=0, ratio=0)
-    kinds = ["tok"] if rules.text.pretokenized and len(inputs) == 2 else ["tok", "raw"]
-    paths = [f"{output}.{kind}.{language}" for kind in kinds for language in rules.text.languages]
+    kinds = ["tok"] if rules.text.pretokenized and len(inputs) == len(rules.languages) else ["tok", "raw"]
+    paths = [f"{output}.{kind}.{language}" for kind in kinds for language in rules.languages]
     pairs = zip(*map(read_lines, inputs))
     in_subwords = 0
     try:
@@ -107,20 +122,20 @@ def prepare_split(inputs: list[Path], output: str, rules: Rules, processes: int)
         # Without a name where a write fails, as on a full disk.
         raise error if error.filename else UserError(f"cannot write {output}.*: {error.strerror}") from None
     if counts["kept"] == 0:
-        raise UserError(f"no pair of {inputs[0]} and {inputs[1]} is left: {describe(counts)}")
+        raise UserError(f"no {rules.unit} of {names} is left: {describe(counts, rules.unit)}")
     if in_subwords > counts["kept"] / 100:
         print(
-            f"warning: {inputs[0]} and {inputs[1]} seem to have had BPE already: {in_subwords} of {counts['kept']} "
-            "pairs have words that end in @@",
+            f"warning: {names} seem to have had BPE already: {in_subwords} of {counts['kept']} "
+            f"{rules.unit}s have words that end in @@",
             file=sys.stderr,
         )
     return counts
 
 
-def describe(counts: Counter[str]) -> str:
+def describe(counts: Counter[str], unit: str = "pair") -> str:
     """Return what was kept and skipped, in one line."""
     return (
-        f"{counts['kept']} of {counts['read']} pairs kept; skipped {counts['empty']} with an empty side, "
+        f"{counts['kept']} of {counts['read']} {unit}s kept; skipped {counts['empty']} with an empty side, "
         f"{counts['too_long']} too long, {counts['ratio']} by length ratio"
     )
 
@@ -135,6 +150,7 @@ def parse_arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--source-lang", required=True, metavar="LANG")
     add("--target-lang", required=True, metavar="LANG")
+    add("--only", default="", metavar="LANG", help="the text is of this one of the two languages alone")
     add("--input", required=True, metavar="PREFIX", help="reads PREFIX.LANG")
     add("--output", required=True, metavar="PREFIX", help="writes PREFIX.tok.LANG and PREFIX.raw.LANG")
     add("--raw", metavar="PREFIX", help="untokenised text of the same lines, where the input is tokenised")
@@ -161,11 +177,11 @@ def main() -> None:
         arguments.pretokenized,
         arguments.keep_punctuation,
     )
-    rules = Rules(text, arguments.max_len, arguments.max_ratio)
+    rules = Rules(text, arguments.max_len, arguments.max_ratio, arguments.only)
     prefixes = [arguments.input] + ([arguments.raw] if arguments.raw else [])
-    inputs = [Path(f"{prefix}.{language}") for prefix in prefixes for language in text.languages]
+    inputs = [Path(f"{prefix}.{language}") for prefix in prefixes for language in rules.languages]
     counts = prepare_split(inputs, arguments.output, rules, arguments.workers)
-    print(f"{arguments.input}: {describe(counts)}", file=sys.stderr)
+    print(f"{arguments.input}: {describe(counts, rules.unit)}", file=sys.stderr)
     if arguments.counts:
         Path(arguments.counts).write_text(json.dumps(counts), encoding="utf-8")
 

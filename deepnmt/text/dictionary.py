@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from deepnmt.errors import UserError
@@ -41,3 +42,20 @@ def check_dictionary(path: Path) -> int:
     if not number:
         raise UserError(f"{path}: must have types, but is empty")
     return len(lines_of)
+
+
+def read_types(path: Path) -> list[str]:
+    """Return the types in the order of their numbers. Raises `UserError` as `check_dictionary` does."""
+    check_dictionary(path)
+    words = (line.rstrip().removesuffix(OVERWRITE).rpartition(" ")[0] for line in read_lines(path))
+    return [*SPECIAL_SYMBOLS, *words]
+
+
+def append_types(path: Path, symbols: Iterable[str]) -> None:
+    """Append symbols that a dictionary file does not have yet, so that the types it has keep their numbers."""
+    known = set(read_types(path))
+    text = path.read_bytes()
+    with path.open("ab") as file:
+        if not text.endswith(b"\n"):
+            file.write(b"\n")
+        file.write("".join(f"{symbol} 0\n" for symbol in symbols if symbol not in known).encode("utf-8"))

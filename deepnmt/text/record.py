@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -43,3 +44,12 @@ def read_record(path: Path, **keys: type) -> dict[str, Any]:
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record, one key a line."""
     path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def sha256(path: Path) -> str:
+    """Return the checksum of a file, as sha256sum prints it."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

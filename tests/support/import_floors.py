@@ -17,11 +17,12 @@ PACKAGE = "deepnmt"
 # From the ground up; a room may import those below it, and modules of its own.
 FLOORS = (
     ("errors",),
-    ("console", "kernels", "literals", "lr_schedulers", "text"),
+    ("console",),
+    ("kernels", "literals", "lr_schedulers", "text"),
     ("criterions", "model", "training"),
     ("recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
-    ("fairseq_patches", "progressive"),
+    ("fairseq_patches", "progressive", "synthetic"),
     ("commands",),
 )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import manifest
 import pytest
-from support.flow import ENGLISH, GERMAN, command, contents, corpus, errors, preprocess, refused, write
+from support.flow import ENGLISH, GERMAN, SCRIPTS, command, contents, corpus, errors, preprocess, refused, write
 from support.processes import hear_interruptions, ignore_interruptions, started, wait_until
 
 from deepnmt.errors import UserError
@@ -72,6 +72,23 @@ def test_record_counts_what_was_skipped(made: tuple[dict[str, Path], Path]) -> N
     assert record["inputs"]["test.en"] == output.split()[0]
     types = len((data / "dict.en.txt").read_text().splitlines()) + 4
     assert record["types"] == {"de": types, "en": types}
+
+
+def test_the_same_text_binarised_like_it_is_byte_for_byte_the_same(
+    made: tuple[dict[str, Path], Path], tmp_path: Path
+) -> None:
+    files, data = made
+    script = [SCRIPTS / "binarise.sh", "--like", data, "--train", files["train"], "--dest", tmp_path / "data"]
+    done = subprocess.run(list(map(str, script)), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    again, before = contents(tmp_path / "data"), contents(data)
+    assert {name for name in before if again.get(name) != before[name]} == {"preprocess.json", "preprocess.log"}
+    assert again.keys() == before.keys() - {"preprocess.log"}
+    record = json.loads(again["preprocess.json"])
+    assert record["counts"]["train"]["ratio"] == 1
+    assert record["inputs"] == {
+        name: json.loads(before["preprocess.json"])["inputs"][name] for name in record["inputs"]
+    }
 
 
 def test_copies_with_dropout(made: tuple[dict[str, Path], Path], tmp_path: Path) -> None:

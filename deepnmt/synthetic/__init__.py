@@ -1,0 +1,15 @@
+"""More pairs than there are: from monolingual text by translating it, and from a teacher's translations.
+
+    like_folder.py   data folders with the codes and dictionaries of another one
+    leakage.py       lines of validation and test among the text
+    job.py           what is made from what: the options of `scripts/synthesise.sh`, checked and recorded
+    chunks.py        the part of the work that is lost when a process is killed, and the parts of several machines
+    decoding.py      lines of subwords to translations: beam search, greedy search, sampling
+    closest.py       the one of several translations that is closest to the reference (23)
+    noise.py         words left out, blanked and moved (21)
+    pairs.py         translations to pairs: what is dropped, noise, tags
+    rounds.py        iterative back-translation and distillation: recipes, and which step comes next
+
+`scripts/binarise.sh`, `synthesise.sh`, `mix.sh` and `iterate.sh` run it; `docs/synthetic.md` says what for. Only
+`decoding.py` imports fairseq.
+"""

@@ -1,0 +1,155 @@
+"""Data folders that are like another one: its text settings, its codes and its dictionaries, nothing learnt anew."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from deepnmt.errors import UserError
+from deepnmt.text.data_folder import check_dictionaries, check_record, subset_prefix, subsets_of
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS, append_types, read_types
+from deepnmt.text.index_writer import Binarised, binarise
+from deepnmt.text.lines import read_lines
+from deepnmt.text.pipeline import CODES, SEPARATOR, check_codes
+from deepnmt.text.record import read_record, sha256
+from deepnmt.text.settings import RECORD, TextSettings
+
+# What a folder's record says of its text and its subwords, beside what it was made from.
+SETTINGS = (
+    "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "bpe_merges", "joined_dictionary",
+    "max_len", "max_ratio",
+)  # fmt: skip
+TRAIN = "train"
+
+
+def check_like(data: Path) -> TextSettings:
+    """Return the settings of a folder that another can be made like.
+
+    Raises:
+        UserError: it is no whole folder of preprocess.sh, or fairseq would take its name for several
+    """
+    if any(sign in str(data) for sign in ":,"):
+        raise UserError(f"DATA must not have a colon or a comma in its name, but is '{data}'")
+    settings = TextSettings.read(data)
+    check_record(data, check_dictionaries(data, settings.languages))
+    check_codes(data / CODES)
+    return settings
+
+
+def settings_record(data: Path) -> dict[str, Any]:
+    """Return what the record of a folder like `data` begins with."""
+    record = read_record(data / RECORD)
+    return {key: record[key] for key in SETTINGS if key in record}
+
+
+def like_record(data: Path) -> dict[str, str]:
+    """Return the checksums by which two folders are told to have the same subwords: codes and dictionaries."""
+    languages = TextSettings.read(data).languages
+    return {name: sha256(data / name) for name in (CODES, *(f"dict.{language}.txt" for language in languages))}
+
+
+def check_symbols(symbols: Sequence[str]) -> None:
+    """Raise `UserError` if a symbol cannot be a type of its own."""
+    for symbol in symbols:
+        if not symbol or symbol.split() != [symbol] or symbol.endswith(SEPARATOR) or symbol in SPECIAL_SYMBOLS:
+            raise UserError(
+                f"--symbols must be a word without white space such as <BT>, and none of fairseq's, but is '{symbol}'"
+            )
+
+
+def check_absent(symbols: Iterable[str], texts: Iterable[Path]) -> None:
+    """Raise `UserError` naming the first line of the texts that has one of the symbols."""
+    wanted = set(symbols)
+    for text in texts if wanted else ():
+        for number, line in enumerate(read_lines(text), start=1):
+            if found := wanted.intersection(line.split()):
+                raise UserError(f"{text}:{number}: must not have the symbol {min(found)}, but does")
+
+
+def copy_frame(data: Path, folder: Path, symbols: Sequence[str] = (), subsets: bool = True) -> None:
+    """Copy all that a data folder has beside its training text.
+
+    Args:
+        data: a whole data folder
+        folder: that is being made
+        symbols: types to append to the dictionaries, where these do not have them
+        subsets: copy the other subsets (validation and test) too, with their text
+    """
+    languages = TextSettings.read(data).languages
+    shutil.copyfile(data / CODES, folder / CODES)
+    for language in languages:
+        shutil.copyfile(data / f"dict.{language}.txt", folder / f"dict.{language}.txt")
+        append_types(folder / f"dict.{language}.txt", symbols)
+    if not subsets:
+        return
+    others = [subset for subset in subsets_of(data) if not is_training(subset)]
+    for subset in others:
+        prefix = subset_prefix(data, subset, languages)
+        for language in languages:
+            for ending in ("bin", "idx"):
+                # In the order of the folder that is being made, whatever that of the file is.
+                name = f"{side_name(subset, languages, language)}.{ending}"
+                shutil.copyfile(f"{prefix}.{language}.{ending}", folder / name)
+    (folder / "text").mkdir(exist_ok=True)
+    for path in sorted((data / "text").glob("*")):
+        if path.name.split(".")[0] in others:
+            shutil.copyfile(path, folder / "text" / path.name)
+
+
+def is_training(subset: str) -> bool:
+    """Return whether a subset is `train`, `train1`, ..., which fairseq joins."""
+    return subset.removeprefix(TRAIN).isdecimal() or subset == TRAIN
+
+
+def side_name(subset: str, languages: tuple[str, str], language: str) -> str:
+    """Return the name of one side of a subset, without .bin and .idx."""
+    return f"{subset}.{'-'.join(languages)}.{language}"
+
+
+def binarise_text(folder: Path, subset: str, only: Iterable[str] = ()) -> dict[str, Binarised]:
+    """Binarise text/SUBSET.bpe.LANG of a folder that has its dictionaries, and return the counts by language.
+
+    Args:
+        folder: that is being made, with the settings in its record
+        subset: its name
+        only: languages that the text is of; by default both
+    """
+    languages = TextSettings.read(folder).languages
+    return {
+        language: binarise(
+            folder / "text" / f"{subset}.bpe.{language}",
+            str(folder / side_name(subset, languages, language)),
+            read_types(folder / f"dict.{language}.txt"),
+        )
+        for language in (tuple(only) or languages)
+    }
+
+
+def check_same_subwords(folder: Path, data: Path, made_by: str) -> None:
+    """Check that a folder has the codes of another one, and its dictionaries, to which symbols may be appended.
+
+    Args:
+        folder: to check
+        data: what it must be like
+        made_by: the command that makes such a folder
+
+    Raises:
+        UserError: says which file differs
+    """
+    for fault in _differences(folder, data):
+        raise UserError(f"{fault}; make {folder} with {made_by}")
+
+
+def _differences(folder: Path, data: Path) -> Iterator[str]:
+    languages, others = TextSettings.read(data).languages, TextSettings.read(folder).languages
+    if sorted(languages) != sorted(others):
+        yield f"{folder}: must have the languages {' and '.join(languages)} of {data}, but has {' and '.join(others)}"
+    if sha256(folder / CODES) != sha256(data / CODES):
+        yield f"{folder / CODES}: must be the codes of {data}, but are others"
+    for language in languages:
+        name = f"dict.{language}.txt"
+        types = read_types(data / name)
+        if read_types(folder / name)[: len(types)] != types:
+            yield f"{folder / name}: must be the dictionary of {data}, perhaps with more types, but is another"
