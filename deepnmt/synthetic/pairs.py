@@ -1,0 +1,92 @@
+"""From translations to pairs: what is dropped, and what is done to a synthetic source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise, draw_for
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS
+from deepnmt.text.pipeline import Bpe, join_bpe
+
+UNKNOWN = "<unk>"
+assert UNKNOWN in SPECIAL_SYMBOLS
+
+
+class Pair(NamedTuple):
+    """Both sides of a pair, in tokens and in subwords."""
+
+    source: str
+    target: str
+    source_bpe: str
+    target_bpe: str
+
+
+@dataclass(frozen=True)
+class PairRules:
+    """What a translation and the line that it is of become.
+
+    Attributes:
+        codes: the BPE's merge operations
+        synthetic_source: the translation is the source; otherwise it is the target
+        max_ratio: highest ratio of the two lengths in tokens; 0: no limit
+        noise: on a synthetic source
+        tag: first symbol of a synthetic source; empty: none
+        seed: of the noise
+    """
+
+    codes: Path
+    synthetic_source: bool
+    max_ratio: float = 0.0
+    noise: Noise = NO_NOISE
+    tag: str = ""
+    seed: int = 1
+
+    def pairs(
+        self, lines: Iterable[tuple[str, str]], translations: Iterable[Optional[str]], counts: Counter[str]
+    ) -> Iterator[Pair]:
+        """Yield the pairs, and count what is kept and dropped.
+
+        Args:
+            lines: of real text, in tokens and in subwords
+            translations: of the lines, in subwords; None where a line could not be translated
+            counts: gets `read`, `kept`, and the reasons why pairs are dropped
+        """
+        for number, ((tokens, subwords), translation) in enumerate(zip(lines, translations)):
+            counts["read"] += 1
+            reason = self._reason(tokens, translation)
+            counts[reason] += 1
+            if reason == "kept" and translation is not None:
+                words = join_bpe(translation).split()
+                if self.synthetic_source:
+                    made = self._source(words, number)
+                    yield Pair(made, tokens, self.segment(made), subwords)
+                else:
+                    made = " ".join(words)
+                    yield Pair(tokens, made, subwords, self.segment(made))
+
+    def _reason(self, tokens: str, translation: Optional[str]) -> str:
+        if translation is None:
+            return "too_long"
+        short, long = sorted((len(tokens.split()), len(join_bpe(translation).split())))
+        if short == 0:
+            return "empty"
+        return "ratio" if 0 < self.max_ratio * short < long else "kept"
+
+    def _source(self, words: list[str], number: int) -> str:
+        if self.noise != NO_NOISE:
+            words = self.noise(words, draw_for(self.seed, number))
+        return " ".join([self.tag, *words] if self.tag else words)
+
+    def segment(self, tokens: str) -> str:
+        """Return a line in subwords; symbols stay whole."""
+        symbols = {self.tag, BLANK, UNKNOWN}
+        return " ".join(word if word in symbols else self._bpe(word) for word in tokens.split())
+
+    @cached_property
+    def _bpe(self) -> Bpe:
+        return Bpe(self.codes)

@@ -1,0 +1,300 @@
+"""Synthetic pairs: scripts/synthesise.py, with the substitution in place of a model, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import binarise
+import pytest
+import segment
+import synthesise
+from support.flow import contents
+from support.substitution import SOURCE, TARGET, Substitution, sentences, substituted, substitution_data, write_lines
+
+from deepnmt.errors import UserError
+from deepnmt.synthetic.job import Options
+from deepnmt.synthetic.pairs import PairRules
+from deepnmt.text.data_folder import check_data_folder
+from deepnmt.text.dictionary import read_types
+from deepnmt.text.pipeline import Bpe, join_bpe
+
+LINES = sentences(130, seed=5)
+
+
+def mono(folder: Path, data: Path, language: str, lines: list[str], symbols: list[str]) -> Path:
+    """A folder as binarise.sh --mono leaves it."""
+    made = folder / f"mono-{language}"
+    (made / "text").mkdir(parents=True)
+    text = write_lines(made / "text" / f"mono.tok.{language}", lines)
+    counts = made / "counts" / "mono.json"
+    counts.parent.mkdir()
+    counts.write_text(json.dumps({"read": len(lines), "kept": len(lines)}), encoding="utf-8")
+    binarise.begin(made, data, str(made / "text" / "mono.tok"), language, symbols, False)
+    segment.apply(text, made / "text" / f"mono.bpe.{language}", lambda: segment.Segmenter(data / "codes"), 1)
+    binarise.finish(made, data, counts)
+    shutil.rmtree(counts.parent)
+    return made
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Data, and monolingual text of both languages."""
+    folder = tmp_path_factory.mktemp("synthetic")
+    data = substitution_data(folder / "data")
+    symbols = ["<BT>", "<BLANK>"]
+    return {
+        "data": data,
+        TARGET: mono(folder, data, TARGET, LINES, symbols),
+        SOURCE: mono(folder, data, SOURCE, [substituted(line) for line in LINES], []),
+        "model": write_lines(folder / "model.pt", ["a stub"]),
+    }
+
+
+@pytest.fixture(autouse=True)
+def stub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthesise, "LineDecoder", Substitution)
+    monkeypatch.setattr("deepnmt.synthetic.job.Job._check_model", lambda self, path: None)
+    monkeypatch.setattr(Substitution, "calls", [])
+
+
+def words(folders: dict[str, Path], kind: str, text: str = TARGET) -> list[str]:
+    places = [folders["data"]] if kind == "distil" else [folders["data"], folders[text]]
+    return [kind, *([] if kind == "copy" else [str(folders["model"])]), *map(str, places)]
+
+
+def make(out: Path, command: list[str], shards: int = 1) -> Path:
+    """What synthesise.sh does."""
+    parts = out.with_suffix(".parts")
+    for shard in range(shards):
+        synthesise.begin(parts, synthesise.parse_job(command))
+        synthesise.translate(parts, shards, shard)
+    synthesise.finish(parts, out)
+    return out
+
+
+def text(folder: Path, kind: str, language: str) -> list[str]:
+    return (folder / "text" / f"train.{kind}.{language}").read_text("utf-8").splitlines()
+
+
+# What is made
+
+
+def test_back_translation_gives_the_true_pairs(folders: dict[str, Path], tmp_path: Path) -> None:
+    out = make(tmp_path / "out", words(folders, "back"))
+    assert text(out, "tok", TARGET) == LINES
+    assert text(out, "tok", SOURCE) == [substituted(line) for line in LINES]
+    bpe = Bpe(folders["data"] / "codes")
+    for language in (SOURCE, TARGET):
+        assert text(out, "bpe", language) == [bpe(line) for line in text(out, "tok", language)]
+    check_data_folder(out, ["train", "valid", "test"], (SOURCE, TARGET))
+    record = json.loads((out / "preprocess.json").read_text())
+    assert record["counts"]["train"] == {"read": 130, "kept": 130, "empty": 0, "too_long": 0, "ratio": 0}
+    assert record["synthesis_kind"] == "back"
+    assert set(record["inputs"]) >= {"checkpoint", "text.bpe", "dict.en"}
+    assert record["checksums"].keys() == {
+        f"train.de-en.{lang}.{end}" for lang in ("de", "en") for end in ("bin", "idx")
+    }
+    for subset in ("valid", "test"):
+        for name in (f"{subset}.de-en.de.bin", f"text/{subset}.tok.en"):
+            assert (out / name).read_bytes() == (folders["data"] / name).read_bytes()
+
+
+def test_forward_translation_and_the_other_direction(folders: dict[str, Path], tmp_path: Path) -> None:
+    out = make(tmp_path / "forward", words(folders, "forward", SOURCE))
+    assert text(out, "tok", SOURCE) == [substituted(line) for line in LINES]
+    assert text(out, "tok", TARGET) == LINES
+    # For the model from en to de, the text of its target is German; the folder's sides stay what they are.
+    back = make(tmp_path / "reverse", [*words(folders, "back", SOURCE), "--reverse"])
+    assert text(back, "tok", TARGET) == LINES
+    assert json.loads((back / "preprocess.json").read_text())["target_lang"] == TARGET
+
+
+def test_copied_text_is_the_same_on_both_sides(folders: dict[str, Path], tmp_path: Path) -> None:
+    out = make(tmp_path / "out", words(folders, "copy"))
+    for ending in ("bin", "idx"):
+        assert (out / f"train.de-en.de.{ending}").read_bytes() == (out / f"train.de-en.en.{ending}").read_bytes()
+    assert text(out, "tok", SOURCE) == LINES
+    assert Substitution.calls == []
+
+
+def test_tag_and_noise_are_on_the_synthetic_source_alone(folders: dict[str, Path], tmp_path: Path) -> None:
+    command = [*words(folders, "back"), "--tag", "<BT>", "--noise", "blank=0.5,shuffle=2"]
+    out = make(tmp_path / "out", command)
+    assert text(out, "tok", TARGET) == LINES
+    assert (out / "train.de-en.en.bin").read_bytes() == (folders[TARGET] / "mono.de-en.en.bin").read_bytes()
+    sources = text(out, "tok", SOURCE)
+    assert [line.split()[0] for line in sources] == ["<BT>"] * len(LINES)
+    assert sum(line.split().count("<BT>") for line in sources) == len(LINES)
+    blanks = sum(line.split().count("<BLANK>") for line in sources) / sum(len(line.split()) for line in LINES)
+    assert 0.4 < blanks < 0.6
+    types = read_types(out / "dict.de.txt")
+    assert types[-2:] == ["<BT>", "<BLANK>"]
+    assert text(out, "bpe", SOURCE)[0].split()[0] == "<BT>"
+    record = json.loads((out / "preprocess.json").read_text())
+    assert record["types"] == {"de": len(types), "en": len(types)}
+    again = make(tmp_path / "again", [*command, "--seed", "2"])
+    assert text(again, "tok", SOURCE) != sources
+
+
+def test_distillation_keeps_sources_and_appends_real_pairs(folders: dict[str, Path], tmp_path: Path) -> None:
+    out = make(tmp_path / "out", [*words(folders, "distil"), "--keep-real"])
+    for kind in ("tok", "bpe"):
+        for language in (SOURCE, TARGET):
+            assert text(out, kind, language) == text(folders["data"], kind, language) * 2
+    assert json.loads((out / "preprocess.json").read_text())["counts"]["train"]["real"] == 40
+
+
+def test_of_several_translations_the_closest_is_taken(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def three(self: Substitution, lines: list[str], seed: str, done: object) -> list[list[str] | None]:
+        right = [substituted(join_bpe(line)) for line in lines]
+        return [["a b c", line + " m", line + " m m"] for line in right[:-1]] + [None]
+
+    monkeypatch.setattr(Substitution, "__call__", three)
+    out = make(tmp_path / "out", [*words(folders, "distil"), "--nbest", "3", "--closest"])
+    assert text(out, "tok", TARGET) == [f"{line} m" for line in text(folders["data"], "tok", TARGET)[:-1]]
+    assert json.loads((out / "preprocess.json").read_text())["counts"]["train"]["too_long"] == 1
+
+
+def test_empty_and_uneven_pairs_are_counted_and_dropped(folders: dict[str, Path]) -> None:
+    rules = PairRules(folders["data"] / "codes", synthetic_source=False, max_ratio=2)
+    counts = Counter[str]()
+    lines = [("a b", "a b")] * 6
+    found = list(rules.pairs(lines, ["c", "", None, "a@@ b@@ c d e f", "a b c d e", "<unk> ab@@"], counts))
+    assert [pair.target for pair in found] == ["c", "abc d e f", "<unk> ab"]
+    assert found[2].target_bpe.split()[0] == "<unk>"
+    assert counts == {"read": 6, "kept": 3, "empty": 1, "too_long": 1, "ratio": 1}
+
+
+# Stopping and sharing
+
+
+@pytest.mark.parametrize("killed_after", [0, 1, 3])
+def test_killed_and_resumed_it_gives_the_same_files(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
+) -> None:
+    command = [*words(folders, "back"), "--batch-size", "4", "--noise", "shuffle=3"]
+    whole = make(tmp_path / "whole", command)
+    undisturbed = list(Substitution.calls)
+    assert len(undisturbed) == 5
+    Substitution.calls.clear()
+    monkeypatch.setattr(Substitution, "stop_after", killed_after)
+    with pytest.raises(KeyboardInterrupt, match="killed"):
+        make(tmp_path / "out", command)
+    assert not (tmp_path / "out").exists()
+    assert not list((tmp_path / "out.parts").glob("*.tmp*"))
+    monkeypatch.setattr(Substitution, "stop_after", None)
+    assert contents(make(tmp_path / "out", command)) == contents(whole)
+    assert undisturbed == Substitution.calls
+
+
+@pytest.mark.parametrize("shards", [2, 3, 9])
+def test_shards_give_the_same_files(folders: dict[str, Path], tmp_path: Path, shards: int) -> None:
+    command = [*words(folders, "back"), "--batch-size", "4"]
+    whole = make(tmp_path / "whole", command)
+    undisturbed = sorted(Substitution.calls)
+    Substitution.calls.clear()
+    assert contents(make(tmp_path / "out", command, shards)) == contents(whole)
+    assert sorted(Substitution.calls) == undisturbed
+
+
+def test_another_command_does_not_take_over_the_work(folders: dict[str, Path], tmp_path: Path) -> None:
+    parts = tmp_path / "out.parts"
+    synthesise.begin(parts, synthesise.parse_job(words(folders, "back")))
+    with pytest.raises(UserError, match=r"out\.parts was begun with seed 1, not 2; remove it or choose another OUT"):
+        synthesise.begin(parts, synthesise.parse_job([*words(folders, "back"), "--seed", "2"]))
+
+
+def test_a_truncated_chunk_is_named(folders: dict[str, Path], tmp_path: Path) -> None:
+    make(tmp_path / "out", words(folders, "back"))
+    chunk = tmp_path / "out.parts" / "chunk-000000.json"
+    chunk.write_text("".join(chunk.read_text("utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
+    with pytest.raises(UserError, match=re.escape(f"{chunk}: must have 130 lines, but has 129; remove it")):
+        synthesise.finish(tmp_path / "out.parts", tmp_path / "other")
+
+
+# What is refused
+
+
+def refused(folders: dict[str, Path], tmp_path: Path, command: list[str], fault: str) -> None:
+    with pytest.raises(UserError, match=re.escape(fault)):
+        synthesise.begin(tmp_path / "parts", synthesise.parse_job(command))
+    assert not (tmp_path / "parts").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "language", "options", "fault"),
+    [
+        ("back", SOURCE, "", "mono-de: must be text of en, the target of the pairs, but is de"),
+        ("forward", TARGET, "", "mono-en: must be text of de, the source of the pairs, but is en"),
+        ("back", TARGET, "--reverse", "mono-en: must be text of de, the target of the pairs, but is en"),
+        ("back", TARGET, "--closest", "--closest is for distil alone"),
+        ("back", TARGET, "--tag <XX>", "dict.de.txt: must have the type <XX>, but does not"),
+        ("forward", SOURCE, "--tag <BT>", "--tag is for a synthetic source, back or copy, but the source of forward"),
+        ("distil", "", "--noise shuffle=3", "--noise is for a synthetic source"),
+        ("distil", "", "--closest", "--closest must be given with --nbest"),
+        ("distil", "", "--nbest 3", "--nbest must be given with --closest"),
+        ("distil", "", "--nbest 6 --closest", "--nbest must be from 1 to --beam 5, but is 6"),
+        ("distil", "", "--allow-overlap", "--allow-overlap is for monolingual text"),
+        ("copy", TARGET, "--method greedy", "--method and --beam are for translating, which copy does not do"),
+        ("back", TARGET, "--method greedy --beam 4", "--beam is for --method beam, but the method is greedy"),
+        ("back", TARGET, "--method best", "--method must be beam, greedy, sampling or top-k K, but is 'best'"),
+        ("back", TARGET, "--method top-k x", "--method top-k must be a whole number of at least 1, but is x"),
+        ("back", TARGET, "--method top-k 0", "--method top-k must be at least 1, but is 0"),
+        ("back", TARGET, "--max-ratio 0.5", "--max-ratio must be at least 1, or 0 for no limit, but is 0.5"),
+        ("back", TARGET, "--noise delete=1", "--noise delete must be at least 0 and below 1, but is 1"),
+        ("back", TARGET, "--bema 5", "unrecognized arguments: --bema 5"),
+    ],
+)
+def test_refused(folders: dict[str, Path], tmp_path: Path, kind: str, language: str, options: str, fault: str) -> None:
+    refused(folders, tmp_path, [*words(folders, kind, language), *options.split()], fault)
+
+
+def test_lines_of_validation_and_test_are_refused_unless_allowed(folders: dict[str, Path], tmp_path: Path) -> None:
+    held = (folders["data"] / "text" / "test.tok.en").read_text("utf-8").splitlines()[2]
+    changed = {**folders, TARGET: mono(tmp_path, folders["data"], TARGET, [*LINES[:9], held, held], [])}
+    where = f"that {folders['data']} validates or tests on, but is line 3 of test, and so are 1 more; leave"
+    refused(changed, tmp_path, words(changed, "back"), f"mono.tok.en:10: must not be a line {where}")
+    out = make(tmp_path / "out", [*words(changed, "back"), "--allow-overlap"])
+    assert text(out, "tok", TARGET)[-1] == held
+
+
+def test_other_codes_and_dictionaries_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    other = substitution_data(tmp_path / "other", seed=9)
+    changed = {**folders, "data": other}
+    refused(changed, tmp_path, words(changed, "back"), f"codes: must be the codes of {other}, but are others")
+    shutil.copy(folders["data"] / "codes", other)
+    refused(changed, tmp_path, words(changed, "back"), "dict.de.txt: must be the dictionary of")
+
+
+def test_a_tag_in_the_text_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    copy = shutil.copytree(folders[TARGET], tmp_path / "mono")
+    path = copy / "text" / "mono.bpe.en"
+    path.write_text(path.read_text("utf-8").replace("\n", " <BT>\n", 1), encoding="utf-8")
+    record = json.loads((copy / "preprocess.json").read_text())
+    record["files"]["text/mono.bpe.en"] = path.stat().st_size
+    (copy / "preprocess.json").write_text(json.dumps(record))
+    changed = {**folders, TARGET: copy}
+    command = [*words(changed, "back"), "--tag", "<BT>"]
+    refused(changed, tmp_path, command, "mono.bpe.en:1: must not have the symbol <BT>")
+
+
+def test_copied_text_needs_one_dictionary(folders: dict[str, Path], tmp_path: Path) -> None:
+    data = shutil.copytree(folders["data"], tmp_path / "data")
+    lines = (data / "dict.de.txt").read_text("utf-8").splitlines()
+    write_lines(data / "dict.de.txt", [lines[1], lines[0], *lines[2:]])
+    changed = {**folders, "data": data, TARGET: mono(tmp_path, data, TARGET, LINES[:5], [])}
+    fault = "must have one dictionary for both languages, to copy text, but has two"
+    refused(changed, tmp_path, words(changed, "copy"), fault)
+
+
+def test_defaults_of_the_command_are_those_of_the_options(folders: dict[str, Path]) -> None:
+    assert synthesise.parse_job(words(folders, "back")).options == Options("back")
+    job = synthesise.parse_job([*words(folders, "distil"), "--method", "top-k", "10", "--seed", "3"])
+    assert job.options == Options("distil", method="top-k", top=10, seed=3)
+    assert synthesise.Job.of(json.loads(json.dumps(job.places()))) == job
