@@ -1,9 +1,9 @@
-"""What the schedules share: the decay with the inverse square root, and what their options may be."""
+"""What the schedules share: the decay with the inverse square root, the cool-down, and what their options may be."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 
 def decayed(peak: float, period: int, since: int) -> float:
@@ -12,6 +12,20 @@ def decayed(peak: float, period: int, since: int) -> float:
     The rate has halved after 3c updates.
     """
     return peak * math.sqrt(period / (period + since))
+
+
+def cooled(rate: float, update: int, end: int, length: int) -> float:
+    """Return the rate of a cool-down, which goes linearly to zero in the last `length` updates before `end`:
+
+        rate min(1, (end - update) / length)                                                            (23)
+
+    Args:
+        rate: of the schedule itself
+        update: number of updates done
+        end: number of updates of the whole training
+        length: number of updates of the cool-down; 0 for none
+    """
+    return rate * (max(0, end - update) / length) if end - update < length else rate
 
 
 def peak_faults(lr: Sequence[float]) -> Iterator[str]:
@@ -26,3 +40,11 @@ def low_fault(option: str, value: int, least: int) -> Iterator[str]:
     """What is wrong with a whole number that has a least value."""
     if value < least:
         yield f"{option} must be at least {least}, but is {value}"
+
+
+def cooldown_faults(length: int, end: Callable[[], int]) -> Iterator[str]:
+    """What is wrong with --cooldown-updates; `end` gives --max-update."""
+    yield from low_fault("--cooldown-updates", length, 0)
+    # fairseq's own --max-update of 0 is a training without an end.
+    if length > 0 and length > (last := end()):
+        yield f"--cooldown-updates must be at most --max-update, {last}, but is {length}"

@@ -10,7 +10,7 @@ from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from omegaconf import II
 
 from deepnmt.errors import UserError
-from deepnmt.lr_schedulers.inverse_sqrt import decayed, low_fault, peak_faults
+from deepnmt.lr_schedulers.inverse_sqrt import cooldown_faults, cooled, decayed, low_fault, peak_faults
 
 
 @dataclass
@@ -20,7 +20,11 @@ class InverseSqrtNoWarmupConfig(FairseqDataclass):  # type: ignore[misc]
     decay_period: int = field(
         default=4000, metadata={"help": "c in the rate lr sqrt(c / (c + t)) after t updates, at least 1"}
     )
+    cooldown_updates: int = field(
+        default=0, metadata={"help": "let the rate go linearly to zero in so many updates before --max-update (0: none)"}
+    )
     lr: list[float] = field(default=II("optimization.lr"))
+    max_update: int = II("optimization.max_update")
 
 
 class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
@@ -28,7 +32,7 @@ class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
 
         lr = peak sqrt(c / (c + t)),  from t = 0 on                                                     (10)
 
-    a function of t alone, so that a restart needs nothing from the checkpoint.
+    times the factor of the cool-down (23): a function of t alone, so that a restart needs nothing from the checkpoint.
 
     Raises:
         UserError: every option that is out of range, a line each
@@ -36,7 +40,11 @@ class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
 
     def __init__(self, cfg: InverseSqrtNoWarmupConfig, optimizer: FairseqOptimizer) -> None:
         super().__init__(cfg, optimizer)
-        faults = [*peak_faults(cfg.lr), *low_fault("--decay-period", cfg.decay_period, 1)]
+        faults = [
+            *peak_faults(cfg.lr),
+            *low_fault("--decay-period", cfg.decay_period, 1),
+            *cooldown_faults(cfg.cooldown_updates, lambda: cfg.max_update),
+        ]
         if faults:
             raise UserError(*faults)
         self.peak = cfg.lr[0]
@@ -46,5 +54,7 @@ class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
     def step_update(self, num_updates: int) -> float:
         """Set the rate of the update that follows `num_updates` updates, and return it."""
         rate = decayed(self.peak, self.decay_period, num_updates)
+        if self.cfg.cooldown_updates:
+            rate = cooled(rate, num_updates, self.cfg.max_update, self.cfg.cooldown_updates)
         self.optimizer.set_lr(rate)
         return rate

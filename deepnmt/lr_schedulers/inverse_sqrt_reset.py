@@ -13,7 +13,7 @@ from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from omegaconf import II
 
 from deepnmt.errors import UserError
-from deepnmt.lr_schedulers.inverse_sqrt import decayed, low_fault, peak_faults
+from deepnmt.lr_schedulers.inverse_sqrt import cooldown_faults, cooled, decayed, low_fault, peak_faults
 
 RESETS = "resets"
 
@@ -37,7 +37,11 @@ class InverseSqrtResetConfig(FairseqDataclass):  # type: ignore[misc]
         default="",
         metadata={"help": "go back to the peak, without warm-up, after these numbers of updates: 10000,20000"},
     )
+    cooldown_updates: int = field(
+        default=0, metadata={"help": "let the rate go linearly to zero in so many updates before --max-update (0: none)"}
+    )
     lr: list[float] = field(default=II("optimization.lr"))
+    max_update: int = II("optimization.max_update")
 
 
 def with_reset(state: Mapping[str, Any], update: int) -> dict[str, Any]:
@@ -63,9 +67,9 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         lr = peak sqrt(c / (c + t - w)),  from t = w on; for c = w this is peak sqrt(w / t)             (16)
         lr = peak sqrt(c / (c + s)),  s updates after the last reset                                    (17)
 
-    A reset during the warm-up ends it. The resets are those of --reset-updates and those that a checkpoint has
-    seen, planned ones or one added by `with_reset`; a planned reset that has not come yet is not in the checkpoint,
-    so that a restart may change it. The rate is a function of t and the resets alone.
+    times the factor of the cool-down (23). A reset during the warm-up ends it. The resets are those of --reset-updates
+    and those that a checkpoint has seen, planned ones or one added by `with_reset`; a planned reset that has not come
+    yet is not in the checkpoint, so that a restart may change it. The rate is a function of t and the resets alone.
 
     Raises:
         UserError: every option that is out of range, a line each
@@ -86,7 +90,7 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         self.step_update(0)
 
     def rate(self, update: int) -> float:
-        """The rate of the update that follows `update` updates."""
+        """The rate of the update that follows `update` updates, before the cool-down."""
         reset = max((r for r in (*self.planned, *self.seen) if r <= update), default=None)
         if reset is not None:
             return decayed(self.peak, self.decay_period, update - reset)
@@ -98,6 +102,8 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         """Set the rate of the update that follows `num_updates` updates, and return it."""
         self.num_updates = num_updates
         rate = self.rate(num_updates)
+        if self.cfg.cooldown_updates:
+            rate = cooled(rate, num_updates, self.cfg.max_update, self.cfg.cooldown_updates)
         self.optimizer.set_lr(rate)
         return rate
 
@@ -125,6 +131,7 @@ def _faults(cfg: InverseSqrtResetConfig) -> Iterator[str]:
     yield from low_fault("--decay-period", cfg.decay_period, 0)
     if cfg.warmup_updates == cfg.decay_period == 0:
         yield "--decay-period must be at least 1 with --warmup-updates 0, but is 0"
+    yield from cooldown_faults(cfg.cooldown_updates, lambda: cfg.max_update)
     if not math.isfinite(cfg.warmup_init_lr):
         yield f"--warmup-init-lr must be a finite number, but is {cfg.warmup_init_lr}"
     elif cfg.warmup_updates == 0 and cfg.warmup_init_lr >= 0:

@@ -32,12 +32,12 @@ def adam(cfg: Any) -> optim.FairseqOptimizer:
     return optim.build_optimizer(cfg.optimizer, [torch.nn.Parameter(torch.ones(1))])
 
 
-def build(name: str, lr: Any = 0.003, **settings: Any) -> FairseqLRScheduler:
+def build(name: str, lr: Any = 0.003, max_update: int = 0, **settings: Any) -> FairseqLRScheduler:
     """The schedule as the trainer has it, from a configuration such as Hydra gives."""
     cfg = OmegaConf.create(
         {
             "common": {"tpu": False},
-            "optimization": {"lr": lr if isinstance(lr, list) else [lr]},
+            "optimization": {"lr": lr if isinstance(lr, list) else [lr], "max_update": max_update},
             "optimizer": {"_name": "adam", "lr": [0.25]},
             "lr_scheduler": {"_name": name, **settings},
         }

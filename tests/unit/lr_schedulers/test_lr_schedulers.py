@@ -142,3 +142,25 @@ def test_best_loss_is_kept_as_fairseq_keeps_it() -> None:
     for epoch, loss in enumerate((4.0, 3.0, 3.5)):
         scheduler.step(epoch, loss)
     assert scheduler.state_dict() == {"best": 3.0, "resets": []}
+
+
+@pytest.mark.parametrize("length", [1, 7, 400, 1000])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("inverse_sqrt_no_warmup", {"decay_period": 50}),
+        ("inverse_sqrt_reset", {"warmup_updates": 300, "reset_updates": "500,800"}),
+    ],
+)
+def test_the_cool_down_goes_linearly_to_zero(name: str, settings: dict[str, Any], length: int) -> None:
+    plain = rates(build(name, **settings), range(1001))
+    expected = [rate * (1 if t <= 1000 - length else (1000 - t) / length) for t, rate in enumerate(plain)]
+    scheduler = build(name, max_update=1000, cooldown_updates=length, **settings)
+    got = rates(scheduler, range(1001))
+    assert got == pytest.approx(expected, **CLOSE)
+    assert got[1000 - length] == plain[1000 - length]
+    assert got[1000] == 0
+    # Resumed with a later end, the rate is the one of that training.
+    later = build(name, max_update=5000, cooldown_updates=length, **settings)
+    later.load_state_dict(scheduler.state_dict())
+    assert rates(later, range(900, 1001)) == plain[900:]

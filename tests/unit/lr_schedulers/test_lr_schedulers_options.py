@@ -53,6 +53,13 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         "--warmup-init-lr needs --warmup-updates of at least 1, but is 1e-07",
     ),
     ("inverse_sqrt_reset", {"warmup_init_lr": float("nan")}, "--warmup-init-lr must be a finite number, but is nan"),
+    ("inverse_sqrt_no_warmup", {"cooldown_updates": -1}, "--cooldown-updates must be at least 0, but is -1"),
+    (
+        "inverse_sqrt_no_warmup",
+        {"cooldown_updates": 11, "max_update": 10},
+        "--cooldown-updates must be at most --max-update, 10, but is 11",
+    ),
+    ("inverse_sqrt_reset", {"cooldown_updates": 5}, "--cooldown-updates must be at most --max-update, 0, but is 5"),
     ("inverse_sqrt_reset", {"reset_updates": "3,3"}, "--reset-updates must be increasing numbers .*, but is 3,3"),
     ("inverse_sqrt_reset", {"reset_updates": [9, 3]}, "--reset-updates must be increasing numbers .*, but is 9,3"),
     ("inverse_sqrt_reset", {"reset_updates": 0}, "--reset-updates must be .* of at least 1, but is 0"),
@@ -103,7 +110,7 @@ def test_all_faults_come_at_once() -> None:
 )
 def test_resets_in_a_hydra_configuration(in_file: str, override: str | None, resets: list[int], tmp_path: Path) -> None:
     schedule = f"\n  _name: inverse_sqrt_reset\n  warmup_updates: 400\n  reset_updates: {in_file}"
-    text = f"optimization: {{lr: [0.003]}}\noptimizer: {{_name: adam}}\nlr_scheduler: {schedule}\n"
+    text = f"optimization: {{lr: [0.003], max_update: 0}}\noptimizer: {{_name: adam}}\nlr_scheduler: {schedule}\n"
     (tmp_path / "schedule_test.yaml").write_text(text, encoding="utf-8")
     # As fairseq-hydra-train reads it.
     hydra_init("schedule_test")
@@ -149,7 +156,8 @@ def test_options_on_the_command_line(
     common = ["DATA", "--arch=transformer", "--optimizer=adam", "--lr=0.003"]
     cfg = command_line(monkeypatch, *common, "--lr-scheduler", *arguments)
     name = arguments[0]
-    assert dict(cfg.lr_scheduler) == {"_name": name, "lr": [0.003], **expected}
+    given = {"_name": name, "lr": [0.003], "cooldown_updates": 0, "max_update": 0}
+    assert dict(cfg.lr_scheduler) == {**given, **expected}
     scheduler = build_lr_scheduler(cfg.lr_scheduler, adam(cfg))
     if isinstance(scheduler, InverseSqrtReset):
         resets = [int(number) for number in expected["reset_updates"].split(",") if number]
@@ -163,7 +171,7 @@ def test_options_on_the_command_line(
 
 @pytest.mark.parametrize("config", [InverseSqrtNoWarmupConfig, InverseSqrtResetConfig])
 def test_every_option_has_a_help_text(config: Any) -> None:
-    names = [name for name in config.__dataclass_fields__ if name not in ("_name", "lr")]
+    names = [name for name in config.__dataclass_fields__ if name not in ("_name", "lr", "max_update")]
     assert names
     assert all(config()._get_help(name) for name in names)
 
@@ -222,3 +230,14 @@ def test_training_from_a_grown_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert used == pytest.approx({t: expected[t] for t in range(6, 11)}, **CLOSE)
     state = torch.load(last, weights_only=True)["optimizer_history"][-1]["lr_scheduler_state"]
     assert state["resets"] == [6]
+
+
+def test_training_with_a_cool_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    arguments = ["--lr-scheduler=inverse_sqrt_no_warmup", "--decay-period=5", "--cooldown-updates=4"]
+    used = train_on_dummies(monkeypatch, tmp_path, *arguments, "--max-update=6")
+    plain = [0.003 * (5 / (5 + t)) ** 0.5 for t in range(6)]
+    expected = [rate * factor for rate, factor in zip(plain, (1, 1, 1, 0.75, 0.5, 0.25))]
+    assert used == pytest.approx(dict(enumerate(expected)), **CLOSE)
+    # A longer training from the same checkpoint is at that one's rate.
+    longer = train_on_dummies(monkeypatch, tmp_path, *arguments, "--max-update=10")
+    assert longer[6] == pytest.approx(0.003 * (5 / 11) ** 0.5, **CLOSE)
