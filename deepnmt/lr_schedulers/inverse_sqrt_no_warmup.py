@@ -21,7 +21,8 @@ class InverseSqrtNoWarmupConfig(FairseqDataclass):  # type: ignore[misc]
         default=4000, metadata={"help": "c in the rate lr sqrt(c / (c + t)) after t updates, at least 1"}
     )
     cooldown_updates: int = field(
-        default=0, metadata={"help": "let the rate go linearly to zero in so many updates before --max-update (0: none)"}
+        default=0,
+        metadata={"help": "let the rate go linearly to zero in so many updates before --max-update (0: none)"},
     )
     lr: list[float] = field(default=II("optimization.lr"))
     max_update: int = II("optimization.max_update")

@@ -38,7 +38,8 @@ class InverseSqrtResetConfig(FairseqDataclass):  # type: ignore[misc]
         metadata={"help": "go back to the peak, without warm-up, after these numbers of updates: 10000,20000"},
     )
     cooldown_updates: int = field(
-        default=0, metadata={"help": "let the rate go linearly to zero in so many updates before --max-update (0: none)"}
+        default=0,
+        metadata={"help": "let the rate go linearly to zero in so many updates before --max-update (0: none)"},
     )
     lr: list[float] = field(default=II("optimization.lr"))
     max_update: int = II("optimization.max_update")

@@ -72,6 +72,7 @@ OFF_OR_MORE = Rule(f"-1 (off), or from 0 to {INT}", lambda n: -1 <= n <= INT)
 RANGES: dict[str, Rule] = {
     # How long, and how large an update is. 0 stands for no bound.
     "max_update": whole(0),
+    "cooldown_updates": whole(0),
     "max_epoch": whole(0),
     "stop_time_hours": number(0),
     "patience": OFF_OR_MORE,
@@ -158,6 +159,9 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     schedule = values.get("lr_scheduler")
     if schedule in WARMING and values.get("warmup_updates") == 0:
         yield "warmup-updates", f"must be at least 1 with lr-scheduler {schedule}, but is 0"
+    cooldown, last = values.get("cooldown_updates") or 0, values.get("max_update") or 0
+    if cooldown > last:
+        yield "cooldown-updates", f"must be at most max-update, {last}, but is {cooldown}"
     ends = [values.get(name) or 0 for name in ENDS]
     if "max_update" in written and values.get("max_update") == 0 and not any(end > 0 for end in ends):
         others = ", ".join(map(dashed, ENDS[1:]))
