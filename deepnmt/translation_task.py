@@ -8,6 +8,10 @@ and takes the training sets `train`, `train1`, ... once each, where fairseq's de
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
+import copy
+import json
+from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -24,7 +28,12 @@ from deepnmt.search.options import SearchOptions, check
 
 @dataclass
 class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[misc]
-    """fairseq's options of `translation`, and `SearchOptions`."""
+    """fairseq's options of `translation`, `SearchOptions`, and what belongs to training."""
+
+    validate_average: int = field(
+        default=1,
+        metadata={"help": "validate the mean of the weights and those of the last N - 1 checkpoints (1: the weights)"},
+    )
 
     nbest_file: Optional[str] = field(
         default=None,
@@ -47,6 +56,38 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         elif copies <= 0:
             raise UserError(f"--upsample-primary must be at least 1, but is {copies}")
         super().__init__(cfg, src_dict, tgt_dict)
+
+    averaged: Any = None  # the model that is validated, where it is not the one that is trained
+    averaged_generator: Any = None
+
+    def validate_with(self, model: Any, weights: Optional[Mapping[str, Any]]) -> None:
+        """Choose what is validated from now on.
+
+        Args:
+            model: that is trained
+            weights: in its place, by their names in a checkpoint; None for the model itself
+        """
+        if weights is None:
+            self.averaged = None
+            return
+        if self.averaged is None:
+            self.averaged = copy.deepcopy(model).eval()
+            if self.cfg.eval_bleu:
+                options = Namespace(**json.loads(self.cfg.eval_bleu_args))
+                self.averaged_generator = self.build_generator([self.averaged], options)
+        self.averaged.load_state_dict(weights)
+
+    def valid_step(self, sample: Any, model: Any, criterion: Any) -> Any:
+        """Validate one batch."""
+        if self.averaged is None:
+            return super().valid_step(sample, model, criterion)
+        stock = getattr(self, "sequence_generator", None)
+        # Generators are bound to the model that they were built for.
+        self.sequence_generator = self.averaged_generator
+        try:
+            return super().valid_step(sample, self.averaged, criterion)
+        finally:
+            self.sequence_generator = stock
 
     def build_generator(
         self,

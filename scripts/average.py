@@ -7,112 +7,13 @@ only for an update that no checkpointE.pt or checkpoint_E_U.pt holds.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from deepnmt import console
+from deepnmt.checkpoints.averaging import BEST, LAST, NUMBERED, average_checkpoints, choose
 from deepnmt.checkpoints.file import write
-from deepnmt.checkpoints.state import AVERAGES, CheckpointState, Tensors
 from deepnmt.errors import UserError
-
-NUMBERED = re.compile(r"checkpoint(\d+|_\d+_\d+)\.pt")
-BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
-
-
-def find_checkpoints(folder: Path) -> dict[int, Path]:
-    """The checkpoints of a folder by their update, in order, each update once."""
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder")
-    names = {path.name for path in folder.iterdir()}
-    numbered = sorted(filter(NUMBERED.fullmatch, names))
-    found: dict[int, Path] = {}
-    for name in [*numbered, *(name for name in (BEST, LAST) if name in names)]:
-        path = folder / name
-        found.setdefault(CheckpointState.of(path, numbers=False).updates(), path)
-    return dict(sorted(found.items()))
-
-
-def window(updates: list[int], centre: int, size: int) -> list[int]:
-    """`size` neighbours of `updates` around `centre`, as even as the ends of the list allow, else one more after."""
-    start = updates.index(centre) - (size - 1) // 2
-    start = max(0, min(start, len(updates) - size))
-    return updates[start : start + size]
-
-
-def choose(folder: Path, last: int | None, around_best: int | None) -> list[Path]:
-    """The checkpoints to average, the oldest first."""
-    size, option = (last, "--last") if last is not None else (around_best or 0, "--around-best")
-    if size < 1:
-        raise UserError(f"{option} must be at least 1, but is {size}")
-    found = find_checkpoints(folder)
-    if len(found) < size:
-        raise UserError(f"{option} must be at most the number of checkpoints in {folder}, {len(found)}, but is {size}")
-    updates = list(found)
-    if last is not None:
-        return [found[update] for update in updates[-size:]]
-    centre = CheckpointState.of(folder / BEST, numbers=False).updates()
-    return [found[update] for update in window(updates, centre, size)]
-
-
-def check_same_model(paths: list[Path], models: Sequence[Tensors]) -> None:
-    """Raise `UserError` naming the first tensor in which the models differ."""
-    first = models[0]
-    for path, model in zip(paths[1:], models[1:]):
-        for name in [*first, *model]:
-            if name not in first or name not in model:
-                has, lacks = (paths[0], path) if name in first else (path, paths[0])
-                raise UserError(f"checkpoints of different models: {name} is in {has}, but not in {lacks}")
-            if first[name].shape != model[name].shape:
-                raise UserError(
-                    f"checkpoints of different models: {name} is {tuple(first[name].shape)} in {paths[0]}, "
-                    f"but {tuple(model[name].shape)} in {path}"
-                )
-
-
-def place(name: str, tensor: torch.Tensor) -> Hashable:
-    """The place of a tensor in memory, which only tied tensors have in common."""
-    if tensor.numel() == 0:
-        return name
-    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-
-
-def mean(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """The mean, summed in float64; of whole numbers, which count something, the newest."""
-    if not tensors[-1].is_floating_point():
-        return tensors[-1].clone()
-    total = torch.zeros(tensors[-1].shape, dtype=torch.float64)
-    for tensor in tensors:
-        total += tensor
-    return (total / len(tensors)).to(tensors[-1].dtype)
-
-
-def average(models: Sequence[Tensors]) -> dict[str, torch.Tensor]:
-    """The mean of the models, the newest of which is the last; what is tied in all of them stays tied."""
-    done: dict[Hashable, torch.Tensor] = {}
-    averaged: dict[str, torch.Tensor] = {}
-    with console.progress(len(models[-1]), "averaging", " tensors") as bar:
-        for name in models[-1]:
-            tensors = [model[name] for model in models]
-            key = tuple(place(name, tensor) for tensor in tensors)
-            if key not in done:
-                done[key] = mean(tensors)
-            averaged[name] = done[key]
-            bar.update()
-    return averaged
-
-
-def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
-    """A checkpoint with the mean of the models, and what the newest has beside it, but for the optimizer's state."""
-    states = [CheckpointState.of(path) for path in paths]
-    models = [state.tensors() for state in states]
-    check_same_model(paths, models)
-    newest = states[-1].without(*AVERAGES).without_optimizer()
-    return dict(newest.with_models(lambda _: average(models)).contents)
 
 
 def main() -> None:
@@ -126,12 +27,15 @@ def main() -> None:
     parser.add_argument("output", type=Path, metavar="OUT.pt", help="the averaged checkpoint")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--last", type=int, metavar="N", help="average the last N checkpoints")
+    which.add_argument("--until-best", type=int, metavar="N", help=f"average the last N checkpoints up to {BEST}")
     which.add_argument("--around-best", type=int, metavar="N", help=f"average N checkpoints around {BEST}")
     arguments = parser.parse_args()
     output: Path = arguments.output
     if NUMBERED.fullmatch(output.name) or output.name in (BEST, LAST):
         raise UserError(f"OUT.pt must not be named like a checkpoint of the training, but is {output.name}")
-    paths = choose(arguments.save_dir, arguments.last, arguments.around_best)
+    kinds = {"last": arguments.last, "until-best": arguments.until_best, "around-best": arguments.around_best}
+    (kind, size), *_ = ((kind, size) for kind, size in kinds.items() if size is not None)
+    paths = choose(arguments.save_dir, kind, size)
     print("averaging " + " ".join(path.name for path in paths), file=sys.stderr)
     write(average_checkpoints(paths), output)
     print(f"{output} is ready: {len(paths)} checkpoints averaged, {output.stat().st_size / 1e6:.1f} MB")

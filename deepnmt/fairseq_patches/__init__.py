@@ -13,6 +13,7 @@ def install() -> None:
         UserError: the installed fairseq is not one that they are made for
     """
     from deepnmt.fairseq_patches import (  # noqa: F401  importing them declares what they change
+        averaged_validation,
         batches,
         beam_search,
         checkpoint_files,

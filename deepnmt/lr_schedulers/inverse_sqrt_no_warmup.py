@@ -33,7 +33,7 @@ class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
 
         lr = peak sqrt(c / (c + t)),  from t = 0 on                                                     (10)
 
-    times the factor of the cool-down (23): a function of t alone, so that a restart needs nothing from the checkpoint.
+    times the factor of the cool-down (27): a function of t alone, so that a restart needs nothing from the checkpoint.
 
     Raises:
         UserError: every option that is out of range, a line each

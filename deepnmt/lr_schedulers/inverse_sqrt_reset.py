@@ -68,7 +68,7 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         lr = peak sqrt(c / (c + t - w)),  from t = w on; for c = w this is peak sqrt(w / t)             (16)
         lr = peak sqrt(c / (c + s)),  s updates after the last reset                                    (17)
 
-    times the factor of the cool-down (23). A reset during the warm-up ends it. The resets are those of --reset-updates
+    times the factor of the cool-down (27). A reset during the warm-up ends it. The resets are those of --reset-updates
     and those that a checkpoint has seen, planned ones or one added by `with_reset`; a planned reset that has not come
     yet is not in the checkpoint, so that a restart may change it. The rate is a function of t and the resets alone.
 

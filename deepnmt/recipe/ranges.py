@@ -73,6 +73,7 @@ RANGES: dict[str, Rule] = {
     # How long, and how large an update is. 0 stands for no bound.
     "max_update": whole(0),
     "cooldown_updates": whole(0),
+    "validate_average": whole(1, 1000),
     "max_epoch": whole(0),
     "stop_time_hours": number(0),
     "patience": OFF_OR_MORE,
@@ -160,12 +161,30 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     if schedule in WARMING and values.get("warmup_updates") == 0:
         yield "warmup-updates", f"must be at least 1 with lr-scheduler {schedule}, but is 0"
     cooldown, last = values.get("cooldown_updates") or 0, values.get("max_update") or 0
-    if cooldown > last:
+    if cooldown > max(0, last):
         yield "cooldown-updates", f"must be at most max-update, {last}, but is {cooldown}"
+    yield from _average_faults(values)
     ends = [values.get(name) or 0 for name in ENDS]
     if "max_update" in written and values.get("max_update") == 0 and not any(end > 0 for end in ends):
         others = ", ".join(map(dashed, ENDS[1:]))
         yield "max-update", f"must be at least 1 where nothing else ends the training ({others}), but is 0"
+
+
+def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what keeps --validate-average from its checkpoints."""
+    number = values.get("validate_average") or 1
+    if number < 2:
+        return
+    for name in ("no_save", "no_epoch_checkpoints"):
+        if values.get(name):
+            yield dashed(name), f"must not be set with validate-average {number}, which averages epochs' checkpoints"
+    kept, patience = values.get("keep_last_epochs") or -1, max(0, values.get("patience") or 0)
+    if 0 <= kept < number + patience:
+        yield (
+            "keep-last-epochs",
+            f"must be at least {number + patience}, the sum of validate-average and patience, or -1 (all), so that the "
+            f"best average can be made again, but is {kept}",
+        )
 
 
 def precision_faults(chosen: Collection[str]) -> Iterator[Fault]:

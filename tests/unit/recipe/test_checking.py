@@ -138,6 +138,9 @@ def test_command_line_is_held_against_the_same_table(run: Run) -> None:
         {"log-interval": "0"},
         {"max-tokens": "", "batch-size": "8"},
         {"memory-efficient-fp16": "true", "fp16": "true"},
+        {"lr-scheduler": "inverse_sqrt_reset", "cooldown-updates": "10", "max-update": "10"},
+        {"task": "deep_translation", "validate-average": "5", "keep-last-epochs": "8", "patience": "3"},
+        {"task": "deep_translation", "validate-average": "5", "patience": "3"},
     ],
     ids=str,
 )
@@ -153,6 +156,33 @@ def test_only_arguments_are_printed(
     # fairseq logs "--user-dir=... has already been imported" where it sees that option.
     assert not caplog.records
     assert not capsys.readouterr().err
+
+
+AVERAGE = {"task": "deep_translation", "validate-average": "5"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"lr-scheduler": "inverse_sqrt_reset", "cooldown-updates": "20", "max-update": "10"},
+            r"r.yaml:\d+: cooldown-updates must be at most max-update, 10, but is 20",
+        ),
+        ({"task": "deep_translation", "validate-average": "0"}, "validate-average must be from 1 to 1000, but is 0"),
+        (
+            {**AVERAGE, "keep-last-epochs": "7", "patience": "3"},
+            "keep-last-epochs must be at least 8, the sum of .* is 7",
+        ),
+        ({**AVERAGE, "keep-last-epochs": "4"}, "keep-last-epochs must be at least 5, the sum of .*, but is 4"),
+        ({**AVERAGE, "no-epoch-checkpoints": "true"}, "no-epoch-checkpoints must not be set with validate-average 5"),
+        ({**AVERAGE, "no-save": "true"}, "no-save must not be set with validate-average 5"),
+    ],
+    ids=str,
+)
+def test_options_that_do_not_go_together(options: dict[str, str], message: str, run: Run) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        run(text_of(**options))
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_two_precisions_are_refused(run: Run) -> None:

@@ -10,11 +10,11 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import average
 import numpy as np
 import pytest
 import torch
 
+from deepnmt.checkpoints import averaging
 from deepnmt.checkpoints.file import load, read
 from deepnmt.errors import UserError
 
@@ -77,8 +77,9 @@ def error_of(result: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def chosen(folder: Path, last: int | None = None, around_best: int | None = None) -> list[str]:
-    return [path.name for path in average.choose(folder, last, around_best)]
+def chosen(folder: Path, **size: int) -> list[str]:
+    ((which, number),) = size.items()
+    return [path.name for path in averaging.choose(folder, which.replace("_", "-"), number)]
 
 
 def test_average_is_the_mean(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_average_is_the_mean(tmp_path: Path) -> None:
 
 def test_average_keeps_what_loading_needs_and_no_more(tmp_path: Path) -> None:
     paths = [save(tmp_path / f"checkpoint{epoch}.pt", updates=epoch) for epoch in (1, 2)]
-    averaged, newest = average.average_checkpoints(paths), read(paths[1])
+    averaged, newest = averaging.average_checkpoints(paths), read(paths[1])
     assert newest.keys() - averaged.keys() == {"last_optimizer_state"}
     assert newest["extra_state"].keys() - averaged["extra_state"].keys() == {"ema"}
     for key in ("args", "cfg", "criterion", "optimizer_history", "task_state"):
@@ -122,11 +123,11 @@ def test_size_is_that_of_one_model(tmp_path: Path, tied: bool) -> None:
 
 def test_tied_tensors_share_storage_only_where_all_do(tmp_path: Path) -> None:
     both = [save(tmp_path / f"checkpoint{epoch}.pt", updates=epoch) for epoch in (1, 2)]
-    tied = average.average_checkpoints(both)["model"]
+    tied = averaging.average_checkpoints(both)["model"]
     pointers = {tied[name].data_ptr() for name in tied if "embed" in name or "projection" in name}
     assert len(pointers) == 1
     loose = save(tmp_path / "checkpoint3.pt", updates=3, tied=False)
-    weights = average.average_checkpoints([*both, loose])["model"]
+    weights = averaging.average_checkpoints([*both, loose])["model"]
     assert weights["encoder.embed_tokens.weight"].data_ptr() != weights["decoder.embed_tokens.weight"].data_ptr()
     assert torch.equal(weights["encoder.embed_tokens.weight"], weights["decoder.embed_tokens.weight"])
 
@@ -172,6 +173,18 @@ def test_window_around_the_best(tmp_path: Path, best: int, size: int, expected: 
     assert chosen(tmp_path, around_best=size) == [f"checkpoint{epoch}.pt" for epoch in expected]
 
 
+def test_up_to_the_best(tmp_path: Path) -> None:
+    for epoch in range(1, 7):
+        save(tmp_path / f"checkpoint{epoch}.pt", updates=5 * epoch)
+    save(tmp_path / "checkpoint_best.pt", updates=20)
+    assert chosen(tmp_path, until_best=3) == ["checkpoint2.pt", "checkpoint3.pt", "checkpoint4.pt"]
+    with pytest.raises(
+        UserError,
+        match=r"--until-best must be at most the number of checkpoints up to checkpoint_best\.pt in .*, 4, but",
+    ):
+        chosen(tmp_path, until_best=5)
+
+
 def test_around_best_needs_the_best(tmp_path: Path) -> None:
     save(tmp_path / "checkpoint1.pt", updates=1)
     with pytest.raises(UserError, match=r"checkpoint_best\.pt: no such checkpoint"):
@@ -194,16 +207,16 @@ def test_different_models(tmp_path: Path) -> None:
     assert not (tmp_path / "mean.pt").exists()
     save(second, updates=2, model={**model(2), "decoder.extra": torch.ones(1)})
     with pytest.raises(UserError, match=r"decoder\.extra is in .*checkpoint2\.pt, but not in .*checkpoint1\.pt"):
-        average.average_checkpoints([first, second])
+        averaging.average_checkpoints([first, second])
     with pytest.raises(UserError, match=r"decoder\.extra is in .*checkpoint2\.pt, but not in .*checkpoint1\.pt"):
-        average.average_checkpoints([second, first])
+        averaging.average_checkpoints([second, first])
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{0}", "{0}/mean.pt"], "one of --last and --around-best must be given"),
-        (["{0}", "{0}/mean.pt", "--last", "1", "--around-best", "1"], "must be given, but not both"),
+        (["{0}", "{0}/mean.pt"], "one of --last, --until-best and --around-best must be given"),
+        (["{0}", "{0}/mean.pt", "--last", "1", "--around-best", "1"], "must be given, but not two"),
         (["{0}", "{0}/mean.pt", "--last", "some"], "--last must be a whole number, but is 'some'"),
         (["{0}", "{0}/mean.pt", "--last", "0"], "--last must be at least 1, but is 0"),
         (["{0}"], "SAVE_DIR and OUT.pt must be given"),

@@ -1,0 +1,127 @@
+"""The mean of the parameters of several checkpoints of one training.
+
+A checkpoint counts once, whatever its number of copies: checkpoint_best.pt and checkpoint_last.pt are used
+only for an update that no checkpointE.pt or checkpoint_E_U.pt holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from deepnmt import console
+from deepnmt.checkpoints.state import AVERAGES, CheckpointState, Tensors
+from deepnmt.errors import UserError
+
+NUMBERED = re.compile(r"checkpoint(\d+|_\d+_\d+)\.pt")
+BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
+
+
+def find_checkpoints(folder: Path) -> dict[int, Path]:
+    """Return the checkpoints of a folder by their update, in order, each update once."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    names = {path.name for path in folder.iterdir()}
+    numbered = sorted(filter(NUMBERED.fullmatch, names))
+    found: dict[int, Path] = {}
+    for name in [*numbered, *(name for name in (BEST, LAST) if name in names)]:
+        path = folder / name
+        found.setdefault(CheckpointState.of(path, numbers=False).updates(), path)
+    return dict(sorted(found.items()))
+
+
+def window(updates: list[int], centre: int, size: int) -> list[int]:
+    """Return `size` of `updates` around `centre`, as even as the ends of the list allow, else one more after."""
+    start = updates.index(centre) - (size - 1) // 2
+    start = max(0, min(start, len(updates) - size))
+    return updates[start : start + size]
+
+
+def choose(folder: Path, which: str, size: int) -> list[Path]:
+    """Return the checkpoints to average, the oldest first.
+
+    Args:
+        folder: of a training
+        which: `last`, `until-best` or `around-best`
+        size: their number
+
+    Raises:
+        UserError: there are not as many
+    """
+    if size < 1:
+        raise UserError(f"--{which} must be at least 1, but is {size}")
+    found = find_checkpoints(folder)
+    if which == "until-best":
+        best = CheckpointState.of(folder / BEST, numbers=False).updates()
+        found = {update: path for update, path in found.items() if update <= best}
+    if len(found) < size:
+        kind = f"checkpoints up to {BEST}" if which == "until-best" else "checkpoints"
+        raise UserError(f"--{which} must be at most the number of {kind} in {folder}, {len(found)}, but is {size}")
+    updates = list(found)
+    if which != "around-best":
+        return [found[update] for update in updates[-size:]]
+    centre = CheckpointState.of(folder / BEST, numbers=False).updates()
+    return [found[update] for update in window(updates, centre, size)]
+
+
+def check_same_model(paths: list[Path], models: Sequence[Tensors]) -> None:
+    """Raise `UserError` naming the first tensor in which the models differ."""
+    first = models[0]
+    for path, model in zip(paths[1:], models[1:]):
+        for name in [*first, *model]:
+            if name not in first or name not in model:
+                has, lacks = (paths[0], path) if name in first else (path, paths[0])
+                raise UserError(f"checkpoints of different models: {name} is in {has}, but not in {lacks}")
+            if first[name].shape != model[name].shape:
+                raise UserError(
+                    f"checkpoints of different models: {name} is {tuple(first[name].shape)} in {paths[0]}, "
+                    f"but {tuple(model[name].shape)} in {path}"
+                )
+
+
+def place(name: str, tensor: torch.Tensor) -> Hashable:
+    """Return the place of a tensor in memory, which only tied tensors have in common."""
+    if tensor.numel() == 0:
+        return name
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def mean(tensors: list[torch.Tensor]) -> torch.Tensor:
+    """Return the mean, summed in float64; of whole numbers, which count something, the newest."""
+    if not tensors[-1].is_floating_point():
+        return tensors[-1].clone()
+    total = torch.zeros(tensors[-1].shape, dtype=torch.float64)
+    for tensor in tensors:
+        total += tensor
+    return (total / len(tensors)).to(tensors[-1].dtype)
+
+
+def average(models: Sequence[Tensors], advance: Callable[[], object] = lambda: None) -> dict[str, torch.Tensor]:
+    """Return the mean of the models, the newest of which is the last; what is tied in all of them stays tied.
+
+    `advance` is called after each tensor.
+    """
+    done: dict[Hashable, torch.Tensor] = {}
+    averaged: dict[str, torch.Tensor] = {}
+    for name in models[-1]:
+        tensors = [model[name] for model in models]
+        key = tuple(place(name, tensor) for tensor in tensors)
+        if key not in done:
+            done[key] = mean(tensors)
+        averaged[name] = done[key]
+        advance()
+    return averaged
+
+
+def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
+    """Return a checkpoint with the mean of the models, and what the newest has beside them, without the optimizer."""
+    states = [CheckpointState.of(path) for path in paths]
+    models = [state.tensors() for state in states]
+    check_same_model(paths, models)
+    newest = states[-1].without(*AVERAGES).without_optimizer()
+    with console.progress(len(models[-1]), "averaging", " tensors") as bar:
+        return dict(newest.with_models(lambda _: average(models, bar.update)).contents)
