@@ -38,10 +38,12 @@ setup(
     ],
     entry_points={
         "console_scripts": [
+            "deepnmt-export = deepnmt.commands.export:main",
             "deepnmt-grow = deepnmt.commands.grow:main",
             "deepnmt-import = deepnmt.commands.import_checkpoint:main",
             "deepnmt-inspect = deepnmt.commands.inspect:main",
             "deepnmt-shrink = deepnmt.commands.shrink:main",
+            "deepnmt-translate = deepnmt.commands.translate:main",
         ]
     },
     extras_require={

@@ -10,6 +10,11 @@ Importing a single module never registers anything, so that there is no state in
 
 import functools
 import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deepnmt.translator import Translation as Translation
+    from deepnmt.translator import Translator as Translator
 
 __version__ = "0.1.0"
 
@@ -25,6 +30,15 @@ def register() -> None:
     criterions.register()
     lr_schedulers.register()
     translation_task.register()
+
+
+def __getattr__(name: str) -> Any:
+    """Return `Translator` or `Translation`, which are imported when they are asked for."""
+    if name not in ("Translation", "Translator"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from deepnmt import translator
+
+    return getattr(translator, name)
 
 
 if "fairseq" in sys.modules:

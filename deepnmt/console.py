@@ -52,6 +52,10 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     except KeyboardInterrupt:
         print(f"\n{name}: interrupted", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:
+        # Whoever reads the output, such as `head`, has enough. What is left of it must not fail again at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
         message = os_message(error) if isinstance(error, OSError) else user_message(error)
         if message is None:
@@ -92,8 +96,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def progress(total: int, description: str, unit: str) -> tqdm[object]:
-    """Return a progress bar on standard error."""
+def progress(total: Optional[int], description: str, unit: str) -> tqdm[object]:
+    """Return a progress bar on standard error; `total` is None where it is not known."""
     from tqdm import tqdm
 
     return tqdm(total=total, desc=description, unit=unit, unit_scale=True)

@@ -20,7 +20,6 @@ from pathlib import Path
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
-from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.lines import count_lines
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
@@ -46,44 +45,15 @@ def check_data(data: Path, subset: str) -> int:
     return pairs
 
 
-def check_checkpoint(path: str, data: Path, reverse: bool = False) -> None:
-    """Raise `UserError` if a checkpoint cannot be read, or was not trained on data like this.
-
-    Args:
-        path: of the checkpoint
-        data: the data folder
-        reverse: the checkpoint must translate in the other direction
-    """
-    from deepnmt.checkpoints.state import CheckpointState  # here, since torch takes a second
-
-    state = CheckpointState.of(Path(path), numbers=False)
-    languages = data_settings(data, reverse).languages
-    task = state.options("task")
-    trained = task.get("source_lang"), task.get("target_lang")
-    if all(trained) and trained != languages:
-        is_other = trained == languages[::-1]
-        raise UserError(
-            f"checkpoint {path} translates {trained[0]} to {trained[1]}, but {data} is {languages[0]} to {languages[1]}"
-            + (" with --reverse" if reverse else "; --reverse translates the other way" if is_other else "")
-        )
-    for side, language in zip(("encoder", "decoder"), languages):
-        embedding = state.tensors().get(f"{side}.embed_tokens.weight")
-        dictionary = data / f"dict.{language}.txt"
-        types = check_dictionary(dictionary)
-        rows = types if embedding is None else embedding.shape[:1].numel()
-        if rows != types:
-            raise UserError(
-                f"dictionary {dictionary} has {types} types, but the {side} of checkpoint {path} has "
-                f"{rows}: it was trained on other data"
-            )
-
-
 def check(checkpoints: str, data: Path, subset: str, reverse: bool = False) -> None:
     """Check that all fits, then print the two languages, the number of sentences, and the options for the device."""
     pairs = check_data(data, subset)
+    import torch  # here, since it takes a second
+
+    from deepnmt.checkpoints.data_fit import check_checkpoint
+
     for checkpoint in checkpoints.split(os.pathsep):
-        check_checkpoint(checkpoint, data, reverse)
-    import torch
+        check_checkpoint(Path(checkpoint), data, reverse)
 
     device = "--fp16" if torch.cuda.is_available() else "--cpu"
     print(*data_settings(data, reverse).languages, pairs, device)

@@ -16,7 +16,14 @@ OVERWRITE = " #fairseq:overwrite"
 
 
 def check_dictionary(path: Path) -> int:
-    """Return the number of types of a dictionary file, the special symbols included.
+    """Return the number of types of a dictionary file, the special symbols included; raises as `read_types`."""
+    return len(read_types(path))
+
+
+def read_types(path: Path) -> list[str]:
+    """Return the types of a dictionary file by their numbers, the special symbols first.
+
+    Of a type that a later line overwrites, the last number counts.
 
     Raises:
         UserError: the file is missing, empty or not UTF-8, or a line has no count or a type that an earlier one has
@@ -24,7 +31,7 @@ def check_dictionary(path: Path) -> int:
     if not path.is_file():
         raise UserError(f"{path}: no such dictionary")
     lines_of = dict.fromkeys(SPECIAL_SYMBOLS, 0)
-    number = 0
+    types, number = list(SPECIAL_SYMBOLS), 0
     for number, line in enumerate(read_lines(path), start=1):
         # As fairseq reads it: a type may hold spaces.
         text = line.rstrip()
@@ -39,16 +46,10 @@ def check_dictionary(path: Path) -> int:
                 + (f"has line {first}" if first else "is fairseq's own")
             )
         lines_of.setdefault(word, number)
+        types.append(word)
     if not number:
         raise UserError(f"{path}: must have types, but is empty")
-    return len(lines_of)
-
-
-def read_types(path: Path) -> list[str]:
-    """Return the types in the order of their numbers. Raises `UserError` as `check_dictionary` does."""
-    check_dictionary(path)
-    words = (line.rstrip().removesuffix(OVERWRITE).rpartition(" ")[0] for line in read_lines(path))
-    return [*SPECIAL_SYMBOLS, *words]
+    return types
 
 
 def append_types(path: Path, symbols: Iterable[str]) -> None:

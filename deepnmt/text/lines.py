@@ -36,14 +36,24 @@ def count_lines(path: Path) -> int:
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines, each with its line feed. Raises `UserError` with the number of a line that is not UTF-8."""
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                byte = line[error.start]
-                raise UserError(
-                    f"{path}:{number}: invalid UTF-8 (byte 0x{byte:02x} at position {error.start + 1} of the line)"
-                ) from None
+        yield from decode_lines(file, str(path))
+
+
+def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Yield lines of bytes as text. Raises `UserError` with the number of a line that is not UTF-8.
+
+    Args:
+        lines: such as those of a file
+        name: of the file, for messages
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            raise UserError(
+                f"{name}:{number}: invalid UTF-8 (byte 0x{byte:02x} at position {error.start + 1} of the line)"
+            ) from None
 
 
 def read_text(path: Path) -> list[str]:

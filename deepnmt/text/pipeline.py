@@ -114,9 +114,13 @@ class TextPipeline:
     @classmethod
     def read(cls, folder: Path) -> TextPipeline:
         """Return the pipeline of a data folder. Raises `UserError` if its record or its codes are faulty."""
-        settings = TextSettings.read(folder)
-        check_codes(folder / CODES)
-        return cls(settings, folder / CODES)
+        return cls.of(TextSettings.read(folder), folder / CODES)
+
+    @classmethod
+    def of(cls, settings: TextSettings, codes: Path) -> TextPipeline:
+        """Return the pipeline of settings and codes. Raises `UserError` if the codes are faulty."""
+        check_codes(codes)
+        return cls(settings, codes)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:

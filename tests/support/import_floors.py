@@ -22,7 +22,8 @@ FLOORS = (
     ("criterions", "model", "training"),
     ("recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
-    ("fairseq_patches", "progressive", "synthetic"),
+    ("fairseq_patches", "progressive", "synthetic", "translator"),
+    ("export",),
     ("commands",),
 )
 

@@ -20,6 +20,7 @@ import translations
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import TYPES, data_folder
 
+from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.errors import UserError
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -173,22 +174,22 @@ def test_dictionary_that_does_not_fit(tmp_path: Path) -> None:
 
 def test_other_bad_checkpoints(tmp_path: Path) -> None:
     data, good = data_folder(tmp_path / "data"), checkpoint(tmp_path / "good.pt")
-    translations.check_checkpoint(str(good), data)
+    check_checkpoint(good, data)
     whole = good.read_bytes()
     (tmp_path / "cut.pt").write_bytes(whole[: len(whole) // 2])
     message = error_of(run_script("generate.sh", tmp_path / "cut.pt", data, tmp_path / "out"))
     assert f"{tmp_path}/cut.pt: must be a whole fairseq checkpoint, but is truncated" in message
     with pytest.raises(UserError, match=r"dict\.de\.txt has 12 types, but the encoder of checkpoint .* has 9"):
-        translations.check_checkpoint(str(checkpoint(tmp_path / "wrong.pt", encoder=9)), data)
-    back = str(checkpoint(tmp_path / "back.pt", languages=("en", "de")))
+        check_checkpoint(checkpoint(tmp_path / "wrong.pt", encoder=9), data)
+    back = checkpoint(tmp_path / "back.pt", languages=("en", "de"))
     with pytest.raises(UserError, match=r"back\.pt translates en to de, but .*data is de to en; --reverse translates "):
-        translations.check_checkpoint(back, data)
-    translations.check_checkpoint(back, data, reverse=True)
+        check_checkpoint(back, data)
+    check_checkpoint(back, data, reverse=True)
     with pytest.raises(UserError, match=r"good\.pt translates de to en, but .*data is en to de with --reverse"):
-        translations.check_checkpoint(str(good), data, reverse=True)
+        check_checkpoint(good, data, reverse=True)
     wrong = checkpoint(tmp_path / "wrong.pt", encoder=9, languages=("en", "de"))
     with pytest.raises(UserError, match=r"dict\.en\.txt has 12 types, but the encoder of checkpoint .* has 9"):
-        translations.check_checkpoint(str(wrong), data, reverse=True)
+        check_checkpoint(wrong, data, reverse=True)
 
 
 def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
     args = Namespace(source_lang="en", target_lang="de")
     torch.save({**state, "cfg": None, "args": args}, tmp_path / "old.pt")
     with pytest.raises(UserError, match=r"old\.pt translates en to de, but .*data is de to en"):
-        translations.check_checkpoint(str(tmp_path / "old.pt"), data)
+        check_checkpoint(tmp_path / "old.pt", data)
 
 
 @pytest.mark.parametrize(

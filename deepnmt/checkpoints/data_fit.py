@@ -1,0 +1,40 @@
+"""Whether a checkpoint was trained on data like that of a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.errors import UserError
+from deepnmt.text.dictionary import check_dictionary
+from deepnmt.text.translated_folder import data_settings
+
+
+def check_checkpoint(path: Path, data: Path, reverse: bool = False) -> None:
+    """Raise `UserError` if a checkpoint cannot be read, or was not trained on data like this.
+
+    Args:
+        path: of the checkpoint
+        data: the data folder
+        reverse: the checkpoint must translate in the other direction
+    """
+    state = CheckpointState.of(path, numbers=False)
+    languages = data_settings(data, reverse).languages
+    task = state.options("task")
+    trained = task.get("source_lang"), task.get("target_lang")
+    if all(trained) and trained != languages:
+        is_other = trained == languages[::-1]
+        raise UserError(
+            f"checkpoint {path} translates {trained[0]} to {trained[1]}, but {data} is {languages[0]} to {languages[1]}"
+            + (" with --reverse" if reverse else "; --reverse translates the other way" if is_other else "")
+        )
+    for side, language in zip(("encoder", "decoder"), languages):
+        embedding = state.tensors().get(f"{side}.embed_tokens.weight")
+        dictionary = data / f"dict.{language}.txt"
+        types = check_dictionary(dictionary)
+        rows = types if embedding is None else embedding.shape[:1].numel()
+        if rows != types:
+            raise UserError(
+                f"dictionary {dictionary} has {types} types, but the {side} of checkpoint {path} has "
+                f"{rows}: it was trained on other data"
+            )

@@ -1,0 +1,61 @@
+"""`deepnmt-export`: a folder that deepnmt-translate needs alone, out of checkpoints."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from deepnmt.console import Parser, run
+from deepnmt.errors import UserError
+from deepnmt.translator.engine import ENGINES, WEIGHTS, SearchSettings
+
+EPILOG = """MODEL appears when it is complete and has passed its check: log-probabilities and translations of validation
+pairs must be those of the checkpoints; with --weights other than float32, at most 1.0 BLEU may be lost. A model folder
+that is there already is replaced. docs/translating.md says which engine can run which model.
+
+example: deepnmt-export checkpoints/de-en/average.pt data/de-en model"""
+
+
+def main() -> None:
+    """The command."""
+    run(command, "deepnmt-export")
+
+
+def command() -> None:
+    """Export what the command line says."""
+    arguments = parse()
+    # here, since it takes seconds
+    from deepnmt.export.exporter import Export, export
+
+    paths = [Path(path) for path in arguments.checkpoints.split(os.pathsep)]
+    search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen)
+    task = Export(
+        paths, arguments.data, arguments.engine, arguments.weights, arguments.check, arguments.allow_loss, search
+    )
+    result = export(task, arguments.model)
+    print(f"check of {result}" if result else "not checked, as --check 0 says")
+    print(f"{arguments.model} is ready")
+
+
+def parse() -> argparse.Namespace:
+    """Return the command line."""
+    parser = Parser("deepnmt-export", "Write a model folder, which translates without anything else.", EPILOG)
+    add = parser.add_argument
+    add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="of fairseq-train; several are an ensemble")
+    add("data", type=Path, metavar="DATA", help="the folder, made by preprocess.sh, that it was trained on")
+    add("model", type=Path, metavar="MODEL", help="the folder to make")
+    add("--engine", choices=tuple(ENGINES), default="torch", help="what computes (default: torch)")
+    add("--weights", choices=WEIGHTS, default="float32", help="numbers to compute with (default: float32)")
+    add("--check", type=int, default=200, metavar="N", help="validation pairs to compare; 0: no check (default: 200)")
+    add("--allow-loss", action="store_true", help="export reduced weights also where more than 1.0 BLEU is lost")
+    add("--beam", type=int, default=5, metavar="K", help="beam of the model's searches by default (default: 5)")
+    add("--lenpen", type=float, default=1.0, metavar="A", help="length penalty by default (default: 1)")
+    arguments = parser.parse_args()
+    if arguments.check < 0:
+        raise UserError(f"--check must be at least 0, but is {arguments.check}")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""`deepnmt-translate`: raw text in, translations out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+from deepnmt.console import Parser, progress, run, whole_file
+from deepnmt.errors import UserError
+from deepnmt.text.lines import count_lines
+from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored
+from deepnmt.translator.model_folder import ModelFolder
+from deepnmt.translator.translator import BATCH, Translator
+
+CHUNK = 2_000
+OWN = ("beam", "lenpen", "max_len_a", "max_len_b", "nbest")
+# Those of deepnmt.search.options.SearchOptions, which takes seconds to import.
+MORE = (
+    "length-penalty",
+    "min-len-ratio",
+    "max-len-ratio",
+    "coverage",
+    "coverage-weight",
+    "coverage-floor",
+    "coverage-layer",
+    "coverage-in-beam",
+    "beam-stop",
+    "prune-gap",
+    "ensemble-rule",
+    "ensemble-weights",
+)
+EPILOG = f"""With --engine torch also the options of docs/search.md:
+  --{", --".join(MORE[:6])},
+  --{", --".join(MORE[6:])}
+
+A line in is a line out. An empty line gives an empty line, and so does one that is too long for the model, with a
+warning. At a terminal, each line is answered at once.
+
+examples:
+  deepnmt-translate model < raw.de > raw.en
+  deepnmt-translate checkpoints/de-en/average.pt --data data/de-en raw.de --output raw.en"""
+
+
+def main() -> None:
+    """The command."""
+    run(command, "deepnmt-translate")
+
+
+def command() -> None:
+    """Translate what the command line says."""
+    arguments, rest = parse()
+    _check(arguments)
+    translator, engine = _translator(arguments)
+    stream = LineStream(
+        translator,
+        _settings(translator, engine, arguments, rest),
+        as_json if arguments.json else numbered if arguments.nbest else scored if arguments.scores else plain,
+        arguments.batch_size,
+        arguments.buffer,
+        arguments.strict,
+    )
+    with ExitStack() as stack:
+        source, total = _input(arguments.input, stack)
+        output: BinaryIO = sys.stdout.buffer
+        if arguments.output:
+            output = stack.enter_context(stack.enter_context(whole_file(arguments.output)).open("wb"))
+        if source.isatty():
+            stream.chunk = 1
+            stream.run(source, "line", output, lambda lines: None)
+            return
+        bar = stack.enter_context(progress(total, "translating", " sentences"))
+        stream.run(source, str(arguments.input or "standard input"), output, bar.update)
+
+
+def _input(path: Path | None, stack: ExitStack) -> tuple[BinaryIO, int | None]:
+    """Return what to translate, and its number of lines where that is known."""
+    if path is None:
+        return sys.stdin.buffer, None
+    total = count_lines(path) if path.is_file() and path.stat().st_size else None
+    return stack.enter_context(path.open("rb")), total
+
+
+def _translator(arguments: argparse.Namespace) -> tuple[Translator, str]:
+    """Return the translator and the name of its engine."""
+    if arguments.data is not None:
+        return Translator.from_checkpoint(arguments.model, arguments.data, arguments.threads), "torch"
+    path = Path(arguments.model.split(os.pathsep)[0])
+    if path.is_file():
+        raise UserError(f"{path}: is a checkpoint, which needs --data DATA, the folder that it was trained on")
+    folder = ModelFolder.open(arguments.model)
+    return Translator.from_folder(folder, arguments.threads), folder.engine
+
+
+def _settings(translator: Translator, engine: str, arguments: argparse.Namespace, rest: list[str]) -> SearchSettings:
+    given = {name: getattr(arguments, name) for name in OWN if getattr(arguments, name) is not None}
+    if rest and engine != "torch":
+        named = [option for option in rest if option.split("=")[0].removeprefix("--") in MORE]
+        raise UserError(
+            f"{named[0]}: must not be given with --engine {engine}; use --engine torch"
+            if named
+            else f"unrecognized arguments: {' '.join(rest)} (see --help)"
+        )
+    if rest:
+        from fairseq.dataclass.utils import gen_parser_from_dataclass
+
+        from deepnmt.search.options import SearchOptions
+
+        parser = Parser("deepnmt-translate", "", "")
+        gen_parser_from_dataclass(parser, SearchOptions(), delete_default=True)
+        # fairseq gives options that are not there None or False.
+        given |= {name: value for name, value in vars(parser.parse_args(rest)).items() if value not in (None, False)}
+    return translator.settings(**given)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise `UserError` for what must not wait until a model is loaded."""
+    faults = [
+        f"--{name.replace('_', '-')} must be at least 1, but is {value}"
+        for name in ("batch_size", "buffer", "threads")
+        if (value := getattr(arguments, name)) is not None and value < 1
+    ]
+    if arguments.scores and arguments.nbest:
+        faults.append("--scores: must not be given with --nbest, which prints scores anyway")
+    if arguments.json and arguments.scores:
+        faults.append("--scores: must not be given with --json, which has scores anyway")
+    if arguments.output and not arguments.output.parent.is_dir():
+        faults.append(f"--output: {arguments.output.parent} must be a folder, but there is none")
+    if arguments.output and arguments.output.is_dir():
+        faults.append(f"--output: {arguments.output} must be a file, but is a folder")
+    if arguments.input and not os.path.lexists(arguments.input):
+        faults.append(f"{arguments.input}: no such file")
+    elif arguments.input and arguments.input.is_dir():
+        faults.append(f"{arguments.input}: must be a text, but is a folder")
+    if faults:
+        raise UserError(*faults)
+
+
+def parse() -> tuple[argparse.Namespace, list[str]]:
+    """Return the command line, and what of it the options of the torch engine must account for."""
+    parser = Parser("deepnmt-translate", "Translate raw text, a sentence a line.", EPILOG)
+    add = parser.add_argument
+    add(
+        "model",
+        metavar="MODEL",
+        help="made by deepnmt-export; with --data: CHECKPOINT[:CHECKPOINT...] of fairseq-train",
+    )
+    add("input", type=Path, nargs="?", metavar="INPUT", help="text to translate (default: standard input)")
+    add("--output", type=Path, metavar="FILE", help="where to write, whole or not at all (default: standard output)")
+    add(
+        "--data", metavar="DATA", help="translate with a checkpoint: the folder, made by preprocess.sh, of its training"
+    )
+    add("--beam", type=int, metavar="K", help="hypotheses kept in each step (default: the model's, mostly 5)")
+    add("--lenpen", type=float, metavar="A", help="exponent of the length that divides scores (default: the model's)")
+    add("--max-len-a", type=float, metavar="A", help="longest translation: A times the source's subwords ...")
+    add("--max-len-b", type=int, metavar="B", help="... plus B (default: the model's, mostly 0 and 200)")
+    add("--nbest", type=int, metavar="N", help="print N translations of each line as LINE, score, text, tabs between")
+    add("--scores", action="store_true", help="print the score and a tab before each translation")
+    add("--json", action="store_true", help="print a JSON object a line: translations, scores, subwords")
+    add("--strict", action="store_true", help="a line that is too long is an error")
+    add("--batch-size", type=int, default=BATCH, metavar="N", help=f"most lines to translate at a time ({BATCH})")
+    add("--buffer", type=int, default=CHUNK, metavar="N", help=f"lines to read before they are sorted ({CHUNK:,})")
+    add("--threads", type=int, metavar="N", help="threads of the engine (default: the engine's)")
+    return parser.parse_known_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Whether an exported model does what the checkpoints do: asked before the export counts as done.
+
+    float32     log-probabilities of validation pairs, targets given, within 1e-4; at most 1 % of translations differ
+    others      BLEU of both on the same pairs: at most 1.0 lost
+
+The checkpoints are computed by the torch engine in float32 on the CPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deepnmt.console import progress
+from deepnmt.errors import UserError
+from deepnmt.text.lines import read_text
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings
+
+LARGEST_DIFFERENCE = 1e-4
+MOST_DIFFERING = 0.01
+MOST_LOST = 1.0
+BATCH = 32
+SUBSET = "valid"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentences in subwords and their translations."""
+
+    sources: list[list[str]]
+    targets: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check found.
+
+    Attributes:
+        pairs: how many were compared
+        difference: the largest of a log-probability
+        differing: share of the translations that differ
+        bleu: of the exported model
+        bleu_before: of the checkpoints
+    """
+
+    pairs: int
+    difference: float
+    differing: float
+    bleu: float
+    bleu_before: float
+
+    def faults(self, exact: bool, allow_loss: bool = False) -> Iterator[str]:
+        """Yield why the export must not count.
+
+        Args:
+            exact: the weights are float32
+            allow_loss: BLEU may be lost
+        """
+        if exact:
+            # A difference that is no number is none that is small.
+            if not self.difference <= LARGEST_DIFFERENCE:
+                yield (
+                    f"log-probabilities must be those of the checkpoints within {LARGEST_DIFFERENCE:g}, "
+                    f"but differ by up to {self.difference:.2g}"
+                )
+            if self.differing > MOST_DIFFERING:
+                yield f"at most {MOST_DIFFERING:.0%} of translations may differ, but {self.differing:.1%} do"
+        elif not allow_loss and not self.bleu_before - self.bleu <= MOST_LOST:
+            yield (
+                f"at most {MOST_LOST:.1f} BLEU may be lost, but {self.bleu:.2f} is left of {self.bleu_before:.2f} "
+                "(--allow-loss exports the model all the same)"
+            )
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the result for model.json."""
+        return {
+            "pairs": self.pairs,
+            "largest_difference": float(f"{self.difference:.3g}") if math.isfinite(self.difference) else None,
+            "differing_translations": round(self.differing, 4),
+            "bleu": round(self.bleu, 2),
+            "bleu_of_checkpoints": round(self.bleu_before, 2),
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.pairs} pairs: log-probabilities differ by up to {self.difference:.1g}, {self.differing:.1%} of "
+            f"translations differ, BLEU is {self.bleu:.2f} (checkpoints: {self.bleu_before:.2f})"
+        )
+
+
+def read_pairs(data: Path, languages: tuple[str, str], number: int, longest: int) -> Pairs:
+    """Return pairs of the validation set, evenly spaced.
+
+    Args:
+        data: a folder made by preprocess.sh
+        languages: of source and target
+        number: of pairs, at most
+        longest: most subwords of either side
+
+    Raises:
+        UserError: the folder has no validation text, or no pair is short enough
+    """
+    sides = [[line.split() for line in _lines(data / "text" / f"{SUBSET}.bpe.{language}")] for language in languages]
+    if len(sides[0]) != len(sides[1]):
+        raise UserError(f"{data}/text/{SUBSET}.bpe.*: must have as many lines each, but do not")
+    pairs = [pair for pair in zip(*sides) if all(pair) and max(map(len, pair)) <= longest]
+    if not pairs:
+        raise UserError(f"{data}/text/{SUBSET}.bpe.*: must have a pair of at most {longest} subwords, but has none")
+    chosen = [pairs[index * len(pairs) // number] for index in range(number)] if number < len(pairs) else pairs
+    return Pairs([source for source, _ in chosen], [target for _, target in chosen])
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file, of which --check needs sentences (--check 0 exports without a check)")
+    return read_text(path)
+
+
+def compare(
+    reference: Engine, exported: Engine, pairs: Pairs, pipeline: TextPipeline, search: SearchSettings
+) -> Result:
+    """Return how far an exported model is from the checkpoints.
+
+    Args:
+        reference: the checkpoints
+        exported: the model
+        pairs: to translate and to score
+        pipeline: turns subwords of the target into text
+        search: settings of the search
+    """
+    difference, before, after = 0.0, [], []
+    with progress(len(pairs.sources), "checking", " sentences") as bar:
+        for start in range(0, len(pairs.sources), BATCH):
+            sources, targets = (side[start : start + BATCH] for side in (pairs.sources, pairs.targets))
+            scores = zip(reference.score(sources, targets), exported.score(sources, targets))
+            difference = max(difference, *(_difference(one, other) for one, other in scores))
+            before += [_best(found) for found in reference.search(sources, search)]
+            after += [_best(found) for found in exported.search(sources, search)]
+            bar.update(len(sources))
+    texts = [[pipeline.decode(" ".join(tokens)) for tokens in side] for side in (before, after, pairs.targets)]
+    differing = sum(one != other for one, other in zip(before, after)) / len(before)
+    return Result(len(before), difference, differing, _bleu(texts[1], texts[2]), _bleu(texts[0], texts[2]))
+
+
+def _difference(one: Sequence[float], other: Sequence[float]) -> float:
+    if len(one) != len(other):
+        return math.inf
+    differences = [abs(a - b) for a, b in zip(one, other)]
+    # Of NaN and a number, `max` returns either.
+    return math.inf if any(math.isnan(value) for value in differences) else max(differences)
+
+
+def _best(hypotheses: Iterable[Hypothesis]) -> list[str]:
+    return next(iter(hypotheses)).tokens
+
+
+def _bleu(translations: list[str], references: list[str]) -> float:
+    from sacrebleu.metrics.bleu import BLEU
+
+    return float(BLEU().corpus_score(translations, [references]).score)

@@ -1,0 +1,149 @@
+"""What translates subwords into subwords: the protocol of all engines, and the engines by name.
+
+A module of an engine has a function
+
+    load(folder: ModelFolder, threads: int | None) -> Engine
+
+and is imported when it is needed, so that a machine needs the libraries of the engines alone that it uses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, Union
+
+from deepnmt.errors import UserError
+
+if TYPE_CHECKING:
+    from deepnmt.translator.model_folder import ModelFolder
+
+ENGINES = {
+    "torch": "deepnmt.translator.torch_engine",
+    "ctranslate2": "deepnmt.translator.ctranslate2_engine",
+    "onnx": "deepnmt.translator.onnx_engine",
+}
+WEIGHTS = ("float32", "bfloat16", "int8")
+# The library that an engine needs beside the package's own, and the extra that installs it.
+EXTRAS = {"ctranslate2": "ctranslate2", "onnxruntime": "onnx", "onnx": "onnx-export", "onnxscript": "onnx-export"}
+# More translations of a sentence at a time fill the memory.
+WIDEST_BEAM = 256
+Value = Union[str, float, bool]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How to search for translations; the defaults are those of generate.sh.
+
+    The longest translation has `max_len_a` times the source's subwords, the end symbol counted, plus `max_len_b`.
+
+    Args:
+        beam: hypotheses kept in each step
+        nbest: translations to return of each sentence
+        lenpen: exponent of the length by which scores are divided
+        max_len_a: see above
+        max_len_b: see above
+        more: options of `deepnmt.search.options.SearchOptions` by their names, for the torch engine alone
+
+    Raises:
+        UserError: a number is out of range; a line for each
+    """
+
+    beam: int = 5
+    nbest: int = 1
+    lenpen: float = 1.0
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    more: Mapping[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if faults := list(self._faults()):
+            raise UserError(*faults)
+
+    def _faults(self) -> Iterator[str]:
+        if not 1 <= self.beam <= WIDEST_BEAM:
+            yield f"--beam must be from 1 to {WIDEST_BEAM}, but is {self.beam}"
+        elif not 1 <= self.nbest <= self.beam:
+            yield f"--nbest must be from 1 to --beam, {self.beam}, but is {self.nbest}"
+        if not math.isfinite(self.lenpen):
+            yield f"--lenpen must be a number, but is {self.lenpen}"
+        if not 0 <= self.max_len_a < math.inf:
+            yield f"--max-len-a must be at least 0, but is {self.max_len_a}"
+        if not 1 <= self.max_len_b < 2**31:
+            yield f"--max-len-b must be at least 1, but is {self.max_len_b}"
+
+    def without_more(self, engine: str) -> SearchSettings:
+        """Return the settings. Raises `UserError` for options that only the torch engine knows."""
+        if self.more:
+            names = ", ".join("--" + name.replace("_", "-") for name in self.more)
+            raise UserError(f"{names}: must not be given with --engine {engine}; use --engine torch")
+        return self
+
+    def as_record(self) -> dict[str, Value]:
+        """Return the settings by their names, for JSON."""
+        record = dataclasses.asdict(self)
+        return {**{name: value for name, value in record.items() if name != "more"}, **self.more}
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation in subwords.
+
+    Attributes:
+        tokens: without the end symbol
+        score: log-probability, the end symbol counted, divided by the length's penalty
+    """
+
+    tokens: list[str]
+    score: float
+
+
+class Engine(Protocol):
+    """Translates subwords into subwords; several threads may call one engine.
+
+    Attributes:
+        longest: most subwords of a source, the end symbol not counted
+    """
+
+    longest: int
+
+    def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of each sentence, the best first; the sentences are one batch, of any lengths."""
+
+    def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Return the log-probability of each subword of given targets, and of the end symbol after them."""
+
+
+def load_engine(folder: ModelFolder, threads: int | None = None) -> Engine:
+    """Return the engine of a model folder.
+
+    Args:
+        folder: the model
+        threads: that it may use; None: as many as it likes
+
+    Raises:
+        UserError: a library is missing, or the engine refuses the model
+    """
+    if threads is not None and threads < 1:
+        raise UserError(f"--threads must be at least 1, but is {threads}")
+    engine: Engine = engine_module(folder.engine, ENGINES).load(folder, threads)
+    return engine
+
+
+def engine_module(engine: str, modules: Mapping[str, str]) -> Any:
+    """Return the module of an engine among `modules`. Raises `UserError` with the extra that installs what is missing.
+
+    Args:
+        engine: its name
+        modules: their names, by engine
+    """
+    try:
+        return importlib.import_module(modules[engine])
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get(str(error.name))
+        if extra is None:
+            raise
+        raise UserError(f"--engine {engine}: needs {error.name}; pip install 'deepnmt[{extra}]'") from error

@@ -1,0 +1,119 @@
+"""Translate a stream of lines: a line in, a line out, in order, with warnings that name lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO, Callable
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import decode_lines
+from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.translator import BATCH, Translated, Translator
+
+# From the number of a line, from 1, and what became of it, to what is printed.
+Format = Callable[[int, Translated], str]
+
+
+def plain(number: int, line: Translated) -> str:
+    """Return the translation alone."""
+    return f"{line.translations[0].text}\n"
+
+
+def scored(number: int, line: Translated) -> str:
+    """Return score and translation."""
+    best = line.translations[0]
+    return f"{best.score:.4f}\t{best.text}\n"
+
+
+def numbered(number: int, line: Translated) -> str:
+    """Return a line for each translation: number of the source line, score and translation."""
+    return "".join(f"{number}\t{found.score:.4f}\t{found.text}\n" for found in line.translations)
+
+
+def as_json(number: int, line: Translated) -> str:
+    """Return a JSON object, on one line."""
+    record: dict[str, object] = {"line": number, "text": line.translations[0].text}
+    record["translations"] = [
+        {"text": found.text, "score": round(found.score, 6), "tokens": found.tokens} for found in line.translations
+    ]
+    record |= {"source_tokens": line.source, "unknown": line.unknown}
+    if line.fault:
+        record["fault"] = line.fault
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+@dataclass
+class LineStream:
+    """Translates lines in chunks, of which each is sorted by length, and writes them in order.
+
+    Args:
+        translator: for all of them
+        settings: of the search
+        form: what is printed of a line
+        batch_size: most lines of a batch
+        chunk: lines to read at a time
+        strict: a line that is too long is an error
+    """
+
+    translator: Translator
+    settings: SearchSettings
+    form: Format = plain
+    batch_size: int = BATCH
+    chunk: int = 2_000
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        self.unknown: dict[str, int] = {}
+        self.lines_with_unknown = 0
+
+    def run(self, lines: Iterable[bytes], name: str, output: BinaryIO, done: Callable[[int], object]) -> None:
+        """Translate all lines.
+
+        Args:
+            lines: of bytes
+            name: of their file, for messages
+            output: what is written to, and flushed after each chunk
+            done: is told how many more lines are
+
+        Raises:
+            UserError: a line is not UTF-8, or too long where that is an error
+        """
+        start = 1
+        for chunk in _chunks(decode_lines(lines, name), self.chunk):
+            found = self.translator.run(chunk, self.settings, self.batch_size, done)
+            for number, line in enumerate(found, start=start):
+                self._look_at(f"{name}:{number}", line)
+            output.write("".join(self.form(number, line) for number, line in enumerate(found, start)).encode("utf-8"))
+            output.flush()
+            start += len(chunk)
+        self._warn_of_unknown(name)
+
+    def _look_at(self, place: str, line: Translated) -> None:
+        if line.fault and self.strict:
+            raise UserError(f"{place}: {line.fault} (--strict)")
+        if line.fault:
+            _warn(f"{place}: {line.fault}; its translation is left empty")
+        self.lines_with_unknown += bool(line.unknown)
+        for token in line.unknown:
+            self.unknown[token] = self.unknown.get(token, 0) + 1
+
+    def _warn_of_unknown(self, name: str) -> None:
+        if self.unknown:
+            most = sorted(self.unknown, key=lambda token: -self.unknown[token])[:5]
+            _warn(
+                f"{name}: {sum(self.unknown.values())} subwords of {self.lines_with_unknown} lines are unknown to the "
+                f"model, such as {' '.join(token.removesuffix('@@')[:20] for token in most)}"
+            )
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    while chunk := list(islice(lines, size)):
+        yield chunk

@@ -1,0 +1,159 @@
+"""The torch engine: fairseq's models and this package's, one or an ensemble, by this package's beam search.
+
+Files of its model folders: model.pt, a checkpoint of fairseq's without what the optimizer keeps; of an ensemble,
+model2.pt, model3.pt, ... besides.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data.data_utils import collate_tokens
+from omegaconf import OmegaConf
+from torch import Tensor
+
+import deepnmt
+from deepnmt.checkpoints.file import read
+from deepnmt.errors import UserError
+from deepnmt.search.generator import BeamGenerator
+from deepnmt.search.options import SearchOptions, check
+from deepnmt.translator.engine import Hypothesis, SearchSettings
+from deepnmt.translator.model_folder import ModelFolder
+
+
+def load(folder: ModelFolder, threads: int | None) -> TorchEngine:
+    """Return the engine of a model folder. Raises `UserError` if a model cannot be read."""
+    if folder.weights != "float32":
+        raise UserError(f"--weights {folder.weights}: --engine torch has float32 alone")
+    return load_checkpoints(model_files(folder.path), folder.path, (folder.source_lang, folder.target_lang), threads)
+
+
+def model_files(folder: Path) -> list[Path]:
+    """Return the models of a folder, in their order."""
+    paths: list[Path] = []
+    path = folder / "model.pt"
+    while path.is_file() or not paths:
+        paths.append(path)
+        path = folder / f"model{len(paths) + 1}.pt"
+    return paths
+
+
+def load_checkpoints(
+    paths: Sequence[Path],
+    dictionaries: Path,
+    languages: tuple[str, str],
+    threads: int | None = None,
+    device: str | None = None,
+) -> TorchEngine:
+    """Return the engine of one or several checkpoints.
+
+    Args:
+        paths: of the checkpoints
+        dictionaries: the folder of the dictionaries
+        languages: of source and target
+        threads: for torch; None: as many as it likes
+        device: of torch; None: the GPU if there is one
+
+    Raises:
+        UserError: a checkpoint cannot be read
+    """
+    deepnmt.register()
+    # fairseq reports every step.
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    for path in paths:
+        read(path)
+    overrides = {"data": str(dictionaries), "source_lang": languages[0], "target_lang": languages[1]}
+    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path) for path in paths], overrides)
+    return TorchEngine(models, cfg, task, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+class TorchEngine:
+    """See `deepnmt.translator.engine.Engine`; on a GPU it computes in half precision, as generate.sh does.
+
+    Args:
+        models: one, or an ensemble
+        cfg: options of the last one's training
+        task: fairseq's, with the dictionaries
+        device: of torch
+    """
+
+    def __init__(self, models: Sequence[Any], cfg: Any, task: Any, device: str) -> None:
+        self.models, self.device = list(models), torch.device(device)
+        self.source, self.target = task.source_dictionary, task.target_dictionary
+        self.left_pad: bool = cfg.task.left_pad_source
+        for model in self.models:
+            model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
+            if self.device.type != "cpu":
+                model.half()
+            model.to(self.device).eval()
+        # The end symbol takes a position.
+        self.longest = min(int(model.max_positions()[0]) for model in self.models) - 1
+        # One search uses all of torch's threads: several at a time would take turns, with several times the memory.
+        self._lock = threading.Lock()
+
+    def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """See `Engine`."""
+        if not sentences:
+            return []
+        with self._lock, torch.no_grad():
+            found = self._generator(settings).forward({"net_input": self._sources(sentences)})
+        return [[self._hypothesis(entry) for entry in entries[: settings.nbest]] for entries in found]
+
+    def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
+        """See `Engine`."""
+        if not sources:
+            return []
+        eos, pad = self.target.eos(), self.target.pad()
+        numbers = [[self.target.index(token) for token in sentence] + [eos] for sentence in targets]
+        expected = collate_tokens(list(map(torch.tensor, numbers)), pad).to(self.device)
+        previous = collate_tokens(list(map(torch.tensor, numbers)), pad, eos, move_eos_to_beginning=True)
+        inputs = {**self._sources(sources), "prev_output_tokens": previous.to(self.device)}
+        with self._lock, torch.no_grad():
+            each = [model.get_normalized_probs(model(**inputs), log_probs=True).float() for model in self.models]
+        log_probs = torch.stack(each).logsumexp(0) - torch.tensor(float(len(each))).log()
+        picked = log_probs.gather(2, expected.unsqueeze(2)).squeeze(2).tolist()
+        return [row[: len(sentence)] for row, sentence in zip(picked, numbers)]
+
+    def _generator(self, settings: SearchSettings) -> BeamGenerator:
+        options = _search_options(settings)
+        if options.given():
+            check(options, OmegaConf.create({"lenpen": settings.lenpen}), self.models)
+        generator: BeamGenerator = BeamGenerator(
+            self.models,
+            self.target,
+            beam_size=settings.beam,
+            max_len_a=settings.max_len_a,
+            max_len_b=settings.max_len_b,
+            len_penalty=settings.lenpen,
+            options=options,
+        ).to(self.device)
+        return generator
+
+    def _sources(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+        eos, index = self.source.eos(), self.source.index
+        numbers = [torch.tensor([*map(index, sentence), eos]) for sentence in sentences]
+        tokens = collate_tokens(numbers, self.source.pad(), left_pad=self.left_pad)
+        lengths = torch.tensor([len(each) for each in numbers])
+        return {"src_tokens": tokens.to(self.device), "src_lengths": lengths.to(self.device)}
+
+    def _hypothesis(self, found: dict[str, Any]) -> Hypothesis:
+        # As fairseq prints them.
+        left_out = (self.target.eos(), self.target.bos())
+        tokens = [self.target[number] for number in found["tokens"].tolist() if number not in left_out]
+        return Hypothesis(tokens, float(found["score"]))
+
+
+def _search_options(settings: SearchSettings) -> SearchOptions:
+    known = set(SearchOptions.__dataclass_fields__) - {"_name"}
+    if unknown := set(settings.more) - known:
+        raise UserError(f"{sorted(unknown)[0]}: must be one of {', '.join(sorted(known))}")
+    more: dict[str, Any] = dict(settings.more)
+    return SearchOptions(**more)

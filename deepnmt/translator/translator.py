@@ -1,0 +1,219 @@
+"""Raw text in, translated text out."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, overload
+
+from deepnmt.errors import UserError
+from deepnmt.text.data_folder import check_dictionaries
+from deepnmt.text.dictionary import read_types
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings, Value, load_engine
+from deepnmt.translator.model_folder import ModelFolder
+
+LOG = logging.getLogger(__name__)
+BATCH = 128
+# So many subwords, padding included, are a batch that fits into a few gigabytes whatever the model.
+BATCH_SUBWORDS = 16_384
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translation.
+
+    Attributes:
+        text: as people write it
+        score: log-probability, the end symbol counted, divided by the length's penalty
+        tokens: its subwords
+    """
+
+    text: str
+    score: float
+    tokens: list[str]
+
+
+@dataclass(frozen=True)
+class Translated:
+    """What became of one line.
+
+    Attributes:
+        translations: the best first; a single empty one where there was nothing to translate
+        source: subwords
+        unknown: those of them that the model does not know
+        fault: why the line was not translated; empty if it was
+    """
+
+    translations: list[Translation]
+    source: list[str]
+    unknown: list[str]
+    fault: str = ""
+
+
+class Translator:
+    """Translates raw text. Loading takes seconds, so that one object should translate everything; threads may share it.
+
+    Args:
+        folder: made by deepnmt-export
+        threads: that the engine may use; None: as many as it likes
+
+    Raises:
+        UserError: the folder is no model folder, a file of it is missing or altered, or a library is not installed
+    """
+
+    def __init__(self, folder: str | Path, threads: int | None = None) -> None:
+        self._open(ModelFolder.open(folder), threads)
+
+    @classmethod
+    def from_folder(cls, folder: ModelFolder, threads: int | None = None) -> Translator:
+        """Return the translator of a model folder that has been opened."""
+        self = cls.__new__(cls)
+        self._open(folder, threads)
+        return self
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: str | Path, data: str | Path, threads: int | None = None) -> Translator:
+        """Return a translator without a model folder, right after training; it uses the torch engine.
+
+        Args:
+            checkpoint: fairseq's; an ensemble has colons between its checkpoints
+            data: the folder, made by preprocess.sh, that it was trained on
+            threads: as above
+
+        Raises:
+            UserError: a file is missing or faulty, or the checkpoints were trained on other data
+        """
+        from deepnmt.checkpoints.data_fit import check_checkpoint
+        from deepnmt.translator.torch_engine import load_checkpoints
+
+        folder = Path(data)
+        paths = [Path(path) for path in str(checkpoint).split(os.pathsep)]
+        pipeline = TextPipeline.read(folder)
+        languages = pipeline.settings.languages
+        check_dictionaries(folder, languages)
+        for path in paths:
+            check_checkpoint(path, folder)
+        self = cls.__new__(cls)
+        engine = load_checkpoints(paths, folder, languages, threads)
+        self._set(pipeline, engine, SearchSettings(), folder / f"dict.{languages[0]}.txt")
+        return self
+
+    def _open(self, folder: ModelFolder, threads: int | None) -> None:
+        engine = load_engine(folder, threads)
+        self._set(folder.pipeline(), engine, folder.search, folder.dictionary(folder.source_lang))
+
+    def _set(self, pipeline: TextPipeline, engine: Engine, search: SearchSettings, dictionary: Path) -> None:
+        self.pipeline, self.engine, self.search = pipeline, engine, search
+        self._known = frozenset(read_types(dictionary))
+
+    # A str is a sequence of str, too.
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+        self, text: str, *, batch_size: int = BATCH, **search: Value
+    ) -> str: ...
+
+    @overload
+    def translate(self, text: Sequence[str], *, batch_size: int = BATCH, **search: Value) -> list[str]: ...
+
+    def translate(self, text: str | Sequence[str], *, batch_size: int = BATCH, **search: Value) -> str | list[str]:
+        """Return the translation of a sentence, or those of a list of sentences.
+
+        A sentence of white space alone has an empty translation; so has one that is too long, with a warning.
+
+        Args:
+            text: a sentence, or several
+            batch_size: most sentences to translate at a time
+            search: `beam`, `lenpen`, ... in place of the model's defaults, see `SearchSettings`
+
+        Raises:
+            UserError: an option is out of range, or the engine does not have it
+        """
+        single = isinstance(text, str)
+        found = self.nbest([text] if isinstance(text, str) else text, 1, batch_size=batch_size, **search)
+        best = [translations[0].text for translations in found]
+        return best[0] if single else best
+
+    def nbest(
+        self, sentences: Sequence[str], number: int = 1, *, batch_size: int = BATCH, **search: Value
+    ) -> list[list[Translation]]:
+        """Return the best translations of each sentence with their scores, the best first.
+
+        Args:
+            sentences: to translate
+            number: of translations to return of each; the beam must be as large
+            batch_size: as above
+            search: as above
+        """
+        settings = self.settings(nbest=number, **search)
+        found = self.run(sentences, settings, batch_size)
+        for position, line in enumerate(found, start=1):
+            if line.fault:
+                LOG.warning("sentence %d is %s; its translation is left empty", position, line.fault)
+        return [line.translations for line in found]
+
+    def settings(self, **search: Value) -> SearchSettings:
+        """Return the model's settings of the search with some replaced. Raises `UserError` if one is out of range."""
+        own = {name: value for name, value in search.items() if name in SearchSettings.__dataclass_fields__}
+        more = {name: value for name, value in search.items() if name not in own}
+        return dataclasses.replace(self.search, **own, more={**self.search.more, **more})  # type: ignore[arg-type]
+
+    def run(
+        self,
+        lines: Iterable[str],
+        settings: SearchSettings,
+        batch_size: int = BATCH,
+        done: Callable[[int], object] = lambda lines: None,
+    ) -> list[Translated]:
+        """Return what becomes of each line; lines of similar length are translated together.
+
+        Args:
+            lines: raw text
+            settings: of the search
+            batch_size: most lines of a batch
+            done: is told how many more lines are done
+        """
+        if batch_size < 1:
+            raise UserError(f"--batch-size must be at least 1, but is {batch_size}")
+        found = [self._encoded(line) for line in lines]
+        to_do = [number for number, line in enumerate(found) if not line.translations]
+        done(len(found) - len(to_do))
+        to_do.sort(key=lambda number: len(found[number].source))
+        for batch in _batches(to_do, [len(line.source) for line in found], batch_size):
+            results = self.engine.search([found[number].source for number in batch], settings)
+            for number, hypotheses in zip(batch, results):
+                translations = [self._translation(hypothesis) for hypothesis in hypotheses]
+                found[number] = dataclasses.replace(found[number], translations=translations)
+            done(len(batch))
+        return found
+
+    def _encoded(self, line: str) -> Translated:
+        """Return a line in subwords; it has a translation already if there is nothing to translate."""
+        nothing = [Translation("", 0.0, [])]
+        source = self.pipeline.encode(line).split()
+        if not source:
+            return Translated(nothing, [], [])
+        if len(source) > self.engine.longest:
+            fault = f"too long: {len(source)} subwords, of which {self.engine.longest} fit into the model"
+            return Translated(nothing, source, [], fault)
+        return Translated([], source, [token for token in source if token not in self._known])
+
+    def _translation(self, hypothesis: Hypothesis) -> Translation:
+        text = self.pipeline.decode(" ".join(hypothesis.tokens))
+        return Translation(text, hypothesis.score, hypothesis.tokens)
+
+
+def _batches(numbers: Sequence[int], lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Yield sentences, which are sorted by length, in batches."""
+    batch: list[int] = []
+    for number in numbers:
+        if batch and (len(batch) == batch_size or (len(batch) + 1) * lengths[number] > BATCH_SUBWORDS):
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
