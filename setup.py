@@ -47,6 +47,7 @@ setup(
         ]
     },
     extras_require={
+        "ctranslate2": ["ctranslate2>=4.8"],
         "dev": [
             "pytest",
             "pytest-timeout",

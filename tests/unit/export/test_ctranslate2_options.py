@@ -1,0 +1,85 @@
+"""Every option of a model is written, without a say in inference, or refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from fairseq.models.transformer import TransformerConfig
+from support.models import PLAIN, build_stock
+
+from deepnmt.export.ctranslate2_options import KNOWN, OF_REFUSED, ONLY, RULES, TRAINING, WRITTEN, faults, options_of
+from deepnmt.model.config import NESTED, DLCLTransformerConfig
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "DLCL": ({"encoder_groups": "1"}, "--encoder-groups 1: use --engine onnx"),
+    "groups": ({"decoder_groups": "0,2,6"}, "--decoder-groups 0,2,6: use --engine onnx"),
+    "no norm": ({"encoder_norm": "none"}, "--encoder-norm none: use --engine onnx"),
+    "B2T": ({"decoder_norm": "b2t"}, "--decoder-norm b2t: use --engine onnx"),
+    "merged attention": ({"merged_attention": True}, "--merged-attention: use --engine onnx"),
+    "absolute beside relative": (
+        {"decoder_max_relative_length": 8},
+        "--decoder-max-relative-length 8 without --no-token-positional-embeddings: use --engine onnx",
+    ),
+    "adaptive softmax": ({"adaptive_softmax_cutoff": [4, 8]}, "--adaptive-softmax-cutoff [4, 8]: use --engine torch"),
+    "cross-self-attention": ({"cross_self_attention": True}, "--cross-self-attention: use --engine torch"),
+    "no cross-attention": ({"no_cross_attention": True}, "--no-cross-attention: use --engine torch"),
+    "another activation": ({"activation_fn": "linear"}, "--activation-fn linear: use --engine torch"),
+    "another output": ({"decoder_output_dim": 24}, "--decoder-output-dim 24: use --engine torch"),
+    "quantisation noise": ({"quant_noise_pq": 0.1}, "--quant-noise-pq 0.1: use --engine torch"),
+    "experts": ({"base_layers": 1}, "--base-layers 1: use --engine torch"),
+    "one table of two dictionaries": ({"merge_src_tgt_embed": True}, "--merge-src-tgt-embed: use --engine torch"),
+    "xFormers": ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers-att-config {}: use --engine torch"),
+}
+
+
+def config(**options: Any) -> DLCLTransformerConfig:
+    return DLCLTransformerConfig(**{**PLAIN, **options})
+
+
+def test_each_option_stands_in_one_table() -> None:
+    names = [option.name for option in dataclasses.fields(DLCLTransformerConfig) if option.name != "_name"]
+    for name in names:
+        tables = [name in table for table in (WRITTEN, TRAINING, OF_REFUSED, ONLY, RULES)]
+        assert sum(tables) == 1, f"{name} must be in one table of ctranslate2_options.py: is it written, or refused?"
+    assert set(names) == KNOWN
+
+
+def test_the_options_of_fairseq_are_among_them() -> None:
+    names = {option.name for option in dataclasses.fields(TransformerConfig) if not option.name.startswith("_")}
+    for name, nested in NESTED.items():
+        names |= {f"{name}_{option.name}" for option in dataclasses.fields(nested) if option.name != "_name"}
+    assert names - set(NESTED) <= KNOWN
+
+
+def test_what_goes_with_a_refused_option_is_refused_with_it() -> None:
+    assert set(OF_REFUSED.values()) <= set(ONLY)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_written_is_refused(case: str) -> None:
+    options, line = REFUSED[case]
+    assert list(faults(config(**options))) == [line]
+
+
+def test_a_plain_model_is_not_refused() -> None:
+    assert list(faults(config())) == []
+    assert list(faults(config(adaptive_softmax_cutoff=[], base_layers=None, char_inputs=None))) == []
+
+
+def test_a_new_option_is_refused_until_somebody_has_taught_it() -> None:
+    @dataclasses.dataclass
+    class Newer(DLCLTransformerConfig):
+        macaron: bool = False
+
+    assert list(faults(Newer(**PLAIN))) == []
+    assert list(faults(Newer(**PLAIN, macaron=True))) == ["--macaron: use --engine torch"]
+
+
+def test_the_options_of_a_model_of_fairseq() -> None:
+    own = options_of(build_stock({"encoder_normalize_before": True, "encoder_learned_pos": True}))
+    assert own is not None
+    assert (own.encoder_normalize_before, own.encoder_learned_pos, own.encoder_layers) == (True, True, 3)
+    assert own.encoder_groups == own.decoder_groups == "none"
+    assert list(faults(own)) == []
