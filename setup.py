@@ -42,6 +42,7 @@ setup(
             "deepnmt-grow = deepnmt.commands.grow:main",
             "deepnmt-import = deepnmt.commands.import_checkpoint:main",
             "deepnmt-inspect = deepnmt.commands.inspect:main",
+            "deepnmt-rerank = deepnmt.commands.rerank:main",
             "deepnmt-shrink = deepnmt.commands.shrink:main",
             "deepnmt-translate = deepnmt.commands.translate:main",
         ]

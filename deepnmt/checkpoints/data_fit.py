@@ -29,12 +29,16 @@ def check_checkpoint(path: Path, data: Path, reverse: bool = False) -> None:
             + (" with --reverse" if reverse else "; --reverse translates the other way" if is_other else "")
         )
     for side, language in zip(("encoder", "decoder"), languages):
-        embedding = state.tensors().get(f"{side}.embed_tokens.weight")
-        dictionary = data / f"dict.{language}.txt"
-        types = check_dictionary(dictionary)
-        rows = types if embedding is None else embedding.shape[:1].numel()
-        if rows != types:
-            raise UserError(
-                f"dictionary {dictionary} has {types} types, but the {side} of checkpoint {path} has "
-                f"{rows}: it was trained on other data"
-            )
+        check_rows(state, side, data / f"dict.{language}.txt")
+
+
+def check_rows(state: CheckpointState, side: str, dictionary: Path) -> None:
+    """Raise `UserError` if a stack of a checkpoint has not an embedding for each type of a dictionary."""
+    embedding = state.tensors().get(f"{side}.embed_tokens.weight")
+    types = check_dictionary(dictionary)
+    rows = types if embedding is None else embedding.shape[:1].numel()
+    if rows != types:
+        raise UserError(
+            f"dictionary {dictionary} has {types} types, but the {side} of checkpoint {state.name} has "
+            f"{rows}: it was trained on other data"
+        )

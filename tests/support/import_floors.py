@@ -22,7 +22,7 @@ FLOORS = (
     ("criterions", "model", "training"),
     ("recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
-    ("fairseq_patches", "progressive", "synthetic", "translator"),
+    ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),
     ("export",),
     ("commands",),
 )

@@ -1,0 +1,8 @@
+"""Choosing among the translations that one or several searches found (`docs/search.md`).
+
+    text.nbest -> merged_lists -> model_scores -> feature_table -> selection by weights, which tuning finds
+                       |
+                       +-> consensus: by what the translations of a list have in common
+
+Only `model_scores` imports fairseq.
+"""

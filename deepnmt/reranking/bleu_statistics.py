@@ -1,0 +1,78 @@
+"""Corpus BLEU from the statistics of single sentences, for many corpora at a time.
+
+Statistics: matches of 1- to 4-grams, numbers of 1- to 4-grams, lengths of translation and reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
+
+ORDERS = 4
+STATISTICS = 2 * ORDERS + 2
+Array = NDArray[np.float64]
+
+
+class BleuStatistics:
+    """Counts what BLEU needs of a translation.
+
+    Args:
+        tokenised: translations and references are tokens with spaces between them; otherwise sacrebleu tokenises them
+        lowercase: case does not count
+    """
+
+    def __init__(self, tokenised: bool, lowercase: bool) -> None:
+        # Where a sentence has no 4-grams, sacrebleu warns unless it is told to leave them out of the score.
+        kind = {"tokenize": "none", "force": True} if tokenised else {"lowercase": lowercase}
+        self._metric = BLEU(effective_order=True, **kind)
+
+    def __call__(self, translation: str, reference: str) -> Array:
+        """Return the statistics of a sentence."""
+        found = self._metric.sentence_score(translation, [reference])
+        return np.array([*found.counts, *found.totals, found.sys_len, found.ref_len], dtype=np.float64)
+
+
+def corpus_bleu(statistics: Array) -> Array:
+    """Return BLEU from 0 to 100 as sacrebleu has it by default, with its exponential smoothing.
+
+    Args:
+        statistics: sums over the sentences of each corpus, ... x 10
+
+    Returns:
+        of each corpus, ...
+    """
+    matches, totals = statistics[..., :ORDERS], statistics[..., ORDERS : 2 * ORDERS]
+    length, reference = statistics[..., -2], statistics[..., -1]
+    # Each order without matches counts half as much as the one before: 1/2, 1/4, ... of a match.
+    missing = (matches == 0) & (totals > 0)
+    smoothed = np.where(missing, 0.5 ** np.cumsum(missing, axis=-1), matches)
+    possible = (totals > 0).all(axis=-1) & (matches[..., 0] > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.log(np.where(totals > 0, smoothed / np.where(totals > 0, totals, 1), 1)).mean(axis=-1)
+        brevity = np.where(length < reference, 1 - reference / np.where(length > 0, length, 1), 0.0)
+    return np.where(possible, 100 * np.exp(precision + brevity), 0.0)
+
+
+def table(texts: Sequence[Sequence[str]], references: Sequence[str], statistics: BleuStatistics) -> Array:
+    """Return the statistics of lists of translations, N x K x 10.
+
+    A sentence without translations has the statistics of an empty one in its first place; other places that are
+    empty have zeros.
+
+    Args:
+        texts: of each sentence, at most K
+        references: one of each sentence
+        statistics: counts
+    """
+    longest = max(1, max(map(len, texts), default=1))
+    result = np.zeros((len(texts), longest, STATISTICS))
+    for row, (found, reference) in enumerate(zip(texts, references)):
+        counted: dict[str, Array] = {}
+        for column, text in enumerate(found or [""]):
+            if text not in counted:
+                counted[text] = statistics(text, reference)
+            result[row, column] = counted[text]
+    return result

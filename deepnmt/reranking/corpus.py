@@ -1,0 +1,80 @@
+"""The texts of candidates and their references, and BLEU of any choice from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu, table
+from deepnmt.reranking.feature_table import Choice
+from deepnmt.reranking.merged_lists import MergedLists
+from deepnmt.reranking.tuning import bleu_of
+from deepnmt.text.pipeline import Detokenizer, join_bpe
+from deepnmt.text.translated_folder import data_settings, lines_of
+
+
+@dataclass
+class Corpus:
+    """Candidates as text that BLEU compares: detokenised where there is a raw reference, else as tokens.
+
+    Attributes:
+        texts: of each sentence
+        references: of each sentence
+        language: of both
+        tokenised: the texts are tokens
+        lowercase: case does not count
+    """
+
+    texts: list[list[str]]
+    references: list[str]
+    language: str
+    tokenised: bool
+    lowercase: bool
+    _cache: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, data: Path, lists: MergedLists) -> Corpus:
+        """Return the texts of merged lists of a data folder."""
+        settings = data_settings(data, lists.reverse)
+        language = settings.target_lang
+        raw = data / "text" / f"{lists.subset}.raw.{language}"
+        path = raw if raw.exists() else data / "text" / f"{lists.subset}.tok.{language}"
+        result = cls([], lines_of(path), language, not raw.exists(), settings.lowercase)
+        result.texts = [[result.text(each.subwords) for each in found] for found in lists.candidates]
+        return result
+
+    @cached_property
+    def _detokenize(self) -> Detokenizer:
+        return Detokenizer(self.language)
+
+    def text(self, subwords: str) -> str:
+        """Return what BLEU compares of a translation."""
+        if subwords not in self._cache:
+            tokens = join_bpe(subwords)
+            self._cache[subwords] = tokens if self.tokenised else self._detokenize(tokens)
+        return self._cache[subwords]
+
+    @cached_property
+    def count(self) -> BleuStatistics:
+        """What counts n-grams."""
+        return BleuStatistics(self.tokenised, self.lowercase)
+
+    @cached_property
+    def statistics(self) -> Array:
+        """The statistics of all candidates, N x K x 10."""
+        return table(self.texts, self.references, self.count)
+
+    def size(self) -> int:
+        """Return the number of candidates of all sentences."""
+        return sum(map(len, self.texts))
+
+    def bleu(self, choice: Choice) -> float:
+        """Return the BLEU of a choice, N."""
+        return bleu_of(self.statistics, choice)
+
+    def bleu_of_subwords(self, translations: Sequence[str | None]) -> float:
+        """Return the BLEU of a translation of each sentence; None is an empty one."""
+        texts = [[self.text(each or "")] for each in translations]
+        return float(corpus_bleu(table(texts, self.references, self.count)[:, 0].sum(axis=0)))

@@ -1,0 +1,148 @@
+"""n-best lists of the same sentences, merged, each translation once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deepnmt.errors import UserError
+from deepnmt.text.nbest import FILE, LENGTH, MODEL, UNKNOWN, Translation, read_nbest
+from deepnmt.text.record import read_record
+from deepnmt.text.translated_folder import RECORD, data_settings, lines_of, text_of
+
+# These say something of the translation whatever search found it; others are of one list's model.
+OF_ALL = (LENGTH, UNKNOWN)
+
+
+@dataclass
+class Candidate:
+    """A translation of a sentence.
+
+    Attributes:
+        subwords: with single spaces
+        features: values by their names
+        probability: P(y): the mean over the lists of exp(log P) / sum exp(log P)
+        share: the mean over the lists of the share of their lines that have it
+    """
+
+    subwords: str
+    features: dict[str, float]
+    probability: float = 0.0
+    share: float = 0.0
+
+
+@dataclass(frozen=True)
+class MergedLists:
+    """Candidates of each sentence of a subset, and where they are from.
+
+    Attributes:
+        subset: of the data folder
+        reverse: the translations are of the other direction
+        candidates: of each sentence; empty where none was translated
+        names: features that all candidates have
+        tops: the first translation of each list, by sentence; None where there is none
+    """
+
+    subset: str
+    reverse: bool
+    candidates: list[list[Candidate]]
+    names: tuple[str, ...]
+    tops: list[list[str | None]] = field(default_factory=list)
+
+
+def read_lists(paths: Sequence[Path], data: Path) -> MergedLists:
+    """Return the lists in files that generate.sh wrote.
+
+    Args:
+        paths: of the files, each beside the record of its translations
+        data: the data folder that they are translations of
+
+    Raises:
+        UserError: a file or a record is faulty, or the lists are not all of the same sentences of the data
+    """
+    paths = [path / FILE if path.is_dir() else path for path in paths]
+    lists = [read_nbest(path) for path in paths]
+    records = [read_record(path.parent / RECORD, subset=str, target_lang=str) for path in paths]
+    subset, reverse = str(records[0]["subset"]), bool(records[0].get("reverse"))
+    for path, record in zip(paths, records):
+        found = str(record["subset"]), bool(record.get("reverse"))
+        if found != (subset, reverse):
+            way = {False: "", True: " in the other direction"}
+            raise UserError(
+                f"{path}: must be of {subset}{way[reverse]}, as {paths[0]} is, but is of {found[0]}{way[found[1]]}"
+            )
+    source, target = data_settings(data, reverse).languages
+    if any(record["target_lang"] != target for record in records):
+        raise UserError(f"{paths[0]}: must be translations to {target}, but are to {records[0]['target_lang']}")
+    if not text_of(data, subset, source).is_file():
+        raise UserError(f"{paths[0]}: must be of a subset of {data}, but is of {subset}")
+    sources = lines_of(text_of(data, subset, source))
+    for path in paths:
+        _check_sources(path.parent / f"src.{source}", sources, text_of(data, subset, source))
+    for path, translations in zip(paths, lists):
+        last = translations[-1].sentence
+        if last >= len(sources):
+            raise UserError(f"{path}: must be of the {len(sources)} sentences of {subset}, but has number {last}")
+    candidates, names = merge(lists, len(sources))
+    tops: list[list[str | None]] = []
+    for translations in lists:
+        first = {each.sentence: each.subwords for each in translations if each.rank == 1}
+        tops.append([first.get(number) for number in range(len(sources))])
+    return MergedLists(subset, reverse, candidates, names, tops)
+
+
+def merge(lists: Sequence[Sequence[Translation]], sentences: int) -> tuple[list[list[Candidate]], tuple[str, ...]]:
+    """Return the candidates of each sentence, in the order of lists and ranks, and the names of their features.
+
+    One list keeps its features. Of several, only those are kept that do not depend on a list's model.
+    """
+    names = tuple(lists[0][0].features)
+    if len(lists) > 1:
+        names = tuple(name for name in OF_ALL if all(name in found[0].features for found in lists))
+    merged: list[dict[str, Candidate]] = [{} for _ in range(sentences)]
+    # Lists that leave a sentence out have no say in it.
+    voices = [0] * sentences
+    for translations in lists:
+        by_sentence: list[list[Translation]] = [[] for _ in range(sentences)]
+        for each in translations:
+            by_sentence[each.sentence].append(each)
+        for number, found in enumerate(by_sentence):
+            voices[number] += bool(found)
+            for each, probability in zip(found, probabilities(found)):
+                features = {name: each.features[name] for name in names}
+                candidate = merged[number].setdefault(each.subwords, Candidate(each.subwords, features))
+                candidate.probability += probability
+                candidate.share += 1 / len(found)
+    for number, each_sentence in enumerate(merged):
+        for candidate in each_sentence.values():
+            candidate.probability /= voices[number]
+            candidate.share /= voices[number]
+    return [list(each.values()) for each in merged], names
+
+
+def probabilities(translations: Sequence[Translation]) -> list[float]:
+    """Return P of each translation of a list, which sum to 1 over the different ones; equal ones without log P."""
+    if not translations:
+        return []
+    best = max(each.features.get(MODEL, 0.0) for each in translations)
+    # A translation that was sampled twice is no more probable for it.
+    seen: set[str] = set()
+    weights = []
+    for each in translations:
+        weights.append(0.0 if each.subwords in seen else math.exp(each.features.get(MODEL, 0.0) - best))
+        seen.add(each.subwords)
+    return [weight / sum(weights) for weight in weights]
+
+
+def _check_sources(path: Path, sources: Sequence[str], expected: Path) -> None:
+    """Raise `UserError` if the sources beside a list are not those of the data."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; is {path.parent} a folder made by generate.sh?")
+    found = lines_of(path)
+    if len(found) != len(sources):
+        raise UserError(f"{path}: must have the {len(sources)} lines of {expected}, but has {len(found)}")
+    for number, (line, other) in enumerate(zip(found, sources), start=1):
+        if line != other:
+            raise UserError(f"{path}:{number}: must be '{other[:60]}', as in {expected}, but is '{line[:60]}'")

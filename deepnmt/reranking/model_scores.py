@@ -1,0 +1,174 @@
+"""log P of given translations by models: of the translation, of the source from it, or by a language model.
+
+A pair has the sum of log P over its tokens, the end symbol included, in nats, by fairseq's `SequenceScorer`. Models
+that were trained right to left get their targets reversed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary
+from fairseq.data.language_pair_dataset import collate
+from fairseq.sequence_scorer import SequenceScorer
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+from torch import Tensor
+
+from deepnmt.checkpoints.data_fit import check_checkpoint, check_rows
+from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.errors import UserError
+from deepnmt.text.translated_folder import data_settings
+from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
+
+Pairs = Sequence[tuple[str, str]]
+
+
+class Kind(Enum):
+    """What a model says; the value is the option that names it."""
+
+    TRANSLATION = "--score"
+    REVERSE = "--reverse"
+    LANGUAGE = "--lm"
+
+
+@dataclass(frozen=True)
+class ModelFeature:
+    """A feature that models give.
+
+    Attributes:
+        name: of the feature
+        kind: what is scored
+        checkpoints: one, or an ensemble by its mean probability
+    """
+
+    name: str
+    kind: Kind
+    checkpoints: tuple[Path, ...]
+
+    def check(self, data: Path, reverse: bool) -> None:
+        """Raise `UserError` if a checkpoint does not fit translations of the data, `reverse` in the other direction."""
+        for path in self.checkpoints:
+            if self.kind is Kind.LANGUAGE:
+                target = data_settings(data, reverse).target_lang
+                check_rows(CheckpointState.of(path, numbers=False), "decoder", data / f"dict.{target}.txt")
+            else:
+                _check_direction(self, path, data, reverse != (self.kind is Kind.REVERSE))
+
+
+def _check_direction(feature: ModelFeature, path: Path, data: Path, reverse: bool) -> None:
+    """Raise `UserError` if a checkpoint translates in the wrong direction, or is of other data."""
+    try:
+        check_checkpoint(path, data, reverse)
+    except UserError as error:
+        raise UserError(
+            f"{feature.kind.value} {feature.name}: {str(error).replace(' with --reverse', ' here')}"
+        ) from None
+
+
+class Scorer:
+    """Scores pairs of subwords by the models of a feature.
+
+    Args:
+        feature: what to score by
+        data: has the dictionaries
+        reverse: the translations are of the other direction
+    """
+
+    def __init__(self, feature: ModelFeature, data: Path, reverse: bool) -> None:
+        source, target = data_settings(data, reverse).languages
+        if feature.kind is Kind.REVERSE:
+            source, target = target, source
+        config = DeepTranslationConfig(data=str(data), source_lang=source, target_lang=target)
+        self.feature = feature
+        self.source = _dictionary(data, source)
+        self.target = _dictionary(data, target)
+        task: Any = DeepTranslationTask(config, self.source, self.target)
+        if feature.kind is Kind.LANGUAGE:
+            task = LanguageModelingTask(LanguageModelingConfig(), self.target, self.target)
+        models, saved = checkpoint_utils.load_model_ensemble([str(path) for path in feature.checkpoints], task=task)
+        self.right_to_left = bool(getattr(saved.task, "right_to_left", False))
+        self.cuda = torch.cuda.is_available()
+        self.models = [model.eval().cuda() if self.cuda else model.eval() for model in models]
+        self.scorer = SequenceScorer(self.target)
+
+    def __call__(self, pairs: Pairs, max_tokens: int, done: Callable[[int], object]) -> list[float]:
+        """Return log P of each pair.
+
+        Args:
+            pairs: source and target of the models
+            max_tokens: of a batch, padding included
+            done: is told how many pairs each batch has
+
+        Raises:
+            UserError: a pair is longer than the models' positions
+        """
+        encoded = [self._encoded(index, *pair) for index, pair in enumerate(pairs)]
+        self._check_lengths(encoded)
+        order = sorted(range(len(pairs)), key=lambda index: _size(encoded[index]))
+        result = [0.0] * len(pairs)
+        batch: list[int] = []
+        for position, index in enumerate(order):
+            batch.append(index)
+            following = order[position + 1 : position + 2]
+            if not following or (len(batch) + 1) * _size(encoded[following[0]]) > max_tokens:
+                for number, score in zip(batch, self._scores([encoded[each] for each in batch])):
+                    result[number] = score
+                done(len(batch))
+                batch = []
+        return result
+
+    def _encoded(self, index: int, source: str, target: str) -> dict[str, Any]:
+        """Return a pair as an entry of fairseq's batches."""
+        tokens = _encode(self.target, target)
+        if self.right_to_left:
+            tokens = torch.cat([tokens[:-1].flip(0), tokens[-1:]])
+        return {"id": index, "source": _encode(self.source, source), "target": tokens}
+
+    def _check_lengths(self, encoded: Sequence[dict[str, Any]]) -> None:
+        is_language = self.feature.kind is Kind.LANGUAGE
+        for model in self.models:
+            limits = model.max_positions()
+            limits = (None, limits) if is_language else limits
+            for side, limit in zip(("source", "target"), limits):
+                for pair in encoded:
+                    if limit is not None and len(pair[side]) > limit:
+                        raise UserError(
+                            f"{self.feature.kind.value} {self.feature.name}: a {side} must have at most the "
+                            f"{int(limit)} positions of the model, but one has {len(pair[side])}"
+                        )
+
+    def _scores(self, pairs: list[dict[str, Any]]) -> list[float]:
+        """Return log P of the pairs of a batch."""
+        batch = collate(pairs, self.target.pad(), self.target.eos(), input_feeding=True)
+        if self.cuda:
+            batch = utils.move_to_cuda(batch)
+        if self.feature.kind is Kind.LANGUAGE:
+            before: Tensor = batch["net_input"]["prev_output_tokens"]
+            batch["net_input"] = {"src_tokens": before, "src_lengths": before.ne(self.target.pad()).sum(1)}
+        found = self.scorer.generate(self.models, batch)
+        # Batches are sorted by the lengths of their sources.
+        scores = {
+            number: float(each["positional_scores"].double().sum())
+            for number, (each,) in zip(batch["id"].tolist(), found)
+        }
+        return [scores[pair["id"]] for pair in pairs]
+
+
+def _size(pair: dict[str, Any]) -> int:
+    return max(len(pair["source"]), len(pair["target"]))
+
+
+def _dictionary(data: Path, language: str) -> Dictionary:
+    return DeepTranslationTask.load_dictionary(str(data / f"dict.{language}.txt"))
+
+
+def _encode(dictionary: Dictionary, subwords: str) -> Tensor:
+    """Return the tokens of subwords and the end symbol."""
+    tokens: Tensor = dictionary.encode_line(subwords, line_tokenizer=str.split, add_if_not_exist=False).long()
+    return tokens

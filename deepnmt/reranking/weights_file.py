@@ -1,0 +1,53 @@
+"""Weights of features as a JSON file, with the models that the features are of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepnmt.errors import UserError
+from deepnmt.reranking.bleu_statistics import Array
+from deepnmt.text.record import read_record, write_record
+
+FILE = "weights.json"
+
+
+def read_weights(path: Path) -> dict[str, float]:
+    """Return the weights in a file. Raises `UserError` if it has none, or one is no finite number."""
+    weights: dict[str, Any] = read_record(path, weights=dict)["weights"]
+    for name, value in weights.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise UserError(f"{path}: the weight of '{name}' must be a finite number, but is {str(value)[:60]}")
+    if not weights:
+        raise UserError(f"{path}: must have weights, but has none")
+    return {name: float(value) for name, value in weights.items()}
+
+
+def weights_for(path: Path, names: Sequence[str]) -> Array:
+    """Return the weights of features, in their order.
+
+    Raises:
+        UserError: the file lacks a feature, or has one that is not there
+    """
+    weights = read_weights(path)
+    if lacking := [name for name in names if name not in weights]:
+        raise UserError(
+            f"{path}: must have a weight for each of {', '.join(names)}, but has none for {', '.join(lacking)}"
+        )
+    if more := [name for name in weights if name not in names]:
+        raise UserError(
+            f"{path}: must have weights for {', '.join(names)} alone, but has one for {', '.join(more)}, which no list "
+            "and no --score, --reverse or --lm gives"
+        )
+    return np.array([weights[name] for name in names])
+
+
+def write_weights(
+    path: Path, weights: Mapping[str, float], models: Mapping[str, Any], tuned: Mapping[str, Any]
+) -> None:
+    """Write weights, the models of their features, and how they were tuned."""
+    write_record(path, {"weights": dict(weights), "models": dict(models), "tuned": dict(tuned)})

@@ -1,0 +1,196 @@
+"""`deepnmt-rerank` from lists to a folder of translations: tuning, weights, consensus, oracle, refusals, resuming."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.checkpoints import run_main
+from support.nbest_folders import TEXTS, nbest_folder, plain_lists, save_model, text_folder
+
+from deepnmt.commands import rerank
+from deepnmt.errors import UserError
+from deepnmt.reranking import lists_scoring
+from deepnmt.reranking.weights_file import weights_for
+from deepnmt.text.nbest import read_nbest
+
+GOOD = TEXTS["en"]
+# The reference is worst by the model, and longest.
+LISTS = plain_lists(["w7", "w7 w8 w9", GOOD[0]], ["w11 w12", GOOD[1]], ["w15 w9", "w15 w7 w8", GOOD[2]])
+FOLDER = {"hyp.en", "hyp.tok.en", "ref.en", "ref.tok.en", "src.de", "generate.json", "nbest.tsv", "rerank.json"}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """Data, a list of valid, one of test."""
+    text_folder(tmp_path / "data")
+    nbest_folder(tmp_path / "valid", LISTS)
+    nbest_folder(tmp_path / "test", LISTS, "test")
+    return tmp_path
+
+
+def call(folder: Path, *words: object) -> None:
+    """The command on lists of `folder`."""
+    lists, *rest = words
+    paths = [folder / name for name in str(lists).split()]
+    run_main(rerank.command, "deepnmt-rerank", "--nbest", *paths, "--data", folder / "data", *rest)
+
+
+def report(folder: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((folder / "rerank.json").read_text())
+    return result
+
+
+def test_tuning_on_valid_and_choosing_on_test(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(folders, "valid", "--tune", "--oracle", "--starts", 3, folders / "tuned")
+    assert {path.name for path in (folders / "tuned").iterdir()} == FOLDER | {"weights.json"}
+    assert (folders / "tuned" / "hyp.tok.en").read_text().splitlines() == GOOD
+    found = report(folders / "tuned")
+    assert found["bleu"]["chosen"] == found["bleu"]["oracle"] == 100
+    assert found["bleu"]["first"][0] < 50
+    assert "BLEU of the chosen translations: 100.0" in capsys.readouterr().out
+    saved = json.loads((folders / "tuned" / "weights.json").read_text())
+    assert saved["weights"] == found["weights"]
+    assert (saved["tuned"]["subset"], saved["models"]) == ("valid", {})
+    call(folders, "test", "--weights", folders / "tuned" / "weights.json", folders / "out")
+    assert (folders / "out" / "hyp.en").read_text().splitlines() == ["w7 w8 w9 w10.", *GOOD[1:]]
+    assert json.loads((folders / "out" / "generate.json").read_text())["subset"] == "test"
+    ranks = [line.subwords for line in read_nbest(folders / "out" / "nbest.tsv") if line.rank == 1]
+    assert ranks == GOOD
+    # A second time, the same; and the result can be reranked.
+    call(folders, "valid", "--tune", "--oracle", "--starts", 3, folders / "again")
+    for name in FOLDER - {"rerank.json"} | {"weights.json"}:
+        assert (folders / "again" / name).read_bytes() == (folders / "tuned" / name).read_bytes()
+    call(folders, "out", "--weights", folders / "tuned" / "weights.json", folders / "twice")
+    assert (folders / "twice" / "nbest.tsv").read_text() == (folders / "out" / "nbest.tsv").read_text()
+
+
+def test_models_are_features_and_their_scores_are_kept(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest_folder(folders / "other", plain_lists(["w8"], ["w9"], ["w15 w9"]))
+    paths = {name: save_model(folders / f"{name}.pt", seed) for seed, name in enumerate(("fwd", "more"), start=1)}
+    back = save_model(folders / "back.pt", 3, ("en", "de"))
+    models = ["--score", f"fwd={paths['fwd']}", "--score", f"both={paths['fwd']}:{paths['more']}", "--reverse"]
+    models += [f"back={back}", "--starts", "1"]
+    out = folders / "out"
+    call(folders, "valid other", *models, "--tune", out)
+    weights = json.loads((out / "weights.json").read_text())
+    assert list(weights["weights"]) == ["length", "fwd", "both", "back"]
+    assert weights["models"]["both"] == {
+        "option": "--score",
+        "checkpoints": [str(paths["fwd"]), str(paths["more"])],
+    }
+    assert {path.name for path in (out / "scores").iterdir()} == {"fwd.json", "both.json", "back.json"}
+    assert {len(line.features) for line in read_nbest(out / "nbest.tsv")} == {4}
+    # With other weights, no model is needed again; a score file that is cut off is not taken.
+    scored: list[str] = []
+    stock = lists_scoring.Scorer.__init__
+    monkeypatch.setattr(
+        lists_scoring.Scorer,
+        "__init__",
+        lambda self, feature, *rest: (scored.append(feature.name), stock(self, feature, *rest))[1],
+    )
+    before = (out / "nbest.tsv").read_bytes()
+    (out / "scores" / "both.json").write_text((out / "scores" / "both.json").read_text()[:50])
+    call(folders, "valid other", *models, "--tune", out)
+    assert scored == ["both"]
+    assert (out / "nbest.tsv").read_bytes() == before
+    save_model(paths["more"], 7)
+    call(folders, "valid other", *models, "--tune", out)
+    assert scored == ["both", "both"]
+    assert (out / "nbest.tsv").read_bytes() != before
+
+
+def test_a_scoring_that_is_stopped_resumes_with_the_next_model(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_model(folders / "a.pt")
+    words = ["--score", f"a={folders / 'a.pt'}", "--score", f"b={folders / 'a.pt'}", "--tune", "--starts", 1]
+    stock = lists_scoring.Scorer.__call__
+
+    def interrupted(self: Any, *rest: Any) -> Any:
+        if self.feature.name == "b":
+            raise KeyboardInterrupt
+        return stock(self, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lists_scoring.Scorer, "__call__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            call(folders, "valid", *words, folders / "out")
+    assert [path.name for path in (folders / "out").rglob("*")] == ["scores", "a.json"]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            lists_scoring.Scorer, "__call__", lambda self, *rest: stock(self, *rest) * (self.feature.name == "b")
+        )
+        call(folders, "valid", *words, folders / "out")
+    lines = read_nbest(folders / "out" / "nbest.tsv")
+    assert all(line.features["a"] == line.features["b"] for line in lines)
+
+
+def test_consensus(folders: Path) -> None:
+    alike = plain_lists(["w1 w2 w3 w4", "w7 w8 w9 w10", "w7 w8 w9 w10 .", "w7 w8 w9 ."], [], ["w3"])
+    nbest_folder(folders / "alike", alike)
+    call(folders, "alike", "--consensus", "chrf", "--posterior", "share", folders / "out")
+    assert (folders / "out" / "hyp.tok.en").read_text().splitlines() == ["w7 w8 w9 w10 .", "", "w3"]
+    first, *others = read_nbest(folders / "out" / "nbest.tsv")
+    assert list(first.features) == ["model", "length", "consensus"]
+    assert first.features["consensus"] > others[0].features["consensus"]
+    assert json.loads((folders / "out" / "generate.json").read_text())["untranslated"] == 1
+    # By the search's scores, nearly all of the probability is with the first.
+    for number, found in enumerate(alike[0]):
+        found[1]["model"] = -9.0 * number  # type: ignore[index]
+    nbest_folder(folders / "sure", alike)
+    call(folders, "sure", "--consensus", "bleu", folders / "out")
+    assert (folders / "out" / "hyp.tok.en").read_text().splitlines()[0] == "w1 w2 w3 w4"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["test", "--tune"], r"--tune: must not be on test sentences, but the lists are of test; tune on lists"),
+        (["valid"], r"one of the arguments --tune --weights --consensus is required \(see --help\)"),
+        (["single", "--consensus", "chrf"], r"--consensus: must have lists of several translations, but no"),
+        (["valid", "--tune", "--posterior", "share"], r"--posterior: must be given with --consensus alone"),
+        (["valid", "--tune", "--score", "a"], r"argument --score: must be NAME=CHECKPOINT, but is 'a'"),
+        (["valid", "--tune", "--score", "length=a.pt"], r"--score: the name must be new, but 'length' is that of"),
+        (["valid", "--consensus", "bleu", "--lm", "a=a.pt"], r"--score, --reverse, --lm: must not be given with"),
+        (["valid", "--tune", "--score", "a=nowhere.pt"], r"nowhere\.pt: no such checkpoint"),
+        (["valid", "--tune", "--starts", "0"], r"argument --starts: must be a whole number from 1 on, but is 0"),
+        (["valid", "--weights", "{0}/weights.json"], r"must have a weight for each of model, length, but has none"),
+    ],
+)  # fmt: skip
+def test_refusals(folders: Path, words: list[str], message: str) -> None:
+    nbest_folder(folders / "single", plain_lists(["w1"], ["w2"], []))
+    (folders / "weights.json").write_text('{"weights": {"length": 1}}')
+    before = set(folders.iterdir())
+    with pytest.raises(UserError, match=message):
+        call(folders, *(word.format(folders) for word in words), folders / "out")
+    assert set(folders.iterdir()) == before
+
+
+def test_out_must_be_its_own(folders: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"data: OUT must be new or have rerank\.json, but is a folder of something else"
+    ):
+        call(folders, "valid", "--tune", folders / "data")
+    (folders / "codes").write_text("")
+    with pytest.raises(UserError, match=r"codes: OUT must be a folder, but is a file"):
+        call(folders, "valid", "--tune", folders / "codes")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"weights": {}}', "must have weights, but has none"),
+        ('{"weights": {"a": "x"}}', "the weight of 'a' must be a finite number, but is x"),
+        ('{"weights": {"a": 1, "b": NaN}}', "the weight of 'b' must be a finite number, but is nan"),
+        (
+            '{"weights": {"a": 1, "b": 2}}',
+            "must have weights for a alone, but has one for b, which no list and no --score",
+        ),
+        ('{"tuned": 1}', "must have the key 'weights', but does not"),
+    ],
+)
+def test_faulty_weights(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "weights.json").write_text(text)
+    with pytest.raises(UserError, match=rf"weights\.json:.*{message}"):
+        weights_for(tmp_path / "weights.json", ["a"])
