@@ -8,7 +8,8 @@
     closest.py       the one of several translations that is closest to the reference (23)
     noise.py         words left out, blanked and moved (21)
     pairs.py         translations to pairs: what is dropped, noise, tags
-    rounds.py        iterative back-translation and distillation: recipes, and which step comes next
+    round_recipe.py  iterative back-translation and distillation: the recipes
+    rounds.py        ... and which command comes next
 
 `scripts/binarise.sh`, `synthesise.sh`, `mix.sh` and `iterate.sh` run it; `docs/synthetic.md` says what for. Only
 `decoding.py` imports fairseq.

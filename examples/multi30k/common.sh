@@ -19,8 +19,44 @@ prepare_data() {
     [[ $got == "$TYPES" ]] || die "the dictionary must have $TYPES types by the reference protocol, but has $got"
 }
 
+# Translate and score a subset: score_subset CHECKPOINT DATA SUBSET RESULT [options of generate.sh]; what has been scored
+# since the checkpoint was written is left as it is.
+score_subset() {
+    local checkpoint=$1 data=$2 subset=$3 result=$4
+    shift 4
+    [[ ${checkpoint##*:} -nt $result/scores.json ]] || return 0
+    run "$ROOT/scripts/generate.sh" "$checkpoint" "$data" "$result" --subset "$subset" "$@"
+    run "$ROOT/scripts/score.sh" "$result"
+}
+
 # Translate and score the test set with one checkpoint: score_test CHECKPOINT RESULT
 score_test() {
     run "$ROOT/scripts/generate.sh" "$1" "$DATA" "$2" --subset test
     run "$ROOT/scripts/score.sh" "$2" "$DATA"
+}
+
+# tokenised_bleu RESULT
+tokenised_bleu() {
+    python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tokenised BLEU"]["score"])' "$1/scores.json"
+}
+
+# Set CHOSEN to the averages of a training's last three and ten epochs, or to the checkpoint of the best validation loss,
+# whichever has the best BLEU on validation: choose SAVE DATA RESULT [options of generate.sh]
+choose() {
+    local save=$1 data=$2 result=$3 best=-1 last bleu epochs candidate
+    shift 3
+    epochs=$(find "$save" -maxdepth 1 -name 'checkpoint[0-9]*.pt' | wc -l)
+    for last in 3 10; do
+        if [[ $save/checkpoint_last.pt -nt $save/average$last.pt ]]; then
+            run "$ROOT/scripts/average.sh" "$save" "$save/average$last.pt" --last "$((epochs < last ? epochs : last))"
+        fi
+    done
+    for candidate in average3 average10 checkpoint_best; do
+        score_subset "$save/$candidate.pt" "$data" valid "$result/valid.$candidate" "$@"
+        bleu=$(tokenised_bleu "$result/valid.$candidate")
+        if python3 -c 'import sys; sys.exit(float(sys.argv[1]) <= float(sys.argv[2]))' "$bleu" "$best"; then
+            best=$bleu CHOSEN=$save/$candidate.pt
+        fi
+    done
+    printf 'Chosen on validation: %s (tokenised BLEU %s)\n' "$CHOSEN" "$best"
 }

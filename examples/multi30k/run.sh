@@ -47,20 +47,5 @@ prepare_data
 run "$ROOT/scripts/train.sh" "$RECIPE" "$DATA" "$SAVE" "$@"
 
 # The protocol's average of the last ten epochs reaches back too far in a short training, so that of three stands beside it.
-EPOCHS=$(find "$SAVE" -maxdepth 1 -name 'checkpoint[0-9]*.pt' | wc -l)
-for LAST in 3 10; do
-    run "$ROOT/scripts/average.sh" "$SAVE" "$SAVE/average$LAST.pt" --last "$((EPOCHS < LAST ? EPOCHS : LAST))"
-done
-
-BEST_BLEU=-1
-for CANDIDATE in average3 average10 checkpoint_best; do
-    run "$ROOT/scripts/generate.sh" "$SAVE/$CANDIDATE.pt" "$DATA" "$RESULT/valid.$CANDIDATE" --subset valid
-    run "$ROOT/scripts/score.sh" "$RESULT/valid.$CANDIDATE" "$DATA"
-    BLEU=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tokenised BLEU"]["score"])' \
-        "$RESULT/valid.$CANDIDATE/scores.json")
-    if python3 -c 'import sys; sys.exit(float(sys.argv[1]) <= float(sys.argv[2]))' "$BLEU" "$BEST_BLEU"; then
-        BEST_BLEU=$BLEU CHOSEN=$CANDIDATE
-    fi
-done
-printf 'Chosen on validation: %s.pt (tokenised BLEU %s)\n' "$CHOSEN" "$BEST_BLEU"
-score_test "$SAVE/$CHOSEN.pt" "$RESULT/test"
+choose "$SAVE" "$DATA" "$RESULT"
+score_test "$CHOSEN" "$RESULT/test"

@@ -1,0 +1,114 @@
+"""The steps of iterate.sh.
+
+commands:
+  iterate.py check RECIPE [--KEY VALUE...]   check recipe and folders; begin the folder of the rounds; print its name
+  iterate.py next RECIPE [--KEY VALUE...]    print the next command, its words between NULs; nothing when all is done
+  iterate.py table RECIPE [--KEY VALUE...]   write and print the table of the rounds
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import synthesise
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.recipe import read_recipe
+from deepnmt.synthetic.like_folder import check_like, check_same_subwords
+from deepnmt.synthetic.round_recipe import BACK, KEYS
+from deepnmt.synthetic.rounds import Rounds
+from deepnmt.text.record import read_record
+
+BEGUN = "rounds.json"
+
+
+def read_rounds(words: Sequence[str]) -> Rounds:
+    """Return the rounds of a recipe and of the command line's keys, which win."""
+    parser = console.Parser("iterate.sh", "", "")
+    parser.add_argument("recipe", type=Path)
+    for key in KEYS:
+        if key != "kind":
+            parser.add_argument(f"--{key}", dest=key)
+    given = vars(parser.parse_args(words))
+    path = given.pop("recipe")
+    return Rounds.read(path, read_recipe(path), {key: value for key, value in given.items() if value is not None})
+
+
+def check(rounds: Rounds) -> None:
+    """Check the folders before anything is trained, and see that those of the rounds are of the same recipe.
+
+    Raises:
+        UserError: with what is wrong
+    """
+    settings = check_like(rounds.data)
+    if not rounds.train.is_file():
+        raise UserError(f"train must be a recipe, but there is no {rounds.train}")
+    monos = {settings.source_lang: rounds.mono_source, settings.target_lang: rounds.mono_target}
+    for language, mono in monos.items():
+        if mono is None:
+            continue
+        found = read_record(mono / "preprocess.json").get("mono")
+        if found != language:
+            raise UserError(
+                f"{mono}: must be text of {language} made by binarise.sh --mono, but is {found or 'another'}"
+            )
+        check_same_subwords(mono, rounds.data, f"binarise.sh --like {rounds.data}")
+    places = [str(rounds.data), str(rounds.mono_target)] if rounds.kind == BACK else [str(rounds.data)]
+    faults = list(synthesise.parse_job([rounds.kind, "models", *places, *rounds.synthesis]).options.faults())
+    if faults:
+        raise UserError(*(f"synthesis: {fault}" for fault in faults))
+    begun = rounds.save / BEGUN
+    now = rounds.identity()
+    if begun.exists():
+        before = read_record(begun)
+        for key in sorted(before.keys() | now.keys()):
+            if before.get(key) != now.get(key):
+                name = key.replace("_", "-")
+                raise UserError(
+                    f"{rounds.save} was begun with {name} {before.get(key)}, not {now.get(key)}; choose another --save"
+                )
+    rounds.save.mkdir(parents=True, exist_ok=True)
+    with console.whole_file(begun) as temporary:
+        temporary.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
+
+
+def table(rounds: Rounds) -> str:
+    """Return a line for each round that is done, with tabs: its scores and its gain."""
+    lines: list[str] = []
+    for number in rounds.finished():
+        scores, gain = rounds.scores(number), rounds.gain(number)
+        if not lines:
+            lines.append("\t".join(["round", *scores, "gain"]))
+        columns = [str(number), *(f"{score:.2f}" for score in scores.values()), "" if gain is None else f"{gain:.2f}"]
+        lines.append("\t".join(columns))
+    return "".join(line + "\n" for line in lines)
+
+
+def main() -> None:
+    """Do what the command line says."""
+    command, *words = sys.argv[1:] or ["--help"]
+    if command not in ("check", "next", "table"):
+        print(__doc__)
+        return
+    rounds = read_rounds(words)
+    if command == "check":
+        check(rounds)
+        print(rounds.save)
+    elif command == "next":
+        step = rounds.next_step()
+        if step is not None:
+            print(f"round {step.round} of {rounds.rounds} at most", file=sys.stderr)
+            sys.stdout.write("\0".join([str(step.result) if step.mark else "", *step.command, ""]))
+    else:
+        text = table(rounds)
+        with console.whole_file(rounds.save / "rounds.tsv") as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    console.run(main)
