@@ -1,0 +1,117 @@
+"""scripts/sweep.py: what is chosen from n-best lists, the table, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import sweep
+import torch
+from support.checkpoints import checkpoint
+
+from deepnmt.errors import UserError
+from deepnmt.text.nbest import Translation, write_nbest
+
+
+def translation(sentence: int, rank: int, subwords: str, model: float) -> Translation:
+    return Translation(sentence, rank, subwords, {"model": model, "length": len(subwords.split()) + 1})
+
+
+# Log-probabilities for which each penalty has another winner: -4 / 3 ** p against -6 / 5 ** p.
+NBEST = [
+    translation(0, 1, "a b@@", -4.0),
+    translation(0, 2, "a b@@ c d", -6.0),
+    translation(2, 1, "x", -1.0),
+]
+
+
+@pytest.mark.parametrize(("lenpen", "first"), [(0.0, "a b@@"), (0.5, "a b@@"), (1.0, "a bc d"), (2.0, "a bc d")])
+def test_the_penalty_chooses(lenpen: float, first: str) -> None:
+    # -6 / 5 > -4 / 3, but -6 / 5 ** 0.5 < -4 / 3 ** 0.5. A last piece without its rest keeps its mark, as in fairseq.
+    expected = "a b" if first == "a b@@" else first
+    assert sweep.chosen(NBEST, lenpen, 4) == [expected, "", "x", ""]
+
+
+def searched(output: Path) -> Path:
+    """A finished sweep of one average, two beams and two penalties."""
+    output.mkdir()
+    record = {"checkpoints": [], "data": "", "options": [], "last": [5], "beam": [1, 2], "lenpen": [0.0, 1.0]}
+    (output / "sweep.json").write_text(json.dumps(record), encoding="utf-8")
+    reference = "a b c d e f g h\n"
+    for beam in (1, 2):
+        folder = output / f"last5.beam{beam}"
+        folder.mkdir()
+        (folder / "ref.tok.en").write_text(reference, encoding="utf-8")
+        found = [translation(0, 1, "a b c d e", -5.0), translation(0, 2, "a b c d e f g h", -6.0)]
+        write_nbest(folder / "nbest.tsv", found[:beam])
+    return output
+
+
+def test_the_table_has_the_best_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = searched(tmp_path / "out")
+    sweep.table(output)
+    assert capsys.readouterr().out == "5 2 1\n"
+    lines = [line.split("\t") for line in (output / "sweep.tsv").read_text(encoding="utf-8").splitlines()]
+    assert lines[0] == ["last", "beam", "lenpen", "tokenised BLEU", "length ratio"]
+    assert lines[1] == ["5", "2", "1", "100.00", "1.000"]
+    # exp(1 - 8 / 5) of a perfect precision; of equals, the smaller beam and penalty first.
+    assert lines[2:] == [["5", *beam, "54.88", "0.625"] for beam in (["1", "0"], ["1", "1"], ["2", "0"])]
+
+
+def test_the_best_is_kept_with_its_own_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = searched(tmp_path / "out")
+    sweep.table(output)
+    (output / "best").mkdir()
+    for score, warned in ((99.98, False), (80.0, True)):
+        scores = {"tokenised BLEU": {"score": score}}
+        (output / "best" / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
+        sweep.best(output, output / "best")
+        kept = json.loads((output / "best.json").read_text(encoding="utf-8"))
+        assert kept == {"checkpoint": "last5.pt", "beam": 2, "lenpen": 1.0, "tokenised BLEU": score}
+        assert ("warning: the search itself has 80.0" in capsys.readouterr().err) == warned
+
+
+def save_checkpoints(folder: Path) -> Path:
+    folder.mkdir()
+    torch.save(checkpoint(), folder / "checkpoint1.pt")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("2", "5", "1"), "--last must be from 1 to 1, but has 2"),
+        (("0", "5", "1"), "--last must be from 1 to 1, but has 0"),
+        (("x", "5", "1"), "--last must be whole numbers such as 5,10, but is 'x'"),
+        (("", "0", "1"), "--beam must be from 1 to 256, but has 0"),
+        (("", "5,", "1"), "--beam must be whole numbers such as 5,10, but is '5,'"),
+        (("", "5", "nan"), "--lenpen must be finite numbers such as 0.6,1, but is 'nan'"),
+        (("", "5", ""), "--lenpen must be finite numbers such as 0.6,1, but is ''"),
+    ],
+)
+def test_faulty_numbers_are_refused(texts: tuple[str, str, str], message: str, tmp_path: Path) -> None:
+    save = save_checkpoints(tmp_path / "save")
+    with pytest.raises(UserError, match=f"^{message}$"):
+        sweep.plan(tmp_path / "out", save, tmp_path, texts, [])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
+    sweep.plan(output, save, tmp_path, ("", "5,4", "1"), [])
+    assert capsys.readouterr().out == "1 4\n1 5\n"
+    with pytest.raises(
+        UserError, match=r"out must be of the same options as before, \[\], .* now \['--fp16'\]; remove"
+    ):
+        sweep.plan(output, save, tmp_path, ("", "5", "1"), ["--fp16"])
+    (save / "checkpoint1.pt").rename(save / "checkpoint2.pt")
+    with pytest.raises(UserError, match=r"out must be of the same checkpoints as before, .*checkpoint1\.pt of update"):
+        sweep.plan(output, save, tmp_path, ("", "5", "1"), [])
+    with pytest.raises(
+        UserError, match=r"save exists, and was not made by sweep\.sh; remove it or choose another OUT$"
+    ):
+        sweep.plan(save, save, tmp_path, ("", "5", "1"), [])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"empty: must have checkpoints, but has none$"):
+        sweep.plan(output, tmp_path / "empty", tmp_path, ("", "5", "1"), [])
