@@ -13,17 +13,22 @@ import json
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any, Optional
 
 from fairseq.data import Dictionary
+from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from deepnmt.errors import UserError
+from deepnmt.search import fusion, right_to_left
 from deepnmt.search.generator import BeamGenerator
-from deepnmt.search.nbest_output import translations
-from deepnmt.search.options import SearchOptions, check
+from deepnmt.search.options import SearchOptions, faults_of
+from deepnmt.search.right_to_left import ReversedTargets, turned_hypothesis, turned_targets
+
+# What a checkpoint's `task_state` says of a model that translates from right to left; others say nothing.
+RIGHT_TO_LEFT = "right_to_left"
 
 
 @dataclass
@@ -34,10 +39,9 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
         default=1,
         metadata={"help": "validate the mean of the weights and those of the last N - 1 checkpoints (1: the weights)"},
     )
-
-    nbest_file: Optional[str] = field(
-        default=None,
-        metadata={"help": "append the --nbest translations of each sentence, with features, to this file"},
+    right_to_left: bool = field(
+        default=False,
+        metadata={"help": "train a model that writes translations from their end; checkpoints know it"},
     )
 
 
@@ -45,7 +49,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
     """Translate from one language to another, by the search that the options ask for.
 
     Raises:
-        UserError: --upsample-primary is no number of copies
+        UserError: --upsample-primary is no number of copies, or options exclude each other
     """
 
     def __init__(self, cfg: DeepTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
@@ -56,6 +60,12 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         elif copies <= 0:
             raise UserError(f"--upsample-primary must be at least 1, but is {copies}")
         super().__init__(cfg, src_dict, tgt_dict)
+        self.right_to_left = bool(cfg.right_to_left)
+        self.loaded: list[bool] = []  # whether each model of an ensemble translates from right to left
+        if self.right_to_left:
+            self.state.merge_state_dict({RIGHT_TO_LEFT: True})
+            if cfg.load_alignments:
+                raise UserError("--load-alignments: must not be given with --right-to-left")
 
     averaged: Any = None  # the model that is validated, where it is not the one that is trained
     averaged_generator: Any = None
@@ -89,6 +99,28 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         finally:
             self.sequence_generator = stock
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take the direction of a model from its checkpoint; fairseq calls this before it builds each.
+
+        Raises:
+            UserError: the direction is not that of the command line, or of another model
+        """
+        direction = bool(state_dict.get(RIGHT_TO_LEFT))
+        if self.cfg.right_to_left and not direction:
+            raise UserError("--right-to-left: must not be given for a checkpoint that was trained without it")
+        if self.loaded and direction != self.loaded[0]:
+            raise UserError("--path: all models must be trained with --right-to-left, or none, but only some are")
+        self.right_to_left = direction
+        self.loaded.append(direction)
+        super().load_state_dict(state_dict)
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        """Load a subset."""
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        dataset = self.datasets[split]
+        if self.right_to_left and dataset.tgt is not None:
+            dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
+
     def build_generator(
         self,
         models: Any,
@@ -102,27 +134,46 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         Raises:
             UserError: options exclude each other, or do not fit the models
         """
-        self.nbest = int(getattr(args, "nbest", 1))
-        options = SearchOptions.of(self.cfg)
+        options, more = SearchOptions.of(self.cfg), dict(extra_gen_cls_kwargs or {})
         given = options.given()
+        if getattr(args, "lm_path", None) and "lm_model" not in more:
+            # fairseq-generate alone has loaded it.
+            like = next(models[0].parameters())
+            more |= {
+                "lm_model": fusion.load_language_model(args.lm_path, self.cfg.data, like),
+                "lm_weight": getattr(args, "lm_weight", 0.0),
+            }
+        language_model = more.get("lm_model")
+        faults = faults_of(options, args, models, language_model)
+        faults += fusion.option_faults(args, language_model, self.tgt_dict)
+        if self.right_to_left:
+            faults += right_to_left.option_faults(args)
+        if given and (seq_gen_cls is not None or prefix_allowed_tokens_fn is not None):
+            faults.append(f"{', '.join(given)}: must not be given where another search is asked for")
+        if faults:
+            raise UserError(*faults)
         if given:
-            check(options, args, models)
-            if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
-                raise UserError(f"{', '.join(given)}: must not be given where another search is asked for")
             seq_gen_cls = BeamGenerator
-            extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "options": options}
-        return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+            more["options"] = options
+        return super().build_generator(models, args, seq_gen_cls, more, prefix_allowed_tokens_fn)
 
     def inference_step(
         self, generator: Any, models: Any, sample: dict[str, Any], prefix_tokens: Any = None, constraints: Any = None
     ) -> Any:
-        """Translate a batch, and append what --nbest-file asks for."""
+        """Translate a batch; from right to left, what is found and the batch's targets are turned back."""
         found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
-        if self.cfg.nbest_file is not None:
-            lines = translations(sample, found, self.target_dictionary, self.nbest)
-            with Path(self.cfg.nbest_file).open("a", encoding="utf-8") as file:
-                file.writelines(f"{each.line()}\n" for each in lines)
-        return found
+        if not self.right_to_left:
+            return found
+        if sample.get("target") is not None:
+            # fairseq reads the references from the batch after the search.
+            sample["target"] = turned_targets(sample["target"], self.tgt_dict)
+        axis = 0 if isinstance(generator, SequenceScorer) else 1
+        turned = partial(turned_hypothesis, dictionary=self.tgt_dict, axis=axis)
+        return [list(map(turned, hypotheses)) for hypotheses in found]
+
+    def _inference_with_bleu(self, generator: Any, sample: dict[str, Any], model: Any) -> Any:
+        # A copy, since a batch of the validation may come again.
+        return super()._inference_with_bleu(generator, dict(sample), model)
 
 
 def register() -> None:

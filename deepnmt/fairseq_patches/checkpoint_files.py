@@ -12,6 +12,7 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from torch import Tensor
 
@@ -27,6 +28,8 @@ from deepnmt.checkpoints.trained_model import (
 from deepnmt.errors import UserError, user_message
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model.transformer import DLCLTransformerModel
+from deepnmt.search.fusion import dictionary_folder
+from deepnmt.translation_task import RIGHT_TO_LEFT, DeepTranslationTask
 
 
 @replaces(
@@ -67,7 +70,40 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         if is_deep(state):
             check_fit(state, model_config(state))
     with naming(path):
-        return stock(path, *args, **kwargs)
+        contents = stock(path, *args, **kwargs)
+    # A task that asks what kind of model it gets must be told of those that say nothing, too.
+    contents.setdefault("task_state", {})
+    return contents
+
+
+@replaces(
+    FairseqTask,
+    "load_state_dict",
+    "(self, state_dict)",
+    order=10,
+    why="a model that translates from right to left is refused where nobody would turn its translations back",
+)
+def refuse_reversed_translations(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
+    """Load the state of a task. Raises `UserError` if it belongs to a model that only `deep_translation` knows."""
+    if state_dict.get(RIGHT_TO_LEFT) and not isinstance(self, DeepTranslationTask):
+        raise UserError("--task: must be deep_translation for a checkpoint that was trained with --right-to-left")
+    stock(self, state_dict)
+
+
+@replaces(
+    checkpoint_utils,
+    "load_model_ensemble",
+    "(filenames, arg_overrides=None, task=None, strict=True, suffix='', num_shards=1, state=None)",
+    order=10,
+    why="the dictionary of a language model may be beside it, as train_lm.sh leaves it",
+)
+def load_with_own_dictionary(stock: Any, filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Load an ensemble. Raises `UserError` if it is a language model without a dictionary."""
+    data = (arg_overrides or {}).get("data")
+    # fairseq-generate loads language models, and no other, without a task but with another data folder.
+    if data is not None and not any(args) and kwargs.get("task") is None and PathManager.isfile(filenames[0]):
+        arg_overrides = {**arg_overrides, "data": dictionary_folder(filenames[0], data)}
+    return stock(filenames, arg_overrides, *args, **kwargs)
 
 
 @replaces(
@@ -125,6 +161,12 @@ def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool)
             f"{state.name}: optimizer_history[-1].criterion_name must be {criterion}, the --criterion of this "
             f"training, but is {state.criterion()}; give --reset-optimizer or another --save-dir"
         )
+    theirs, ours = bool(state.options("task").get(RIGHT_TO_LEFT)), getattr(trainer.task, RIGHT_TO_LEFT, False)
+    if theirs != ours and not reset_optimizer:
+        raise UserError(
+            f"{state.name}: cfg.task.{RIGHT_TO_LEFT} must be {ours}, as in this training, but is {theirs}; give "
+            "another --save-dir"
+        )
     model = trainer.get_model()
     if not isinstance(model, DLCLTransformerModel):
         return
@@ -133,8 +175,8 @@ def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool)
     if any(len(state.tensors()[name]) != expected[name][0] for name in tables):
         return  # the dictionaries, which `name_misfitting_dictionary` speaks of
     if faults := list(tensor_faults(state.tensors(), expected, "as in the model of this training")):
-        theirs, ours = state.options(), vars(model.cfg.deep)
-        other = [f"{key} {theirs[key]}, here {ours[key]}" for key in ours if theirs.get(key, ours[key]) != ours[key]]
+        then, now = state.options(), vars(model.cfg.deep)
+        other = [f"{key} {then[key]}, here {now[key]}" for key in now if then.get(key, now[key]) != now[key]]
         differ = f"; options that differ: {'; '.join(other)}" if other else ""
         raise UserError(*(f"{state.name}: {fault}{differ}" for fault in faults[:1]))
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Optional, Protocol
 import torch
 from torch import Tensor
 
+from deepnmt.search.fusion import FusedModel
 from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.output_steps import OutputSteps
@@ -98,6 +99,7 @@ class EnsembleSteps:
         ensemble: combines them
         weights: of the models' attention; None: equal ones
         covering: the layers of each decoder that coverage counts; None: no coverage is asked for
+        fused: a language model; None: there is none
     """
 
     models: Sequence[Any]
@@ -106,6 +108,7 @@ class EnsembleSteps:
     ensemble: Ensemble
     weights: Optional[Sequence[float]] = None
     covering: Optional[Sequence[Layers]] = None
+    fused: Optional[FusedModel] = None
 
     def __call__(self, tokens: Tensor, step: Step) -> Prediction:
         """Predict the next token.
@@ -120,12 +123,17 @@ class EnsembleSteps:
         if self.covering is not None:
             chosen = zip(self.decoders, self.covering)
             covering = self._mean([decoder.attention(step, layers) for decoder, layers in chosen])
-        return Prediction(log_probs[0] if len(log_probs) == 1 else self.ensemble(log_probs), attention, covering)
+        predicted = log_probs[0] if len(log_probs) == 1 else self.ensemble(log_probs)
+        if self.fused is not None:
+            self.fused.add(predicted, tokens, step)
+        return Prediction(predicted, attention, covering)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """Continue with fewer sentences, as `DecoderSteps.keep`."""
         for decoder in self.decoders:
             decoder.keep(sentences, holes, movers)
+        if self.fused is not None:
+            self.fused.keep(sentences, holes, movers)
 
     def _mean(self, attention: Sequence[Optional[Tensor]]) -> Optional[Tensor]:
         """Return the mean attention of the models that have some."""

@@ -6,9 +6,9 @@
     sentences   those that are done leave the batch; the last ones move into their places (`hypotheses.py`)
 
 The loop is `beam.py`; `parts.py` puts together what the options ask for: step rules (`constraints.py`), scores
-(`scores.py`, `coverage.py`), rules on when to stop (`stop_rules.py`), and ensembles (`ensemble.py`). Sampling,
-constraints, prefixes, language models, and models other than the Transformer with cached attention are left to
-fairseq's search.
+(`scores.py`, `coverage.py`), rules on when to stop (`stop_rules.py`), ensembles (`ensemble.py`), and fusion with a
+language model (`fusion.py`). Sampling, constraints, prefixes, and models other than the Transformer with cached
+attention are left to fairseq's search.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.search.beam import beam_search
 from deepnmt.search.ensemble import EnsembleSteps
+from deepnmt.search.fusion import FusedModel
 from deepnmt.search.hypotheses import Hypotheses, Hypothesis
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.output_steps import OutputSteps
@@ -87,6 +88,9 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         parts = search_parts(self, self.options, source)
         models, outputs = self.model.models, self.model.forward_encoder(net_input)
         decoders = [DecoderSteps(model.decoder, out, beam, parts.longest + 1) for model, out in zip(models, outputs)]
+        fused = None
+        if self.lm_model is not None and self.lm_weight:
+            fused = FusedModel(self.lm_model, self.lm_weight, source, beam, parts.longest + 1)
         first = torch.full((len(source),), bos, device=source.device)
         hypotheses = Hypotheses(
             first, beam, parts.longest, self.eos, parts.score, parts.coverage, longest_of=parts.longest_of
@@ -96,6 +100,6 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             covering = [self.options.layers(len(decoder.layers)) for decoder in decoders]
         # Of short steps, two fifths of the time are calls, which this makes cheaper. The results are tensors as usual.
         with torch.inference_mode():
-            steps = EnsembleSteps(models, decoders, self.output, self.ensemble, self.options.weights(), covering)
+            steps = EnsembleSteps(models, decoders, self.output, self.ensemble, self.options.weights(), covering, fused)
             found = beam_search(steps, hypotheses, parts.rules, parts.stop, self.vocab_size)
         return hypotheses.best() if found else None

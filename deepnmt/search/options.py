@@ -8,7 +8,7 @@ from typing import Any, Optional
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from deepnmt.errors import UserError
-from deepnmt.search.supported import model_obstacle
+from deepnmt.search.supported import language_model_obstacle, model_obstacle
 
 PENALTIES = ("power", "gnmt", "log")
 COVERAGES = ("none", "gnmt", "floor")
@@ -23,7 +23,6 @@ NEEDS_FAIRSEQ: dict[str, tuple[object, ...]] = {
     "no_repeat_ngram_size": (0,),
     "constraints": (None, False),
     "prefix_size": (0,),
-    "lm_path": (None,),
     "print_alignment": (None, False),
     "no_beamable_mm": (False,),
     "score_reference": (False,),
@@ -100,20 +99,27 @@ class SearchOptions(FairseqDataclass):  # type: ignore[misc]
         return range(count) if layer == "mean" else (-1,) if layer == "last" else (int(layer) - 1,)
 
 
-def check(options: SearchOptions, args: Any, models: Sequence[Any]) -> None:
-    """Check options, of which some are given, against each other, against fairseq's, and against the models.
+def faults_of(
+    options: SearchOptions, args: Any, models: Sequence[Any], language_model: Optional[Any] = None
+) -> list[str]:
+    """Return what is wrong with options: beside each other, beside fairseq's, and for the models; a line each.
 
     Args:
         options: to check
         args: fairseq's options of the search; those that are missing have their defaults
         models: of the ensemble
-
-    Raises:
-        UserError: with a line for each fault
+        language_model: None: there is none
     """
+    if not options.given():
+        return []
     faults = [*_length_faults(options, args), *_coverage_faults(options, models), *_stop_faults(options, args)]
-    faults += [*_ensemble_faults(options, len(models)), *_fairseq_faults(options, args, models)]
-    if faults:
+    obstacles = [*map(model_obstacle, models), language_model and language_model_obstacle(language_model)]
+    return [*faults, *_ensemble_faults(options, len(models)), *_fairseq_faults(options, args, obstacles)]
+
+
+def check(options: SearchOptions, args: Any, models: Sequence[Any]) -> None:
+    """Raise `UserError` with a line for each of `faults_of`."""
+    if faults := faults_of(options, args, models):
         raise UserError(*faults)
 
 
@@ -192,9 +198,9 @@ def _ensemble_faults(options: SearchOptions, models: int) -> Iterator[str]:
         yield f"--ensemble-weights: must be at least 0 and sum to 1, but is {options.ensemble_weights}"
 
 
-def _fairseq_faults(options: SearchOptions, args: Any, models: Sequence[Any]) -> Iterator[str]:
+def _fairseq_faults(options: SearchOptions, args: Any, obstacles: Sequence[Optional[str]]) -> Iterator[str]:
     given = ", ".join(options.given())
-    for obstacle in dict.fromkeys(filter(None, map(model_obstacle, models))):
+    for obstacle in dict.fromkeys(filter(None, obstacles)):
         yield f"{given}: must not be given where {obstacle}"
     for name, values in NEEDS_FAIRSEQ.items():
         value = getattr(args, name, values[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from fairseq import search
+from fairseq.models import FairseqLanguageModel
 from fairseq.models.transformer import TransformerDecoder, TransformerDecoderBase, TransformerModelBase
 from fairseq.modules import FairseqDropout
 from fairseq.modules.transformer_layer import TransformerDecoderLayer, TransformerDecoderLayerBase
@@ -25,8 +26,8 @@ def generator_obstacle(generator: SequenceGenerator) -> Optional[str]:
     """Return which option of a generator the search does not know, or None."""
     if type(generator.search) is not search.BeamSearch:
         return f"{type(generator.search).__name__} is not plain beam search"
-    if generator.lm_model is not None:
-        return "there is a language model"
+    if generator.lm_model is not None and (obstacle := language_model_obstacle(generator.lm_model)) is not None:
+        return obstacle
     if generator.repeat_ngram_blocker is not None:
         return "repeated n-grams are blocked"
     return "lengths are those of the source" if generator.match_source_len else None
@@ -37,8 +38,20 @@ def model_obstacle(model: Any) -> Optional[str]:
     decoder: Any = getattr(model, "decoder", None)
     if not isinstance(model, TransformerModelBase) or type(decoder) not in DECODERS:
         return "the model is not a Transformer of fairseq or of this package"
-    if model.training:
-        return "the model is being trained"
+    return "the model is being trained" if model.training else _decoder_obstacle(decoder)
+
+
+def language_model_obstacle(model: Any) -> Optional[str]:
+    """Return why the search cannot compute what a language model says, or None."""
+    decoder: Any = getattr(model, "decoder", None)
+    if not isinstance(model, FairseqLanguageModel) or type(decoder) not in DECODERS:
+        return "the language model is not fairseq's transformer_lm"
+    if not isinstance(decoder.embed_tokens, nn.Embedding):
+        return "the language model's embeddings are not a table"
+    return _decoder_obstacle(decoder)
+
+
+def _decoder_obstacle(decoder: Any) -> Optional[str]:
     if decoder.cross_self_attention:
         return "the decoder has cross-self-attention"
     if any(module.apply_during_inference for module in decoder.modules() if isinstance(module, FairseqDropout)):

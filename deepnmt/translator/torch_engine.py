@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from fairseq import checkpoint_utils
@@ -25,6 +25,8 @@ from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions, check
 from deepnmt.translator.engine import Hypothesis, SearchSettings
 from deepnmt.translator.model_folder import ModelFolder
+
+T = TypeVar("T")
 
 
 def load(folder: ModelFolder, threads: int | None) -> TorchEngine:
@@ -88,6 +90,7 @@ class TorchEngine:
     def __init__(self, models: Sequence[Any], cfg: Any, task: Any, device: str) -> None:
         self.models, self.device = list(models), torch.device(device)
         self.source, self.target = task.source_dictionary, task.target_dictionary
+        self.right_to_left: bool = getattr(task, "right_to_left", False)
         self.left_pad: bool = cfg.task.left_pad_source
         for model in self.models:
             model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
@@ -112,7 +115,7 @@ class TorchEngine:
         if not sources:
             return []
         eos, pad = self.target.eos(), self.target.pad()
-        numbers = [[self.target.index(token) for token in sentence] + [eos] for sentence in targets]
+        numbers = [[self.target.index(token) for token in self._turned(words)] + [eos] for words in targets]
         expected = collate_tokens(list(map(torch.tensor, numbers)), pad).to(self.device)
         previous = collate_tokens(list(map(torch.tensor, numbers)), pad, eos, move_eos_to_beginning=True)
         inputs = {**self._sources(sources), "prev_output_tokens": previous.to(self.device)}
@@ -120,7 +123,8 @@ class TorchEngine:
             each = [model.get_normalized_probs(model(**inputs), log_probs=True).float() for model in self.models]
         log_probs = torch.stack(each).logsumexp(0) - torch.tensor(float(len(each))).log()
         picked = log_probs.gather(2, expected.unsqueeze(2)).squeeze(2).tolist()
-        return [row[: len(sentence)] for row, sentence in zip(picked, numbers)]
+        rows = [row[: len(sentence)] for row, sentence in zip(picked, numbers)]
+        return [[*self._turned(row[:-1]), row[-1]] for row in rows]
 
     def _generator(self, settings: SearchSettings) -> BeamGenerator:
         options = _search_options(settings)
@@ -148,7 +152,11 @@ class TorchEngine:
         # As fairseq prints them.
         left_out = (self.target.eos(), self.target.bos())
         tokens = [self.target[number] for number in found["tokens"].tolist() if number not in left_out]
-        return Hypothesis(tokens, float(found["score"]))
+        return Hypothesis(self._turned(tokens), float(found["score"]))
+
+    def _turned(self, words: Sequence[T]) -> list[T]:
+        """Return what belongs to words of the target in the order of the model, or, of these, in that of the text."""
+        return list(words[::-1] if self.right_to_left else words)
 
 
 def _search_options(settings: SearchSettings) -> SearchOptions:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.language_models import language_model
 from support.models import PRE_NORM, SIZE, batch, dictionary, scramble, task
 
 from deepnmt.errors import UserError
@@ -29,6 +30,8 @@ OTHERS = tuple(TYPES[number] for number in range(len(TYPES)) if number not in (*
 STRINGS = [string for length in range(LONGEST + 1) for string in itertools.product(WORDS, repeat=length)]
 SENTENCES = [[9, 10, 11, 12, 13], [30, 31]]
 LAYERS = 3
+
+LANGUAGE_MODEL = language_model(TYPES)
 
 
 @cache
@@ -65,6 +68,16 @@ def scored(seed: int, sentence: int) -> list[list[torch.Tensor]]:
     ]
 
 
+@cache
+def fluency() -> list[float]:
+    """What the language model says of each string."""
+    net = copy.deepcopy(LANGUAGE_MODEL).double()
+    inputs = batch(SENTENCES[:1] * len(STRINGS), [list(string) for string in STRINGS])
+    with torch.no_grad():
+        log_probs = net(inputs["prev_output_tokens"])[0].log_softmax(-1)
+    return [float(sum(row[t, token] for t, token in enumerate([*s, EOS]))) for row, s in zip(log_probs, STRINGS)]
+
+
 def log_p(tables: list[torch.Tensor], string: tuple[int, ...], rule: str, weights: list[float]) -> float:
     if rule == "linear":
         combined = sum(weight * table.exp() for weight, table in zip(weights, tables)).log()  # type: ignore[union-attr]
@@ -94,6 +107,7 @@ def expected(options: dict[str, Any], generation: dict[str, Any], seeds: tuple[i
     for row, string in enumerate(STRINGS):
         models = [scored(seed, sentence)[row] for seed in seeds]
         total = log_p([tables[0] for tables in models], string, options.get("ensemble_rule", "linear"), weights)
+        total += generation.get("lm_weight", 0.0) * fluency()[row]
         under = divisor(kind, len(string) + 1, generation.get("lenpen", 1.0))
         score = total / under if under else -math.inf
         if coverage != "none":
@@ -119,7 +133,8 @@ def search(
     args = Namespace(
         **{"beam": len(STRINGS), "max_len_b": LONGEST, "min_len": 0, "unkpen": math.inf, **(generation or {})}
     )
-    generator = task_.build_generator(models, args, extra_gen_cls_kwargs={"tokens_to_suppress": OTHERS})
+    fusion = {"lm_model": LANGUAGE_MODEL, "lm_weight": args.lm_weight} if hasattr(args, "lm_weight") else {}
+    generator = task_.build_generator(models, args, extra_gen_cls_kwargs={"tokens_to_suppress": OTHERS, **fusion})
     assert type(generator) is BeamGenerator
     inputs = batch([SENTENCES[number] for number in sentences], [[5]] * len(sentences))
     del inputs["prev_output_tokens"]
@@ -148,9 +163,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "weighted": ({"ensemble_weights": "0.7,0.3"}, {}, TWO),
     "log-linear": ({"ensemble_rule": "log-linear"}, {}, TWO),
     "log-linear, weighted": ({"ensemble_rule": "log-linear", "ensemble_weights": "0.2,0.8"}, {}, TWO),
+    "fusion": ({}, {"lm_weight": 0.7}, {}),
     "all at once": (
         {**GNMT, "coverage_layer": "mean", "length_penalty": "gnmt", "ensemble_weights": "0.7,0.3"},
-        {"lenpen": 1.3},
+        {"lenpen": 1.3, "lm_weight": 0.4},
         TWO,
     ),
 }

@@ -1,0 +1,121 @@
+"""Fusion with a language model of the target language (Gulcehre 2015, arXiv 1503.03535).
+
+    log P(y_j | y_<j, x) + l log P_LM(y_j | y_<j)                                                      (27)
+
+The model's keys and values stay cached while a sentence is searched, as those of the translation model do.
+
+Shapes: N sentences of M hypotheses; V types in W columns; C channels. Rows are sentence-major.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary
+from fairseq.models import FairseqLanguageModel
+from torch import Tensor
+
+from deepnmt.errors import UserError
+from deepnmt.search.incremental.attention_steps import Step
+from deepnmt.search.incremental.decoder_steps import DecoderSteps
+from deepnmt.search.incremental.output_steps import OutputSteps
+
+DICTIONARY = "dict.txt"
+
+
+class FusedModel:
+    """A language model during the search of one batch.
+
+    Args:
+        model: the language model
+        weight: l
+        source: tokens of the batch, of which there are N at first
+        beam: K
+        longest: steps there may be
+    """
+
+    def __init__(self, model: Any, weight: float, source: Tensor, beam: int, longest: int) -> None:
+        self.model, self.weight = model, weight
+        width = model.decoder.embed_tokens.weight.new_zeros(1, len(source), 1)
+        nothing = {"encoder_out": [width], "encoder_padding_mask": [source.new_zeros(len(source), 1)]}
+        self.decoder = DecoderSteps(model.decoder, nothing, beam, longest)
+        self.output = OutputSteps(1.0, shared=True)  # the temperature is the translation model's
+
+    def add(self, log_probs: Tensor, tokens: Tensor, step: Step) -> None:
+        """Add what the model says of the next token.
+
+        Args:
+            log_probs: of the translation model, NM x W; changed in place
+            tokens: the newest of each hypothesis, N x M
+            step: which step it is
+        """
+        log_probs.add_(self.output(self.model, self.decoder(tokens, step)), alpha=self.weight)
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """As `DecoderSteps.keep`."""
+        self.decoder.keep(sentences, holes, movers)
+
+
+def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> Iterator[str]:
+    """Give what is wrong with a language model and the options that belong to it.
+
+    Args:
+        args: fairseq's options of the search; those that are missing have their defaults
+        model: the language model; None: there is none
+        dictionary: of the target language
+    """
+    weight = getattr(args, "lm_weight", 0.0)
+    if model is None:
+        if weight:
+            yield f"--lm-weight: must be given with --lm-path alone, but is {weight}"
+        return
+    if not 0 <= weight < math.inf:
+        yield f"--lm-weight: must be at least 0, but is {weight}"
+    if getattr(args, "score_reference", False):
+        yield "--lm-path: must not be given with --score-reference"
+    if not isinstance(model, FairseqLanguageModel):
+        yield f"--lm-path: must be a language model, but is a {type(model).__name__}"
+        return
+    own = model.decoder.dictionary
+    if len(own) != len(dictionary):
+        yield f"--lm-path: must be of the target's dictionary, {len(dictionary)} types, but is of {len(own)} types"
+    elif other := next((number for number in range(len(own)) if own[number] != dictionary[number]), None):
+        yield (
+            f"--lm-path: must be of the target's dictionary, where type {other} is '{dictionary[other]}', "
+            f"but is of one where it is '{own[other]}'"
+        )
+
+
+def load_language_model(path: str, data: str, like: Tensor) -> Any:
+    """Return the language model of a checkpoint.
+
+    Args:
+        path: of the checkpoint
+        data: the data folders of the translation, the first of which may have the dictionary
+        like: has the device and the type of numbers to use
+
+    Raises:
+        UserError: the checkpoint or its dictionary cannot be read
+    """
+    overrides = {"data": dictionary_folder(path, data)}
+    (model,), _ = checkpoint_utils.load_model_ensemble([path], arg_overrides=overrides)
+    return model.to(like.device, like.dtype)
+
+
+def dictionary_folder(path: str, data: str) -> str:
+    """Return the folder with the dictionary of a language model: that of its checkpoint, or the first of `data`.
+
+    Raises:
+        UserError: neither has one
+    """
+    folders = [str(Path(path).parent), *utils.split_paths(data)[:1]]
+    for folder in folders:
+        if (Path(folder) / DICTIONARY).is_file():
+            return str(folder)
+    raise UserError(
+        f"--lm-path: {DICTIONARY}, the dictionary of the language model, must be in {' or '.join(folders)}, but is not"
+    )

@@ -1,0 +1,84 @@
+"""Models that write their translations from right to left (Liu 2016, NAACL, N16-1046).
+
+The words of a target are reversed as it is read, and those of a hypothesis are turned back as it is found. The end
+symbol and padding keep their places, so that reversing twice changes nothing.
+
+Shapes: T target positions; S source positions; B sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from fairseq.data import BaseWrapperDataset, Dictionary
+from torch import Tensor
+
+from deepnmt.search.hypotheses import Hypothesis
+
+# fairseq's options of generation that speak of places in the translation, with the values that do not ask for them.
+NEEDS_LEFT_TO_RIGHT: dict[str, tuple[object, ...]] = {
+    "prefix_size": (0,),
+    "constraints": (None, False),
+    "print_alignment": (None, False),
+    "lm_path": (None,),
+}
+
+
+def reversal(tokens: Tensor, dictionary: Dictionary) -> Tensor:
+    """Return the order, T, in which the words of a sentence are reversed."""
+    order = torch.arange(len(tokens), device=tokens.device)
+    words = tokens.ne(dictionary.eos()) & tokens.ne(dictionary.pad())
+    order[words] = order[words].flip(0)
+    return order
+
+
+class ReversedTargets(BaseWrapperDataset):  # type: ignore[misc]
+    """The targets of a data set, reversed.
+
+    Args:
+        dataset: of the targets, T each
+        dictionary: theirs
+    """
+
+    def __init__(self, dataset: Any, dictionary: Dictionary) -> None:
+        super().__init__(dataset)
+        self.dictionary = dictionary
+
+    def __getitem__(self, index: int) -> Tensor:
+        """Return a target."""
+        return turned_target(super().__getitem__(index), self.dictionary)
+
+
+def turned_target(tokens: Tensor, dictionary: Dictionary) -> Tensor:
+    """Return a sentence, T, with its words in the opposite order."""
+    return tokens[reversal(tokens, dictionary)]
+
+
+def turned_targets(tokens: Tensor, dictionary: Dictionary) -> Tensor:
+    """Return the sentences of a batch, B x T, with their words in the opposite order."""
+    return torch.stack([turned_target(row, dictionary) for row in tokens])
+
+
+def turned_hypothesis(hypothesis: Hypothesis, dictionary: Dictionary, axis: int = 1) -> Hypothesis:
+    """Return a hypothesis with its words, their scores and their attention in the opposite order.
+
+    Args:
+        hypothesis: to turn
+        dictionary: of the target
+        axis: of the words in the attention; S x T, but T x S where fairseq scores references
+    """
+    order = reversal(hypothesis["tokens"], dictionary)
+    turned = {name: hypothesis[name][order] for name in ("tokens", "positional_scores")}
+    attention = hypothesis.get("attention")
+    if attention is not None and attention.numel():
+        turned["attention"] = attention.index_select(axis, order)
+    return {**hypothesis, **turned}
+
+
+def option_faults(args: Any) -> Iterator[str]:
+    """Give what is wrong with fairseq's options of a search from right to left; those missing have their defaults."""
+    for name, values in NEEDS_LEFT_TO_RIGHT.items():
+        if getattr(args, name, values[0]) not in values:
+            yield f"--{name.replace('_', '-')}: must not be given for a model that translates from right to left"
