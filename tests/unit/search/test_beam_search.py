@@ -12,65 +12,15 @@ import torch
 from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 from fairseq.tasks import FairseqTask
-from support.models import PLAIN, PRE_NORM, SIZE, batch, build_stock, dictionary, scramble, task
+from support.models import PRE_NORM, batch, build_stock, dictionary, scramble
+from support.searched_models import FEW, MANY, MODELS, SENTENCES, model, sample
 from torch import Tensor
 
 from deepnmt.kernels import fast_path
-from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
-from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.search import generator
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.supported import model_obstacle
-
-FEW, MANY = dictionary(20), dictionary(300)
-SENTENCES = [[5, 6, 7, 8, 9, 10, 11], [12, 13], [14, 15, 16, 5], [6], [7, 19, 20], [21, 22, 5, 5, 6]]
-MODELS: dict[str, dict[str, Any]] = {
-    "post-norm": {},
-    "pre-norm": PRE_NORM,
-    "plain": {**PRE_NORM, **PLAIN},
-    "no norm": {"encoder_norm": "none", "decoder_norm": "none"},
-    "b2t": {"encoder_norm": "b2t", "decoder_norm": "b2t", **PLAIN},
-    "groups": {**PRE_NORM, "decoder_groups": "2"},
-    "boundaries": {**PRE_NORM, "decoder_groups": "0,1,3"},
-    "vector": {**PRE_NORM, "dlcl_granularity": "vector"},
-    "slices": {"dlcl_granularity": "4"},
-    "softmax, window": {**PRE_NORM, "dlcl_softmax": True, "dlcl_window": 2},
-    "norm of the embedding": {"dlcl_embedding_norm": True},
-    "relative positions": {**PRE_NORM, "encoder_max_relative_length": 2, "decoder_max_relative_length": 3},
-    "relative keys": {"decoder_max_relative_length": 3, "relative_positions": "keys"},
-    "deepnorm": {**PLAIN, "residual_scale": "deepnorm", "initializer": "deepnorm"},
-    "admin": {**PLAIN, "residual_scale": "admin"},
-    "merged attention": {**PRE_NORM, "merged_attention": True},
-    "merged, post-norm": {"merged_attention": True},
-    "skipping": {**PRE_NORM, "decoder_skip": 0.5, "skip_scale": "inference"},
-    "no cross-attention": {"no_cross_attention": True},
-    "no positions": {"no_token_positional_embeddings": True},
-    "learned positions": {"decoder_learned_pos": True},
-    "norm of embeddings": {"layernorm_embedding": True},
-    "other activation": {"activation_fn": "gelu"},
-    "other widths": {"decoder_input_dim": 12, "decoder_output_dim": 20},
-    "adaptive softmax": {"adaptive_softmax_cutoff": "8,16"},
-    "shared embeddings": {"share_all_embeddings": True},
-}
-
-
-def model(options: dict[str, Any], words: Any = FEW, seed: int = 1) -> DLCLTransformerModel:
-    """Random, with probabilities that differ enough for hypotheses to end at different lengths; float32."""
-    torch.manual_seed(seed)
-    config = DLCLTransformerConfig(**{**SIZE, "dropout": 0.0, **options})
-    result = DLCLTransformerModel.build_model(config, task(words))
-    scramble(result)
-    if result.decoder.output_projection is not None:
-        with torch.no_grad():
-            result.decoder.output_projection.weight[FEW.eos()].mul_(2)
-    return result.eval()
-
-
-def sample(sentences: Sequence[list[int]] = SENTENCES) -> dict[str, Any]:
-    inputs = batch(list(sentences), [[5]] * len(sentences))
-    del inputs["prev_output_tokens"]
-    return {"net_input": inputs}
 
 
 def both(models: Any, words: Any = FEW, sentences: Sequence[list[int]] = SENTENCES, **options: Any) -> list[Any]:
