@@ -59,6 +59,8 @@ setup(
             "types-PyYAML",
             "hypothesis",
         ],
+        "onnx": ["onnxruntime>=1.20", "numpy"],
+        "onnx-export": ["onnxruntime>=1.20", "onnx>=1.17"],
         "docs": ["sphinx", "myst-parser", "furo"],
     },
 )

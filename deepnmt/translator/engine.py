@@ -28,7 +28,7 @@ ENGINES = {
 }
 WEIGHTS = ("float32", "bfloat16", "int8")
 # The library that an engine needs beside the package's own, and the extra that installs it.
-EXTRAS = {"ctranslate2": "ctranslate2", "onnxruntime": "onnx", "onnx": "onnx-export", "onnxscript": "onnx-export"}
+EXTRAS = {"ctranslate2": "ctranslate2", "onnxruntime": "onnx", "onnx": "onnx-export"}
 # More translations of a sentence at a time fill the memory.
 WIDEST_BEAM = 256
 Value = Union[str, float, bool]

@@ -1,0 +1,64 @@
+"""Write a model for ONNX Runtime: encoder.onnx and step.onnx."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fairseq import checkpoint_utils
+
+import deepnmt
+from deepnmt.checkpoints.file import read
+from deepnmt.errors import UserError
+from deepnmt.export import onnx_options
+from deepnmt.export.onnx_encoder import encoder_graph
+from deepnmt.export.onnx_step import step_graph
+from deepnmt.text.settings import TextSettings
+from deepnmt.translator.onnx_engine import ENCODER, FACTS, STEP
+
+WEIGHTS = ("float32", "int8")
+
+
+def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
+    """Write the graphs of a checkpoint.
+
+    Args:
+        checkpoints: fairseq's; one
+        data: folder of the data that it was trained on
+        folder: to write into
+        weights: type of the numbers
+
+    Raises:
+        UserError: the graphs cannot express the model, or it cannot be read
+    """
+    if weights not in WEIGHTS:
+        raise UserError(f"--weights {weights}: use --engine torch; --engine onnx has {' and '.join(WEIGHTS)}")
+    if len(checkpoints) > 1:
+        raise UserError(f"an ensemble of {len(checkpoints)} checkpoints: use --engine torch")
+    deepnmt.register()
+    read(checkpoints[0])
+    source, target = TextSettings.read(data).languages
+    models, cfg, _ = checkpoint_utils.load_model_ensemble_and_task(
+        [str(checkpoints[0])], {"data": str(data), "source_lang": source, "target_lang": target}
+    )
+    write_model(models[0].eval(), cfg.model, folder, weights)
+
+
+def write_model(model: Any, options: Any, folder: Path, weights: str) -> None:
+    """Write the graphs of a model.
+
+    Args:
+        model: fairseq's, in evaluation mode
+        options: of the model
+        folder: to write into
+        weights: "float32" or "int8"
+
+    Raises:
+        UserError: the graphs cannot express the model
+    """
+    onnx_options.check(model, options)
+    facts = {"source_positions": model.encoder.max_positions(), "target_positions": model.decoder.max_positions()}
+    for name, graph_of in ((ENCODER, encoder_graph), (STEP, step_graph)):
+        graph = graph_of(model, str(options.activation_fn), int8=weights == "int8")
+        (folder / name).write_bytes(graph.model({FACTS: json.dumps(facts)}).SerializeToString())

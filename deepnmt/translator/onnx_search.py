@@ -1,0 +1,248 @@
+"""Beam search in numpy, with the results of the package's own (`deepnmt/search/`), which are fairseq's.
+
+Shapes: N sentences still in the search; M hypotheses of each, 1 in the first step, then the beam K; n best types of
+each hypothesis; c candidates, 2 K except in tiny vocabularies; P positions so far.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Optional, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+PADDING = SPECIAL_SYMBOLS.index("<pad>")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a prediction is made from.
+
+    Attributes:
+        tokens: the newest of each hypothesis, N x M
+        ancestors: the place in the beam that each has come through in the steps so far, this one included, N x M x P
+        parents: the row NM of the step before that each continues, in a row
+        asked: types whose log-probabilities are wanted in any case, N x M
+        best: n
+    """
+
+    tokens: Integers
+    ancestors: Integers
+    parents: Integers
+    asked: Integers
+    best: int
+
+    @property
+    def position(self) -> int:
+        """Return the position of the newest tokens, from 0."""
+        return int(self.ancestors.shape[2]) - 1
+
+
+class Prediction(NamedTuple):
+    """What may come next.
+
+    Attributes:
+        log_probs: of the n best types, N x M x n
+        types: these types
+        asked: log-probabilities of what was asked for, N x M
+    """
+
+    log_probs: Floats
+    types: Integers
+    asked: Floats
+
+
+class Move(NamedTuple):
+    """How sentences have moved when others were done: those from `size` on take the places of those before it.
+
+    Attributes:
+        size: how many are left
+        holes: places of sentences that are done
+        movers: places of those that take them
+    """
+
+    size: int
+    holes: Integers
+    movers: Integers
+
+    def of(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return what is left of an array, which is written over; its first axis is that of the sentences."""
+        array[self.holes] = array[self.movers]
+        return array[: self.size]
+
+
+class Steps(Protocol):
+    """Predicts, and keeps what it needs of the steps before."""
+
+    def __call__(self, step: Step) -> Prediction:
+        """Return the prediction for a step."""
+
+    def keep(self, move: Move) -> None:
+        """Continue without the sentences that are done."""
+
+
+class Found(NamedTuple):
+    """A finished hypothesis.
+
+    Attributes:
+        score: log-probability, the end symbol counted, divided by the length's penalty
+        types: without the end symbol
+    """
+
+    score: float
+    types: list[int]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the search may do.
+
+    Attributes:
+        beam: K
+        longest: types that a hypothesis may have before its end symbol
+        lenpen: exponent of the length by which scores are divided
+        types: of the vocabulary
+    """
+
+    beam: int
+    longest: int
+    lenpen: float
+    types: int
+
+
+def beam_search(steps: Steps, sentences: int, limits: Limits) -> list[list[Found]]:
+    """Return the K best finished hypotheses of each sentence, the best first."""
+    hypotheses = Hypotheses(sentences, limits)
+    while hypotheses.count:
+        move = hypotheses.extend(steps(hypotheses.step()))
+        if move is not None:
+            steps.keep(move)
+    return [sorted(found, key=lambda each: -each.score)[: hypotheses.beam] for found in hypotheses.found]
+
+
+class Candidates(NamedTuple):
+    """The best continuations of each sentence's hypotheses, the best first, N x c each.
+
+    Attributes:
+        sums: of log-probabilities, the new one included
+        types: that each appends
+        places: the hypothesis that each continues
+    """
+
+    sums: Floats
+    types: Integers
+    places: Integers
+
+    def of(self, sentences: Integers) -> Candidates:
+        """Return those of some sentences, in their order."""
+        return Candidates(self.sums[sentences], self.types[sentences], self.places[sentences])
+
+
+class Hypotheses:
+    """The hypotheses of a batch, under fairseq's rules.
+
+    Args:
+        sentences: of the batch
+        limits: of the search
+    """
+
+    def __init__(self, sentences: int, limits: Limits) -> None:
+        self.limits, self.count = limits, sentences
+        # Of V types, padding is never chosen; fairseq limits the beam alike.
+        self.beam = min(limits.beam, limits.types - 1)
+        self.found: list[list[Found]] = [[] for _ in range(sentences)]
+        self.sentence = np.arange(sentences)  # N, their numbers in the batch
+        self.prefixes = np.full((sentences, 1, 1), END)  # N x M x P, the first token included
+        self.ancestors = np.zeros((sentences, 1, 1), dtype=np.int64)  # N x M x P
+        self.parents = np.arange(sentences)  # NM
+        self.sums: Floats = np.zeros((sentences, 1), dtype=np.float32)  # N x M
+        # Places that hold nothing any more, since a tiny vocabulary has too few candidates for all.
+        self.ignored: Flags = np.zeros((sentences, self.beam), dtype=bool)  # N x K
+
+    @property
+    def length(self) -> int:
+        """Return how many types the hypotheses have."""
+        return int(self.prefixes.shape[2]) - 1
+
+    def step(self) -> Step:
+        """Return what the next prediction is made from."""
+        tokens = self.prefixes[:, :, -1]
+        # Padding is among the best types, or the end symbol where it is forbidden.
+        best = min(2 * self.beam + 2, self.limits.types)
+        return Step(tokens, self.ancestors, self.parents, np.full_like(tokens, END), best)
+
+    def extend(self, prediction: Prediction) -> Optional[Move]:
+        """Finish and continue hypotheses.
+
+        Returns:
+            how the sentences that are left have moved; None: all are left
+        """
+        candidates = self._candidates(prediction)
+        ending = (candidates.types == END) & (candidates.sums != -math.inf)
+        ending[:, : self.beam] &= ~self.ignored
+        self._finish(candidates, ending[:, : self.beam])
+        done = np.array([len(self.found[number]) == self.beam for number in self.sentence], dtype=bool)
+        if self.length == self.limits.longest:
+            done[:] = True
+        move, left = None, np.arange(self.count)
+        if done.any():
+            count = int((~done).sum())
+            move = Move(count, np.flatnonzero(done[:count]), np.flatnonzero(~done[count:]) + count)
+            left = move.of(left)
+        self._advance(candidates.of(left), ending[left], left)
+        return move
+
+    def _candidates(self, prediction: Prediction) -> Candidates:
+        log_probs, types = prediction.log_probs, prediction.types
+        if self.length == self.limits.longest:
+            # However unlikely the end is.
+            log_probs, types = prediction.asked[:, :, np.newaxis], np.full_like(types[:, :, :1], END)
+        forbidden = types == PADDING
+        if not self.length:
+            forbidden |= types == END
+        hypotheses, number = types.shape[1:]
+        allowed = np.where(forbidden, np.float32(-math.inf), log_probs)
+        sums = (allowed + self.sums[:, :, np.newaxis]).reshape(self.count, -1)
+        # As fairseq treats a log-probability that is not a number.
+        sums[np.isnan(sums)] = -math.inf
+        size = min(2 * self.beam, hypotheses * self.limits.types - 1)
+        missing = size - sums.shape[1]
+        if missing > 0:
+            sums = np.pad(sums, ((0, 0), (0, missing)), constant_values=-math.inf)
+        order = np.argsort(-sums, axis=1, kind="stable")[:, :size]
+        inside = np.minimum(order, hypotheses * number - 1)
+        flat = types.reshape(self.count, -1)
+        return Candidates(np.take_along_axis(sums, order, 1), np.take_along_axis(flat, inside, 1), inside // number)
+
+    def _finish(self, candidates: Candidates, ending: Flags) -> None:
+        penalty = (self.length + 1) ** self.limits.lenpen
+        for row, column in np.argwhere(ending):
+            found = self.found[self.sentence[row]]
+            if len(found) < self.beam:  # the better ones come first
+                types = self.prefixes[row, candidates.places[row, column], 1:].tolist()
+                found.append(Found(float(candidates.sums[row, column] / penalty), types))
+
+    def _advance(self, candidates: Candidates, ending: Flags, left: Integers) -> None:
+        """Let the K best candidates that end no hypothesis be the hypotheses of the sentences that are left."""
+        count, size = ending.shape
+        ending[:, : self.beam] |= self.ignored[left]
+        rank = np.arange(size) + size * ending
+        chosen = np.argsort(rank, axis=1)[:, : self.beam]  # N x K
+        # If there are 2 K candidates, no more than K end their hypotheses.
+        self.ignored = np.take_along_axis(rank, chosen, 1) >= size
+        rows, places = left[:, np.newaxis], np.take_along_axis(candidates.places, chosen, 1)
+        types = np.take_along_axis(candidates.types, chosen, 1)
+        self.parents = (rows * self.sums.shape[1] + places).reshape(-1)
+        self.prefixes = np.concatenate([self.prefixes[rows, places], types[:, :, np.newaxis]], axis=2)
+        own = np.broadcast_to(np.arange(self.beam), places.shape)[:, :, np.newaxis]
+        self.ancestors = np.concatenate([self.ancestors[rows, places], own], axis=2)
+        self.sums = np.take_along_axis(candidates.sums, chosen, 1)
+        self.sentence, self.count = self.sentence[left], count

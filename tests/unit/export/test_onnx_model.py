@@ -1,0 +1,182 @@
+"""Every kind of model computes in ONNX Runtime what it computes in torch, and what it cannot be is refused."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from support.models import PLAIN, PRE_NORM, batch, build_stock, scramble
+from support.onnx_models import engine_of, onnx_engine, options
+from support.searched_models import FEW, MODELS, SENTENCES, model, sample
+
+from deepnmt.errors import UserError
+from deepnmt.export import onnx_model
+from deepnmt.export.onnx_options import COMPUTED, REFUSED, TRAINING
+from deepnmt.export.parity import LARGEST_DIFFERENCE
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.search.generator import BeamGenerator
+from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.onnx_engine import OnnxEngine
+
+RELATIVE = {"encoder_max_relative_length": 2, "decoder_max_relative_length": 2}
+KINDS: dict[str, dict[str, Any]] = {
+    **{name: given for name, given in MODELS.items() if "adaptive_softmax_cutoff" not in given},
+    "relative keys in both": {**RELATIVE, "relative_positions": "keys", "no_token_positional_embeddings": True},
+    "windows, slices, b2t": {**RELATIVE, "dlcl_window": 2, "dlcl_granularity": "2", "encoder_norm": "b2t"},
+    "merged, groups, admin": {"merged_attention": True, "encoder_groups": "0,2,3", "residual_scale": "admin"},
+    "skipping in both": {"encoder_skip": 0.4, "skip_scale": "inference", "skip_schedule": "constant"},
+    "sizes": {
+        **{"encoder_embed_dim": 12, "encoder_ffn_embed_dim": 20, "encoder_layers": 2, "encoder_attention_heads": 3},
+        **{"decoder_embed_dim": 20, "decoder_ffn_embed_dim": 12, "decoder_layers": 4, "decoder_attention_heads": 2},
+        **{"encoder_learned_pos": True, "max_source_positions": 9, "max_target_positions": 40},
+    },
+    "embeddings": {
+        **{"share_decoder_input_output_embed": True, "merge_src_tgt_embed": True, "no_scale_embedding": True},
+        **{"encoder_normalize_before": True, "decoder_normalize_before": True, "no_decoder_final_norm": True},
+        "quant_noise_pq": 0.1,
+    },
+    "fewer layers": {**PLAIN, "encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": "1"},
+    "GELU by tanh": {"activation_fn": "gelu_accurate"},
+    "tanh": {"activation_fn": "tanh"},
+    "no activation": {"activation_fn": "linear"},
+}
+# What the export's check allows is 1e-4; what is left here is rounding alone.
+TOLERANCE = 1e-5
+
+
+def words_of(sentences: list[list[int]]) -> list[list[str]]:
+    return [[FEW[number] for number in sentence] for sentence in sentences]
+
+
+def log_probs(net: Any, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+    """Of each type of the targets and of the end symbols, by the model's own forward pass, a sentence at a time."""
+    found = []
+    for source, target in zip(sources, targets):
+        with torch.no_grad():
+            each = net(**batch([source], [target]))[0].log_softmax(-1)[0]
+        found.append(each[range(len(target) + 1), [*target, FEW.eos()]].tolist())
+    return found
+
+
+def assert_same_as_torch(net: Any, engine: OnnxEngine) -> None:
+    """The same n-best lists as the package's search, and the log-probabilities of the model's forward pass."""
+    with torch.no_grad():
+        own = BeamGenerator([net], FEW, beam_size=5, max_len_b=30).generate([net], sample())
+    found = engine.search(words_of(SENTENCES), SearchSettings(nbest=5, max_len_b=30))
+    for expected, hypotheses in zip(own, found):
+        numbers = [[number for number in entry["tokens"].tolist() if number not in (0, 2)] for entry in expected]
+        assert [hypothesis.tokens for hypothesis in hypotheses] == words_of(numbers)
+        scores = [float(entry["score"]) for entry in expected]
+        assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx(scores, abs=TOLERANCE)
+    targets = [list(reversed(sentence)) for sentence in SENTENCES]
+    scored = engine.score(words_of(SENTENCES), words_of(targets))
+    for one, other in zip(scored, log_probs(net, SENTENCES, targets)):
+        assert one == pytest.approx(other, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("given", KINDS.values(), ids=KINDS)
+def test_every_kind(given: dict[str, Any]) -> None:
+    net = model(given)
+    assert_same_as_torch(net, onnx_engine(net, given))
+
+
+@pytest.mark.parametrize("given", [{}, PRE_NORM])
+def test_models_of_fairseq(given: dict[str, Any]) -> None:
+    net = build_stock(given).eval()
+    scramble(net)
+    assert_same_as_torch(net, onnx_engine(net, given))
+
+
+def test_every_option_of_a_model_is_computed_or_trains_or_is_refused() -> None:
+    known = {option.name for option in fields(DLCLTransformerConfig)} - {"_name"}
+    assert known == {*COMPUTED, *TRAINING, *REFUSED}
+    assert len(known) == len(COMPUTED) + len(TRAINING) + len(REFUSED), "an option is of one kind"
+    assert not COMPUTED - {name for given in KINDS.values() for name in given}, "a model above has it"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"adaptive_softmax_cutoff": "8,16"}, "--adaptive-softmax-cutoff 8,16: use --engine torch"),
+        ({"cross_self_attention": True}, "--cross-self-attention True: use --engine torch"),
+        ({"quant_noise_scalar": 0.5}, "--quant-noise-scalar 0.5: use --engine torch"),
+        ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers-att-config {}: use --engine torch"),
+        ({"base_layers": 1}, "--base-layers 1: use --engine torch"),
+        ({"activation_fn": "swish"}, "--activation-fn swish: use --engine torch"),
+    ],
+)
+def test_refused_options(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        onnx_model.write_model(model({}), options(given), tmp_path, "float32")
+    assert not list(tmp_path.iterdir())
+
+
+def test_refused_models(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"^the model is not a Transformer of fairseq or of this package: use --engine "
+    ):
+        onnx_model.write_model(torch.nn.Linear(2, 2), options({}), tmp_path, "float32")
+    net = model({})
+    net.encoder.layers[1].fc1 = torch.nn.Sequential(net.encoder.layers[1].fc1)
+    with pytest.raises(UserError, match=r"^an encoder layer has other maps than linear ones: use --engine torch$"):
+        onnx_model.write_model(net, options({}), tmp_path, "float32")
+
+
+@pytest.mark.parametrize(
+    ("paths", "weights", "message"),
+    [
+        (["a.pt", "b.pt"], "float32", "an ensemble of 2 checkpoints: use --engine torch"),
+        (["a.pt"], "bfloat16", "--weights bfloat16: use --engine torch; --engine onnx has float32 and int8"),
+    ],
+)
+def test_refused_exports(paths: list[str], weights: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        onnx_model.write(list(map(Path, paths)), tmp_path, tmp_path, weights)
+
+
+def test_a_graph_that_is_too_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("deepnmt.export.onnx_graph.LARGEST", 1000)
+    with pytest.raises(UserError, match=r"must be smaller than 2 GB, but has 0\.0 GB; use --engine torch"):
+        onnx_model.write_model(model({}), options({}), tmp_path, "float32")
+
+
+TWO_LAYERS = {"encoder_layers": 2, "decoder_layers": 2}
+# One kind of everything that has a matrix or a vector of its own.
+BREAKABLE = {
+    "relative, DLCL": {**RELATIVE, **TWO_LAYERS, "encoder_layers": 1},
+    "merged, sizes": {**TWO_LAYERS, "merged_attention": True, "decoder_input_dim": 12, "decoder_output_dim": 20},
+}
+
+
+@pytest.mark.parametrize("given", BREAKABLE.values(), ids=BREAKABLE)
+def test_no_weight_can_be_wrong_without_being_seen(given: dict[str, Any], tmp_path: Path) -> None:
+    net = model(given)
+    onnx_model.write_model(net, options(given), tmp_path, "float32")
+    sources, targets = words_of(SENTENCES), words_of([list(reversed(sentence)) for sentence in SENTENCES])
+    expected = engine_of(tmp_path).score(sources, targets)
+    broken = 0
+    for path in sorted(tmp_path.iterdir()):
+        graph = onnx.load(path)
+        for weight in graph.graph.initializer:
+            values = numpy_helper.to_array(weight)
+            if values.dtype != np.float32 or values.ndim != 2:
+                continue
+            kept = onnx.TensorProto()
+            kept.CopyFrom(weight)
+            generator = np.random.default_rng(broken)
+            changed = values + 0.1 * generator.standard_normal(values.shape).astype(np.float32)
+            weight.CopyFrom(numpy_helper.from_array(changed, weight.name))
+            path.write_bytes(graph.SerializeToString())
+            found = engine_of(tmp_path).score(sources, targets)
+            difference = max(abs(a - b) for one, other in zip(found, expected) for a, b in zip(one, other))
+            assert difference > LARGEST_DIFFERENCE, f"{path.name}: {weight.name} {values.shape}"
+            weight.CopyFrom(kept)
+            broken += 1
+        path.write_bytes(graph.SerializeToString())
+    assert broken > 20
