@@ -9,7 +9,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.reranking.model_scores import Kind, ModelFeature, Pairs, Scorer
-from deepnmt.reranking.score_files import FOLDER, digest, keep_scores, kept_scores
+from deepnmt.reranking.score_files import FOLDER, digest, keep, kept
 from deepnmt.text.translated_folder import data_settings, lines_of
 
 
@@ -34,12 +34,12 @@ def add_model_features(
             [(data / f"dict.{x}.txt").read_text("utf-8") for x in languages(data, lists)],
         ]
         path, key = out / FOLDER / f"{feature.name}.json", digest(feature.checkpoints, facts)
-        scores = kept_scores(path, key)
+        scores = kept(path, key)
         if scores is None:
             scorer = Scorer(feature, data, lists.reverse)
             with console.progress(len(pairs), f"scoring by {feature.name}", " translations") as bar:
                 scores = scorer(pairs, max_tokens, bar.update)
-            keep_scores(path, key, scores)
+            keep(path, key, scores)
         values = iter(scores)
         for candidates in lists.candidates:
             for candidate in candidates:

@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, utils
-from fairseq.data import Dictionary
+from fairseq import utils
 from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_scorer import SequenceScorer
-from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from torch import Tensor
 
 from deepnmt.checkpoints.data_fit import check_checkpoint, check_rows
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
+from deepnmt.reranking.loaded_models import encode, load_models
 from deepnmt.text.translated_folder import data_settings
-from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -50,6 +48,10 @@ class ModelFeature:
     name: str
     kind: Kind
     checkpoints: tuple[Path, ...]
+
+    def languages(self, data: Path, reverse: bool) -> tuple[str, str]:
+        """Return source and target of the models, for translations of the data, `reverse` in the other direction."""
+        return data_settings(data, reverse != (self.kind is Kind.REVERSE)).languages
 
     def check(self, data: Path, reverse: bool) -> None:
         """Raise `UserError` if a checkpoint does not fit translations of the data, `reverse` in the other direction."""
@@ -81,20 +83,10 @@ class Scorer:
     """
 
     def __init__(self, feature: ModelFeature, data: Path, reverse: bool) -> None:
-        source, target = data_settings(data, reverse).languages
-        if feature.kind is Kind.REVERSE:
-            source, target = target, source
-        config = DeepTranslationConfig(data=str(data), source_lang=source, target_lang=target)
         self.feature = feature
-        self.source = _dictionary(data, source)
-        self.target = _dictionary(data, target)
-        task: Any = DeepTranslationTask(config, self.source, self.target)
-        if feature.kind is Kind.LANGUAGE:
-            task = LanguageModelingTask(LanguageModelingConfig(), self.target, self.target)
-        models, saved = checkpoint_utils.load_model_ensemble([str(path) for path in feature.checkpoints], task=task)
-        self.right_to_left = bool(getattr(saved.task, "right_to_left", False))
-        self.cuda = torch.cuda.is_available()
-        self.models = [model.eval().cuda() if self.cuda else model.eval() for model in models]
+        languages = feature.languages(data, reverse)
+        self.loaded = load_models(feature.checkpoints, data, languages, feature.kind is Kind.LANGUAGE)
+        self.target = self.loaded.target
         self.scorer = SequenceScorer(self.target)
 
     def __call__(self, pairs: Pairs, max_tokens: int, done: Callable[[int], object]) -> list[float]:
@@ -125,14 +117,14 @@ class Scorer:
 
     def _encoded(self, index: int, source: str, target: str) -> dict[str, Any]:
         """Return a pair as an entry of fairseq's batches."""
-        tokens = _encode(self.target, target)
-        if self.right_to_left:
+        tokens = encode(self.target, target)
+        if self.loaded.right_to_left:
             tokens = torch.cat([tokens[:-1].flip(0), tokens[-1:]])
-        return {"id": index, "source": _encode(self.source, source), "target": tokens}
+        return {"id": index, "source": encode(self.loaded.source, source), "target": tokens}
 
     def _check_lengths(self, encoded: Sequence[dict[str, Any]]) -> None:
         is_language = self.feature.kind is Kind.LANGUAGE
-        for model in self.models:
+        for model in self.loaded.models:
             limits = model.max_positions()
             limits = (None, limits) if is_language else limits
             for side, limit in zip(("source", "target"), limits):
@@ -146,12 +138,12 @@ class Scorer:
     def _scores(self, pairs: list[dict[str, Any]]) -> list[float]:
         """Return log P of the pairs of a batch."""
         batch = collate(pairs, self.target.pad(), self.target.eos(), input_feeding=True)
-        if self.cuda:
+        if self.loaded.cuda:
             batch = utils.move_to_cuda(batch)
         if self.feature.kind is Kind.LANGUAGE:
             before: Tensor = batch["net_input"]["prev_output_tokens"]
             batch["net_input"] = {"src_tokens": before, "src_lengths": before.ne(self.target.pad()).sum(1)}
-        found = self.scorer.generate(self.models, batch)
+        found = self.scorer.generate(self.loaded.models, batch)
         # Batches are sorted by the lengths of their sources.
         scores = {
             number: float(each["positional_scores"].double().sum())
@@ -162,13 +154,3 @@ class Scorer:
 
 def _size(pair: dict[str, Any]) -> int:
     return max(len(pair["source"]), len(pair["target"]))
-
-
-def _dictionary(data: Path, language: str) -> Dictionary:
-    return DeepTranslationTask.load_dictionary(str(data / f"dict.{language}.txt"))
-
-
-def _encode(dictionary: Dictionary, subwords: str) -> Tensor:
-    """Return the tokens of subwords and the end symbol."""
-    tokens: Tensor = dictionary.encode_line(subwords, line_tokenizer=str.split, add_if_not_exist=False).long()
-    return tokens

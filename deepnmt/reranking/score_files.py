@@ -1,4 +1,4 @@
-"""Scores of a model, kept beside the result, so that a reranking that was stopped resumes with the next model."""
+"""Results of models, kept beside what they are for, so that a command that was stopped resumes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from deepnmt.console import whole_file
 
@@ -13,7 +14,7 @@ FOLDER = "scores"
 
 
 def digest(checkpoints: Sequence[Path], facts: object) -> str:
-    """Return what identifies scores: the contents of the checkpoints, and everything else that they depend on."""
+    """Return what identifies a result: the contents of the checkpoints, and everything else that they depend on."""
     result = hashlib.sha256(json.dumps(facts).encode())
     for path in checkpoints:
         with path.open("rb") as file:
@@ -22,17 +23,17 @@ def digest(checkpoints: Sequence[Path], facts: object) -> str:
     return result.hexdigest()
 
 
-def kept_scores(path: Path, key: str) -> list[float] | None:
-    """Return the scores in a file, or None if there are none with this key."""
+def kept(path: Path, key: str) -> Any:
+    """Return the result in a file, or None if there is none with this key."""
     try:
         record = json.loads(path.read_text("utf-8"))
-        return [float(score) for score in record["scores"]] if record["key"] == key else None
+        return record["result"] if record["key"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def keep_scores(path: Path, key: str, scores: Sequence[float]) -> None:
-    """Write scores to a file."""
+def keep(path: Path, key: str, result: object) -> None:
+    """Write a result to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
-        temporary.write_text(json.dumps({"key": key, "scores": list(scores)}), encoding="utf-8")
+        temporary.write_text(json.dumps({"key": key, "result": result}), encoding="utf-8")

@@ -1,0 +1,152 @@
+"""`deepnmt-combine`: new translations from the words of several, by a confusion network and translation models."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import deepnmt
+from deepnmt import console
+from deepnmt.commands.rerank import whole
+from deepnmt.console import Parser, run
+from deepnmt.errors import UserError
+from deepnmt.reranking.corpus import Corpus
+from deepnmt.reranking.merged_lists import MergedLists, read_lists
+from deepnmt.reranking.network_search import NETWORK, SearchWeights
+from deepnmt.reranking.result_folder import ResultFolder
+from deepnmt.reranking.weights_file import weights_for
+from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, write_nbest
+from deepnmt.text.pipeline import join_bpe
+from deepnmt.text.record import write_record
+from deepnmt.text.translated_folder import write_translations
+
+EPILOG = """The translations of a sentence are aligned with the one that is most like all others; of each slot of this
+confusion network, one word or none is taken, so that the result may be a sentence that no list has. docs/search.md has
+the formulas.
+
+OUT gets what generate.sh writes, combine.json, and nbest.tsv with the features network, model and length, from which
+deepnmt-rerank --tune finds weights. Finished sentences are kept in OUT/scores: a command that was stopped resumes.
+
+example:
+  deepnmt-combine --nbest valid.a valid.b --data DATA --models a.pt:b.pt --paths 10 valid.combined
+  deepnmt-rerank --nbest valid.combined --data DATA --tune valid.tuned
+  deepnmt-combine --nbest test.a test.b --data DATA --models a.pt:b.pt --weights valid.tuned/weights.json \\
+      test.combined"""
+PARTS = (NETWORK, MODEL, LENGTH)
+
+
+def main() -> None:
+    """The command."""
+    run(command, "deepnmt-combine")
+
+
+def command() -> None:
+    """Read everything, combine, write, print."""
+    arguments = parse()
+    started = time.monotonic()
+    out = ResultFolder(arguments.out, "combine.json")
+    lists = read_lists(arguments.nbest, arguments.data)
+    weights = SearchWeights(arguments.network_weight, arguments.model_weight, arguments.length_weight)
+    if arguments.weights:
+        weights = SearchWeights(*weights_for(arguments.weights, PARTS).tolist())
+    deepnmt.register()
+    # fairseq takes seconds to import, which faulty options need not wait for.
+    from deepnmt.reranking import combination
+    from deepnmt.reranking.lists_scoring import source_subwords
+    from deepnmt.reranking.loaded_models import load_models
+    from deepnmt.reranking.model_scores import Kind, ModelFeature
+
+    combination.check_sizes(lists)
+    feature = ModelFeature("models", Kind.TRANSLATION, arguments.models)
+    feature.check(arguments.data, lists.reverse)
+    loaded = load_models(arguments.models, arguments.data, feature.languages(arguments.data, lists.reverse))
+    if loaded.right_to_left:
+        raise UserError("--models: must write left to right, as the search of a network does, but one is right to left")
+    out.path.mkdir(parents=True, exist_ok=True)
+    corpus = Corpus.read(arguments.data, lists)
+    how = combination.Combination(weights, arguments.beam, arguments.paths, arguments.max_tokens)
+    slots = combination.networks(lists, corpus)
+    sources = source_subwords(arguments.data, lists.subset, lists.reverse)
+    with console.progress(len(slots), "combining", " sentences") as bar:
+        found = combination.combine(slots, sources, loaded, arguments.models, how, out.path, bar.update)
+    lines = [
+        Translation(number, rank, " ".join(path.subwords), dict(zip(PARTS, (path.network, path.model, path.length))))
+        for number, each in enumerate(found)
+        if lists.candidates[number]
+        for rank, path in enumerate(each, start=1)
+    ]
+    report = facts(arguments, lists, corpus, lines)
+    report |= {"weights": dict(zip(PARTS, (weights.network, weights.model, weights.length)))}
+    report["seconds"] = round(time.monotonic() - started, 1)
+    with out.building() as folder:
+        best = {line.sentence: join_bpe(line.subwords) for line in lines if line.rank == 1}
+        texts = [best.get(number, "") for number in range(len(slots))]
+        write_translations(folder, texts, arguments.data, lists.subset, len(texts) - len(best), lists.reverse)
+        write_nbest(folder / FILE, lines)
+        write_record(folder / "combine.json", report)
+    for path, score in zip(report["lists"], report["bleu"]["first"]):
+        print(f"BLEU of the first translations of {path}: {score}")
+    print(f"BLEU of the combined translations: {report['bleu']['combined']}")
+    print(f"sentences that no list has: {report['new']} of {len(best)}")
+    print(f"{out.path} is ready: translations in {out.path}/hyp.{corpus.language}")
+
+
+def parse() -> argparse.Namespace:
+    """Return the command line. Raises `UserError` if it is faulty."""
+    parser = Parser("deepnmt-combine", "Combine the translations of n-best lists into new ones.", EPILOG)
+    parser.add_argument(
+        "--nbest", nargs="+", type=Path, required=True, metavar="LIST", help="nbest.tsv, or the folder that it is in"
+    )
+    parser.add_argument("--data", type=Path, required=True, help="the data folder, made by preprocess.sh")
+    parser.add_argument(
+        "--models",
+        type=lambda text: tuple(Path(path) for path in text.split(":")),
+        required=True,
+        metavar="CHECKPOINT[:CHECKPOINT2...]",
+        help="a model or an ensemble that rates the paths",
+    )
+    parser.add_argument("--network-weight", type=float, metavar="W", help="of sum log p_s (default: 1)")
+    parser.add_argument("--model-weight", type=float, metavar="W", help="of log P(y | x) (default: 1)")
+    parser.add_argument("--length-weight", type=float, metavar="W", help="of the length (default: 0)")
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", help="all three from deepnmt-rerank --tune on this command's nbest.tsv"
+    )
+    parser.add_argument("--beam", type=whole, default=10, help="prefixes to keep after each slot (default: 10)")
+    parser.add_argument("--paths", type=whole, default=1, help="best paths to write to nbest.tsv (default: 1)")
+    parser.add_argument("--max-tokens", type=whole, default=2048, help="of a batch (default: 2048)")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write")
+    arguments = parser.parse_args()
+    defaults = {"network_weight": 1.0, "model_weight": 1.0, "length_weight": 0.0}
+    given = [f"--{name.replace('_', '-')}" for name in defaults if getattr(arguments, name) is not None]
+    if given and arguments.weights:
+        raise UserError(f"{', '.join(given)}: must not be given with --weights, which has all of them")
+    for name, value in defaults.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+    if arguments.paths > arguments.beam:
+        raise UserError(f"--paths: must be at most --beam, {arguments.beam}, but is {arguments.paths}")
+    return arguments
+
+
+def facts(
+    arguments: argparse.Namespace, lists: MergedLists, corpus: Corpus, lines: list[Translation]
+) -> dict[str, Any]:
+    """Return BLEU of the first translations of each list and of the combined ones, and how many of those are new."""
+    best = {line.sentence: line.subwords for line in lines if line.rank == 1}
+    known = [{join_bpe(each.subwords) for each in found} for found in lists.candidates]
+    texts = [best.get(number) for number in range(len(known))]
+    return {
+        "lists": [str(path) for path in arguments.nbest],
+        "models": [str(path) for path in arguments.models],
+        "bleu": {
+            "first": [round(corpus.bleu_of_subwords(top), 2) for top in lists.tops],
+            "combined": round(corpus.bleu_of_subwords(texts), 2),
+        },
+        "new": sum(join_bpe(text) not in known[number] for number, text in best.items()),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""`deepnmt-combine`: from lists to new translations, by models that score prefixes as a whole forward pass does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.checkpoints import run_main
+from support.nbest_folders import nbest_folder, plain_lists, save_model, text_folder
+
+from deepnmt.commands import combine
+from deepnmt.errors import UserError
+from deepnmt.reranking import combination
+from deepnmt.reranking.loaded_models import load_models
+from deepnmt.reranking.model_scores import Kind, ModelFeature, Scorer
+from deepnmt.reranking.prefix_scores import PrefixScorer
+from deepnmt.text.nbest import read_nbest
+
+LISTS = plain_lists(["w7 w8 w9", "w7 w9@@ w10", "w8 w9"], ["w11 w12", "w11 w13"], ["w15", "w7 w15 w8"])
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    text_folder(tmp_path / "data")
+    nbest_folder(tmp_path / "valid", LISTS)
+    for seed, name in enumerate("ab", start=1):
+        save_model(tmp_path / f"{name}.pt", seed)
+    return tmp_path
+
+
+def call(folder: Path, *words: object) -> None:
+    run_main(combine.command, "deepnmt-combine", "--nbest", folder / "valid", "--data", folder / "data", *words)
+
+
+def test_prefixes_have_the_scores_of_whole_passes(folders: Path) -> None:
+    both = (folders / "a.pt", folders / "b.pt")
+    loaded = load_models(both, folders / "data", ("de", "en"))
+    sources = ["w1 w2", "w4 w5 w6 w3"]
+    wanted = [(1, ("w7",)), (0, ("w8", "w9", "w10")), (1, ()), (0, ("w11", "w12")), (1, ("w7", "w8"))]
+    pairs = [(sources[number], " ".join(prefix)) for number, prefix in wanted]
+    expected = Scorer(ModelFeature("x", Kind.TRANSLATION, both), folders / "data", False)(pairs, 100, id)
+    scorer = PrefixScorer(loaded, sources, 8)
+    ended = scorer(wanted, True)
+    assert ended == pytest.approx(expected, rel=1e-4)
+    open_ended = scorer(wanted, False)
+    assert open_ended[2] == 0
+    assert all(longer < shorter for longer, shorter in zip(ended, open_ended))
+    # What follows a prefix does not change its score.
+    alone = PrefixScorer(loaded, sources[:1], 100)([(0, ("w8", "w9"))], False)
+    both_words = scorer([(0, ("w8", "w9")), (0, ("w8", "w9", "w10"))], False)
+    assert both_words[0] == pytest.approx(alone[0], rel=1e-4)
+
+
+def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combination, "TOGETHER", 2)
+    models = ["--models", f"{folders / 'a.pt'}:{folders / 'b.pt'}", "--paths", 3]
+    call(folders, *models, folders / "out")
+    lines = read_nbest(folders / "out" / "nbest.tsv")
+    assert list(lines[0].features) == ["network", "model", "length"]
+    best = [line.subwords for line in lines if line.rank == 1]
+    assert (folders / "out" / "hyp.tok.en").read_text().splitlines() == [text.replace("@@ ", "") for text in best]
+    record = json.loads((folders / "out" / "combine.json").read_text())
+    known = [{text for text, _ in found} for found in LISTS]
+    assert record["new"] == sum(text not in found for text, found in zip(best, known))
+    assert {path.name for path in (folders / "out" / "scores").iterdir()} == {"0.json", "2.json"}
+    # Of what is kept, only the part that is missing is made again.
+    searched: list[int] = []
+    stock = combination.search_all
+
+    def counted(slots: Any, *rest: Any) -> Any:
+        searched.append(len(slots))
+        return stock(slots, *rest)
+
+    monkeypatch.setattr(combination, "search_all", counted)
+    (folders / "out" / "scores" / "2.json").unlink()
+    before = (folders / "out" / "nbest.tsv").read_bytes()
+    call(folders, *models, folders / "out")
+    assert searched == [1]
+    assert (folders / "out" / "nbest.tsv").read_bytes() == before
+    # With the network alone, and a length that costs, the most probable words.
+    (folders / "weights.json").write_text('{"weights": {"network": 1, "model": 0, "length": 0}}')
+    call(folders, *models, "--weights", folders / "weights.json", folders / "network")
+    first = [line for line in read_nbest(folders / "network" / "nbest.tsv") if line.rank == 1]
+    assert first[1].subwords == "w11 w12"
+    scores = [line.features["network"] for line in read_nbest(folders / "network" / "nbest.tsv") if line.sentence == 0]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--models", "{0}/no.pt"], r"no\.pt: no such checkpoint"),
+        (["--models", "{0}/back.pt"], r"--score models: checkpoint .*back\.pt translates en to de, but .* is de to en"),
+        (["--models", "{0}/r2l.pt"], "--models: must write left to right, as the search of a network does"),
+        (["--models", "{0}/a.pt", "--paths", "11"], r"--paths: must be at most --beam, 10, but is 11"),
+        (["--models", "{0}/a.pt", "--beam", "0"], r"argument --beam: must be a whole number from 1 on, but is 0"),
+        (
+            ["--models", "{0}/a.pt", "--weights", "{0}/w", "--model-weight", "1"],
+            "--model-weight: must not be given with --weights, which has all of them",
+        ),
+        (["--models", "{0}/a.pt", "--weights", "{0}/w"], "must have a weight for each of network, model, length"),
+    ],
+)
+def test_refusals(folders: Path, words: list[str], message: str) -> None:
+    save_model(folders / "back.pt", languages=("en", "de"))
+    save_model(folders / "r2l.pt", right_to_left=True)
+    (folders / "w").write_text('{"weights": {"model": 1}}')
+    before = set(folders.iterdir())
+    with pytest.raises(UserError, match=message):
+        call(folders, *(word.format(folders) for word in words), folders / "out")
+    assert set(folders.iterdir()) == before
+
+
+def test_too_many_translations(folders: Path) -> None:
+    texts = [" ".join(["w7"] * length) for length in range(1, 66)]
+    nbest_folder(folders / "many", plain_lists(["w1"], texts, ["w2"]))
+    (folders / "valid").rename(folders / "few")
+    (folders / "many").rename(folders / "valid")
+    with pytest.raises(UserError, match="at most 64 different translations, but sentence 1 has 65"):
+        call(folders, "--models", folders / "a.pt", folders / "out")
