@@ -22,12 +22,9 @@ import workers
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.lines import check_parallel, clean, read_lines
-from deepnmt.text.pipeline import Tokenizer
+from deepnmt.text.pipeline import LONG_WORD, Tokenizer
 from deepnmt.text.settings import TextSettings
 
-# A longer one is no word, and the time of BPE grows with the square of its length.
-LONGEST_WORD = 1_000
-LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
 SUBWORD = re.compile(r"\S@@ ")
 
 

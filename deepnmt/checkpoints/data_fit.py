@@ -1,13 +1,33 @@
-"""Whether a checkpoint was trained on data like that of a folder."""
+"""Whether checkpoints were trained on data like that of a folder, and in which direction."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import check_dictionary
+from deepnmt.text.settings import TextSettings
 from deepnmt.text.translated_folder import data_settings
+
+
+def trained_settings(paths: Sequence[Path], data: Path) -> TextSettings:
+    """Return the text settings of checkpoints: those of a data folder, in the direction that the first one translates.
+
+    Args:
+        paths: of the checkpoints, one or an ensemble
+        data: the data folder
+
+    Raises:
+        UserError: a checkpoint cannot be read, or was not trained on data like this
+    """
+    task = CheckpointState.of(paths[0], numbers=False).options("task")
+    settings = TextSettings.read(data)
+    reverse = (task.get("source_lang"), task.get("target_lang")) == settings.reversed().languages
+    for path in paths:
+        check_checkpoint(path, data, reverse)
+    return data_settings(data, reverse)
 
 
 def check_checkpoint(path: Path, data: Path, reverse: bool = False) -> None:

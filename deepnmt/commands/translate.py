@@ -12,34 +12,29 @@ from typing import BinaryIO
 from deepnmt.console import Parser, progress, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.lines import count_lines
-from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.engine import Value
 from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored
-from deepnmt.translator.model_folder import ModelFolder
 from deepnmt.translator.translator import BATCH, Translator
 
 CHUNK = 2_000
 OWN = ("beam", "lenpen", "max_len_a", "max_len_b", "nbest")
-# Those of deepnmt.search.options.SearchOptions, which takes seconds to import.
-MORE = (
-    "length-penalty",
-    "min-len-ratio",
-    "max-len-ratio",
-    "coverage",
-    "coverage-weight",
-    "coverage-floor",
-    "coverage-layer",
-    "coverage-in-beam",
-    "beam-stop",
-    "prune-gap",
-    "ensemble-rule",
-    "ensemble-weights",
-)
-EPILOG = f"""With --engine torch also the options of docs/search.md:
-  --{", --".join(MORE[:6])},
-  --{", --".join(MORE[6:])}
-
-A line in is a line out. An empty line gives an empty line, and so does one that is too long for the model, with a
-warning. At a terminal, each line is answered at once.
+# Those of deepnmt.search.options.SearchOptions, which takes seconds to import, and what they take.
+MORE = {
+    "length-penalty": "power|gnmt|log",
+    "min-len-ratio": "R",
+    "max-len-ratio": "R",
+    "coverage": "none|gnmt|floor",
+    "coverage-weight": "W",
+    "coverage-floor": "B",
+    "coverage-layer": "last|mean|N",
+    "coverage-in-beam": "",
+    "beam-stop": "all|first|optimal",
+    "prune-gap": "D",
+    "ensemble-rule": "linear|log-linear",
+    "ensemble-weights": "G1,G2",
+}
+EPILOG = """A line in is a line out. An empty line gives an empty line, and so does one that is too long for the model,
+with a warning. At a terminal, each line is answered at once.
 
 examples:
   deepnmt-translate model < raw.de > raw.en
@@ -53,12 +48,12 @@ def main() -> None:
 
 def command() -> None:
     """Translate what the command line says."""
-    arguments, rest = parse()
+    arguments = parse()
     _check(arguments)
-    translator, engine = _translator(arguments)
+    translator = _translator(arguments)
     stream = LineStream(
         translator,
-        _settings(translator, engine, arguments, rest),
+        translator.settings(**_given(arguments)),
         as_json if arguments.json else numbered if arguments.nbest else scored if arguments.scores else plain,
         arguments.batch_size,
         arguments.buffer,
@@ -85,36 +80,19 @@ def _input(path: Path | None, stack: ExitStack) -> tuple[BinaryIO, int | None]:
     return stack.enter_context(path.open("rb")), total
 
 
-def _translator(arguments: argparse.Namespace) -> tuple[Translator, str]:
-    """Return the translator and the name of its engine."""
+def _translator(arguments: argparse.Namespace) -> Translator:
     if arguments.data is not None:
-        return Translator.from_checkpoint(arguments.model, arguments.data, arguments.threads), "torch"
+        return Translator.from_checkpoint(arguments.model, arguments.data, arguments.threads)
     path = Path(arguments.model.split(os.pathsep)[0])
     if path.is_file():
         raise UserError(f"{path}: is a checkpoint, which needs --data DATA, the folder that it was trained on")
-    folder = ModelFolder.open(arguments.model)
-    return Translator.from_folder(folder, arguments.threads), folder.engine
+    return Translator(arguments.model, arguments.threads)
 
 
-def _settings(translator: Translator, engine: str, arguments: argparse.Namespace, rest: list[str]) -> SearchSettings:
-    given = {name: getattr(arguments, name) for name in OWN if getattr(arguments, name) is not None}
-    if rest and engine != "torch":
-        named = [option for option in rest if option.split("=")[0].removeprefix("--") in MORE]
-        raise UserError(
-            f"{named[0]}: must not be given with --engine {engine}; use --engine torch"
-            if named
-            else f"unrecognized arguments: {' '.join(rest)} (see --help)"
-        )
-    if rest:
-        from fairseq.dataclass.utils import gen_parser_from_dataclass
-
-        from deepnmt.search.options import SearchOptions
-
-        parser = Parser("deepnmt-translate", "", "")
-        gen_parser_from_dataclass(parser, SearchOptions(), delete_default=True)
-        # fairseq gives options that are not there None or False.
-        given |= {name: value for name, value in vars(parser.parse_args(rest)).items() if value not in (None, False)}
-    return translator.settings(**given)
+def _given(arguments: argparse.Namespace) -> dict[str, Value]:
+    """Return the options of the search that are given; the engine knows which values they may have."""
+    names = [*OWN, *(name.replace("-", "_") for name in MORE)]
+    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) not in (None, False)}
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -140,8 +118,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UserError(*faults)
 
 
-def parse() -> tuple[argparse.Namespace, list[str]]:
-    """Return the command line, and what of it the options of the torch engine must account for."""
+def parse() -> argparse.Namespace:
+    """Return the command line."""
     parser = Parser("deepnmt-translate", "Translate raw text, a sentence a line.", EPILOG)
     add = parser.add_argument
     add(
@@ -165,7 +143,13 @@ def parse() -> tuple[argparse.Namespace, list[str]]:
     add("--batch-size", type=int, default=BATCH, metavar="N", help=f"most lines to translate at a time ({BATCH})")
     add("--buffer", type=int, default=CHUNK, metavar="N", help=f"lines to read before they are sorted ({CHUNK:,})")
     add("--threads", type=int, metavar="N", help="threads of the engine (default: the engine's)")
-    return parser.parse_known_args()
+    more = parser.add_argument_group("options of the torch engine", "docs/search.md has what they do").add_argument
+    for name, values in MORE.items():
+        if values:
+            more(f"--{name}", metavar=values)
+        else:
+            more(f"--{name}", action="store_true")
+    return parser.parse_intermixed_args()
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deepnmt.checkpoints.data_fit import check_checkpoint
+from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Result, compare, read_pairs
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import CODES, TextPipeline
 from deepnmt.translator.engine import Engine, SearchSettings, engine_module, load_engine
 from deepnmt.translator.model_folder import ModelFolder, is_model_folder
+from deepnmt.translator.torch_engine import load_checkpoints
 
 EXPORTERS = {
     "torch": "deepnmt.export.torch_model",
@@ -60,36 +61,34 @@ def export(task: Export, target: Path) -> Result | None:
         UserError: something is missing or faulty, the engine cannot express the model, or the check fails
     """
     _check_target(target)
-    pipeline = TextPipeline.read(task.data)
-    languages = pipeline.settings.languages
-    check_dictionaries(task.data, languages)
-    for path in task.checkpoints:
-        check_checkpoint(path, task.data)
+    check_dictionaries(task.data, TextPipeline.read(task.data).settings.languages)
+    exporter = engine_module(task.engine, EXPORTERS)
+    settings = trained_settings(task.checkpoints, task.data)
+    reference = load_checkpoints(task.checkpoints, task.data, settings.languages, device="cpu")
+    if reference.right_to_left and task.engine != "torch":
+        raise UserError("models that translate from right to left: use --engine torch")
     temporary = target.with_name(f"{target.name}.tmp.{os.getpid()}")
     temporary.mkdir()
     try:
-        engine_module(task.engine, EXPORTERS).write(list(task.checkpoints), task.data, temporary, task.weights)
-        for name in (CODES, *(f"dict.{language}.txt" for language in languages)):
+        exporter.write(list(task.checkpoints), task.data, temporary, task.weights)
+        for name in (CODES, *(f"dict.{language}.txt" for language in settings.languages)):
             shutil.copyfile(task.data / name, temporary / name)
-        folder = ModelFolder(temporary, pipeline.settings, task.engine, task.weights, search=task.search)
+        folder = ModelFolder(temporary, settings, task.engine, task.weights, reference.longest, task.search)
         engine = load_engine(folder)
-        folder = dataclasses.replace(folder, longest=engine.longest)
-        result = _checked(task, engine, pipeline) if task.check else None
-        dataclasses.replace(folder, check=result.as_record() if result else {}).write()
+        result = _checked(task, reference, engine, folder) if task.check else None
+        record = result.as_record() if result else {"pairs": 0}
+        dataclasses.replace(folder, longest=engine.longest, check=record).write()
         _replace(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return result
 
 
-def _checked(task: Export, engine: Engine, pipeline: TextPipeline) -> Result:
+def _checked(task: Export, reference: Engine, engine: Engine, folder: ModelFolder) -> Result:
     """Return what the check found. Raises `UserError` if the model does not pass."""
-    from deepnmt.translator.torch_engine import load_checkpoints
-
-    languages = pipeline.settings.languages
-    reference = load_checkpoints(task.checkpoints, task.data, languages, device="cpu")
-    pairs = read_pairs(task.data, languages, task.check, min(engine.longest, reference.longest))
-    result = compare(reference, engine, pairs, pipeline, task.search)
+    longest = min(engine.longest, reference.longest)
+    pairs = read_pairs(task.data, folder.text.languages, task.check, longest)
+    result = compare(reference, engine, pairs, folder.pipeline(), task.search)
     if faults := list(result.faults(task.weights == "float32", task.allow_loss)):
         raise UserError(*(f"--engine {task.engine} --weights {task.weights}: {fault}" for fault in faults))
     return result

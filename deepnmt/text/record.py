@@ -9,7 +9,7 @@ from typing import Any
 
 from deepnmt.errors import UserError
 
-MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh"}
+MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt-export"}
 KINDS = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Union
@@ -31,6 +30,8 @@ WEIGHTS = ("float32", "bfloat16", "int8")
 EXTRAS = {"ctranslate2": "ctranslate2", "onnxruntime": "onnx", "onnx": "onnx-export"}
 # More translations of a sentence at a time fill the memory.
 WIDEST_BEAM = 256
+# Powers of a length that fit into a number.
+HIGHEST_LENPEN = 100
 Value = Union[str, float, bool]
 
 
@@ -68,9 +69,9 @@ class SearchSettings:
             yield f"--beam must be from 1 to {WIDEST_BEAM}, but is {self.beam}"
         elif not 1 <= self.nbest <= self.beam:
             yield f"--nbest must be from 1 to --beam, {self.beam}, but is {self.nbest}"
-        if not math.isfinite(self.lenpen):
-            yield f"--lenpen must be a number, but is {self.lenpen}"
-        if not 0 <= self.max_len_a < math.inf:
+        if not -HIGHEST_LENPEN <= self.lenpen <= HIGHEST_LENPEN:
+            yield f"--lenpen must be from {-HIGHEST_LENPEN} to {HIGHEST_LENPEN}, but is {self.lenpen}"
+        if not 0 <= self.max_len_a < 2**31:
             yield f"--max-len-a must be at least 0, but is {self.max_len_a}"
         if not 1 <= self.max_len_b < 2**31:
             yield f"--max-len-b must be at least 1, but is {self.max_len_b}"

@@ -16,6 +16,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data.data_utils import collate_tokens
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 import deepnmt
@@ -73,8 +74,8 @@ def load_checkpoints(
     for path in paths:
         read(path)
     overrides = {"data": str(dictionaries), "source_lang": languages[0], "target_lang": languages[1]}
-    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path) for path in paths], overrides)
-    return TorchEngine(models, cfg, task, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path) for path in paths], overrides)
+    return TorchEngine(models, task, device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 class TorchEngine:
@@ -82,16 +83,15 @@ class TorchEngine:
 
     Args:
         models: one, or an ensemble
-        cfg: options of the last one's training
         task: fairseq's, with the dictionaries
         device: of torch
     """
 
-    def __init__(self, models: Sequence[Any], cfg: Any, task: Any, device: str) -> None:
+    def __init__(self, models: Sequence[Any], task: Any, device: str) -> None:
         self.models, self.device = list(models), torch.device(device)
         self.source, self.target = task.source_dictionary, task.target_dictionary
         self.right_to_left: bool = getattr(task, "right_to_left", False)
-        self.left_pad: bool = cfg.task.left_pad_source
+        self.left_pad: bool = task.cfg.left_pad_source
         for model in self.models:
             model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
             if self.device.type != "cpu":
@@ -160,8 +160,14 @@ class TorchEngine:
 
 
 def _search_options(settings: SearchSettings) -> SearchOptions:
-    known = set(SearchOptions.__dataclass_fields__) - {"_name"}
-    if unknown := set(settings.more) - known:
-        raise UserError(f"{sorted(unknown)[0]}: must be one of {', '.join(sorted(known))}")
-    more: dict[str, Any] = dict(settings.more)
-    return SearchOptions(**more)
+    """Return the package's own options. Raises `UserError` if there is none of a name, or its value is wrong."""
+    options = OmegaConf.structured(SearchOptions)
+    for name, value in settings.more.items():
+        if name not in SearchOptions.__dataclass_fields__:
+            raise UserError(f"{name}: must be an option of the search, but there is none")
+        try:
+            options[name] = value
+        except OmegaConfBaseException as error:
+            option = name.replace("_", "-")
+            raise UserError(f"--{option}: must be as docs/search.md says, but is {value}") from error
+    return SearchOptions.of(options)

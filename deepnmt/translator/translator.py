@@ -13,7 +13,8 @@ from typing import Callable, overload
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.pipeline import TextPipeline
+from deepnmt.text.lines import clean
+from deepnmt.text.pipeline import CODES, LONG_WORD, LONGEST_WORD, TextPipeline
 from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings, Value, load_engine
 from deepnmt.translator.model_folder import ModelFolder
 
@@ -67,14 +68,8 @@ class Translator:
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
-        self._open(ModelFolder.open(folder), threads)
-
-    @classmethod
-    def from_folder(cls, folder: ModelFolder, threads: int | None = None) -> Translator:
-        """Return the translator of a model folder that has been opened."""
-        self = cls.__new__(cls)
-        self._open(folder, threads)
-        return self
+        model = ModelFolder.open(folder)
+        self._set(model.pipeline(), load_engine(model, threads), model.search, model.dictionary(model.source_lang))
 
     @classmethod
     def from_checkpoint(cls, checkpoint: str | Path, data: str | Path, threads: int | None = None) -> Translator:
@@ -88,24 +83,23 @@ class Translator:
         Raises:
             UserError: a file is missing or faulty, or the checkpoints were trained on other data
         """
-        from deepnmt.checkpoints.data_fit import check_checkpoint
+        from deepnmt.checkpoints.data_fit import trained_settings
         from deepnmt.translator.torch_engine import load_checkpoints
 
         folder = Path(data)
         paths = [Path(path) for path in str(checkpoint).split(os.pathsep)]
-        pipeline = TextPipeline.read(folder)
+        check_dictionaries(folder, TextPipeline.read(folder).settings.languages)
+        pipeline = TextPipeline.of(trained_settings(paths, folder), folder / CODES)
         languages = pipeline.settings.languages
-        check_dictionaries(folder, languages)
-        for path in paths:
-            check_checkpoint(path, folder)
-        self = cls.__new__(cls)
         engine = load_checkpoints(paths, folder, languages, threads)
-        self._set(pipeline, engine, SearchSettings(), folder / f"dict.{languages[0]}.txt")
-        return self
+        return cls.of_parts(pipeline, engine, SearchSettings(), folder / f"dict.{languages[0]}.txt")
 
-    def _open(self, folder: ModelFolder, threads: int | None) -> None:
-        engine = load_engine(folder, threads)
-        self._set(folder.pipeline(), engine, folder.search, folder.dictionary(folder.source_lang))
+    @classmethod
+    def of_parts(cls, pipeline: TextPipeline, engine: Engine, search: SearchSettings, dictionary: Path) -> Translator:
+        """Return a translator of its parts; the dictionary is the source's."""
+        self = cls.__new__(cls)
+        self._set(pipeline, engine, search, dictionary)
+        return self
 
     def _set(self, pipeline: TextPipeline, engine: Engine, search: SearchSettings, dictionary: Path) -> None:
         self.pipeline, self.engine, self.search = pipeline, engine, search
@@ -194,12 +188,18 @@ class Translator:
     def _encoded(self, line: str) -> Translated:
         """Return a line in subwords; it has a translation already if there is nothing to translate."""
         nothing = [Translation("", 0.0, [])]
-        source = self.pipeline.encode(line).split()
+        longest, text = self.engine.longest, clean(line)
+        # So much text takes minutes to tokenise, and cannot fit.
+        if text.count(" ") > 2 * longest or len(text) > LONGEST_WORD * longest:
+            return Translated(nothing, [], [], f"too long: {len(text)} characters; the model has {longest} subwords")
+        tokens = self.pipeline.tokenize(text)
+        if LONG_WORD.search(tokens):
+            return Translated(nothing, [], [], f"too long: a word has more than {LONGEST_WORD:,} characters")
+        source = self.pipeline.segment(tokens).split()
+        if len(source) > longest:
+            return Translated(nothing, source, [], f"too long: {len(source)} subwords; the model has {longest}")
         if not source:
             return Translated(nothing, [], [])
-        if len(source) > self.engine.longest:
-            fault = f"too long: {len(source)} subwords, of which {self.engine.longest} fit into the model"
-            return Translated(nothing, source, [], fault)
         return Translated([], source, [token for token in source if token not in self._known])
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:

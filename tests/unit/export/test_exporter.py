@@ -1,0 +1,197 @@
+"""Exports for the torch engine: whole or not at all, by themselves, and never with a weight that was changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.checkpoints import load, run_main, with_tensors
+from support.translation_models import write_checkpoint, write_data
+
+from deepnmt.commands import export as export_command
+from deepnmt.commands import translate as translate_command
+from deepnmt.errors import UserError
+from deepnmt.export import torch_model
+from deepnmt.export.exporter import Export, export
+from deepnmt.search.options import SearchOptions
+from deepnmt.translator import Translator
+from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.model_folder import ModelFolder
+
+SEARCH = SearchSettings(beam=3, max_len_b=12)
+LINES = ["Der Hund schläft.", "", "Die Katze, „Mia“, frißt mehr."]
+KINDS: dict[str, dict[str, Any]] = {
+    "dlcl": {"encoder_groups": "1", "encoder_norm": "pre", "decoder_norm": "pre"},
+    "no norm": {"encoder_norm": "none", "decoder_norm": "none"},
+    "relative, merged": {"encoder_max_relative_length": 4, "decoder_norm": "post", "merged_attention": True},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("export") / "data")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def checkpoint(request: pytest.FixtureRequest, data: Path) -> Path:
+    return write_checkpoint(data.parent / f"{request.param}.pt", data, **KINDS[request.param])
+
+
+@pytest.fixture(scope="module")
+def plain(data: Path) -> Path:
+    return write_checkpoint(data.parent / "plain.pt", data, seed=2)
+
+
+def broken(path: Path) -> Callable[..., None]:
+    """A writer that changes one weight of what it writes: one out of the middle, by a percent of the model's spread."""
+    whole = torch_model.write
+
+    def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
+        whole(checkpoints, data, folder, weights)
+        state = load(folder / "model.pt")
+        names = [name for name in state["model"] if name.endswith("fc1.weight")]
+        state["model"][names[-1]][1, 1] += 0.05
+        torch.save(state, folder / "model.pt")
+
+    return write
+
+
+def test_a_changed_weight_fails_the_check(
+    data: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = export(Export([checkpoint], data, search=SEARCH), tmp_path / "right")
+    assert result is not None
+    assert (result.pairs, result.differing) == (12, 0)
+    assert result.difference < 1e-5
+    monkeypatch.setattr(torch_model, "write", broken(checkpoint))
+    with pytest.raises(UserError, match=r"--weights float32: log-probabilities must be .* but differ by"):
+        export(Export([checkpoint], data, search=SEARCH), tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["right"]
+    assert export(Export([checkpoint], data, check=0, search=SEARCH), tmp_path / "model") is None
+    assert ModelFolder.open(tmp_path / "model").check == {"pairs": 0}
+
+
+def test_a_model_folder_needs_nothing_else(data: Path, plain: Path, tmp_path: Path) -> None:
+    """The data, the checkpoints and the place where it was made are gone; an ensemble has two files."""
+    other = write_checkpoint(tmp_path / "other.pt", data, seed=3)
+    copy = shutil.copytree(data, tmp_path / "data")
+    first = shutil.copyfile(plain, tmp_path / "first.pt")
+    expected = Translator.from_checkpoint(f"{first}:{other}", copy).translate(LINES, beam=3, max_len_b=12)
+    assert expected != Translator.from_checkpoint(first, copy).translate(LINES, beam=3, max_len_b=12)
+    export(Export([first, other], copy, search=SEARCH), tmp_path / "model")
+    moved = shutil.move(tmp_path / "model", tmp_path / "moved")
+    for path in (copy, other, first):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert {path.name for path in moved.iterdir()} == {
+        "codes", "dict.de.txt", "dict.en.txt", "model.json", "model.pt", "model2.pt",
+    }  # fmt: skip
+    assert Translator(moved).translate(LINES) == expected
+    for path in moved.iterdir():
+        assert str(tmp_path).encode() not in path.read_bytes()
+
+
+def test_each_file_of_the_model_is_needed(data: Path, plain: Path, tmp_path: Path) -> None:
+    export(Export([plain], data, check=0), tmp_path / "model")
+    for path in sorted((tmp_path / "model").iterdir()):
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(UserError, match=rf"^{path}"):
+            Translator(tmp_path / "model")
+        path.write_bytes(whole)
+    # A record that does not name the weights does not make up for them.
+    record = json.loads((tmp_path / "model" / "model.json").read_text())
+    del record["files"]["model.pt"]
+    (tmp_path / "model" / "model.json").write_text(json.dumps(record))
+    (tmp_path / "model" / "model.pt").unlink()
+    with pytest.raises(UserError, match=r"model\.pt: no such checkpoint"):
+        Translator(tmp_path / "model")
+
+
+def test_fairseqs_own_transformer(data: Path, tmp_path: Path) -> None:
+    """Its checkpoints have their options in a Namespace, or in `args` where they are old."""
+    path = write_checkpoint(tmp_path / "new.pt", data, encoder_groups="none", decoder_groups="none")
+    state = load(path)
+    names = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads", "normalize_before", "learned_pos")
+    options = {f"{stack}_{name}": state["cfg"]["model"][f"{stack}_{name}"] for stack in STACKS for name in names}
+    options |= {"arch": "transformer", "_name": "transformer", "dropout": 0.0, "activation_fn": "relu"}
+    as_trained = {**state, "cfg": {**state["cfg"], "model": Namespace(**options)}}
+    old = {**state, "cfg": None, "args": Namespace(**options, **without_name(state["cfg"]["task"]))}
+    found = []
+    for contents in (as_trained, old):
+        torch.save(contents, path)
+        export(Export([path], data, check=0, search=SEARCH), tmp_path / "model")
+        found.append(Translator(tmp_path / "model").translate(LINES))
+    torch.save(state, path)
+    expected = Translator.from_checkpoint(path, data).translate(LINES, beam=3, max_len_b=12)
+    assert found == [expected, expected]
+
+
+STACKS = ("encoder", "decoder")
+
+
+def without_name(options: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: value for name, value in options.items() if name != "_name"}, "task": "translation"}
+
+
+def test_an_existing_folder(data: Path, plain: Path, tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    target.mkdir()
+    export(Export([plain], data, check=0), target)
+    export(Export([plain], data, check=0, search=SEARCH), target)
+    assert ModelFolder.open(target).search == SEARCH
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    (target / "model.json").write_text('{"format": 1}')
+    (tmp_path / "file").write_text("x")
+    for other in (target, tmp_path / "file", data):
+        with pytest.raises(UserError, match=rf"^{other}: must be a model folder or not exist, but is something else$"):
+            export(Export([plain], data, check=0), other)
+    with pytest.raises(UserError, match=r"nowhere: the folder of the new model must exist, but does not"):
+        export(Export([plain], data, check=0), tmp_path / "nowhere" / "model")
+
+
+def test_what_is_refused(data: Path, plain: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pt"
+    torch.save(with_tensors(load(plain), lambda name: "layers.1" not in name), cut)
+    without_codes = shutil.copytree(data, tmp_path / "data")
+    (without_codes / "codes").unlink()
+    before = sorted(tmp_path.iterdir())
+    for words, message in (
+        ([cut, data], r"Missing key|must hold|layers"),
+        ([tmp_path / "no.pt", data], r"no\.pt: no such checkpoint"),
+        ([plain, tmp_path], r"preprocess\.json: no such file; is .* a folder made by preprocess\.sh\?"),
+        ([plain, without_codes], r"data/codes: must be .*|codes"),
+        ([plain, data, "--check", -1], r"--check must be at least 0, but is -1"),
+        ([plain, data, "--beam", 0], r"--beam must be from 1 to 256, but is 0"),
+    ):
+        with pytest.raises((UserError, SystemExit, OSError), match=message):
+            run_main(export_command.command, "deepnmt-export", *words[:2], tmp_path / "model", *words[2:])
+        assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_commands(data: Path, plain: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    model, text, output = tmp_path / "model", tmp_path / "raw", tmp_path / "out"
+    text.write_bytes("".join(f"{line}\n" for line in LINES).encode())
+    run_main(export_command.command, "deepnmt-export", plain, data, model, "--beam", 3, "--check", 5)
+    lines = capsysbinary.readouterr().out.decode().splitlines()
+    assert lines[0].startswith("check of 5 pairs: log-probabilities differ by up to")
+    assert lines[1] == f"{model} is ready"
+    run_main(translate_command.command, "deepnmt-translate", model, text, "--max-len-b", 12)
+    found = capsysbinary.readouterr()
+    assert found.out.decode().splitlines() == Translator(model).translate(LINES, max_len_b=12)
+    assert b"translating: 100%" in found.err
+    words = ("--beam-stop", "first", text, "--output", output, "--max-len-b", 12)
+    run_main(translate_command.command, "deepnmt-translate", plain, "--data", data, *words)
+    expected = Translator(model).translate(LINES, beam=5, max_len_b=12, beam_stop="first")
+    assert output.read_text().splitlines() == expected
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["model", "out", "raw"]
+
+
+def test_the_command_has_the_options_of_the_search() -> None:
+    names = [name.replace("_", "-") for name in SearchOptions.__dataclass_fields__ if name != "_name"]
+    assert list(translate_command.MORE) == names

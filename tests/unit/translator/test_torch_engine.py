@@ -1,0 +1,148 @@
+"""The torch engine against fairseq's own search and scores, and against itself in two threads."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.sequence_generator import SequenceGenerator
+from support.checkpoints import config_of, load
+from support.flow import GERMAN
+from support.models import batch, task
+from support.translation_models import write_checkpoint, write_data
+
+from deepnmt.errors import UserError
+from deepnmt.model.transformer import DLCLTransformerModel
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.translator import Translator
+from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.torch_engine import TorchEngine, load_checkpoints
+
+SETTINGS = {"beam": 3, "max_len_b": 12}
+LINES = [*GERMAN, "", "Die Katze.", "Ein Hund, ein Haus, eine Katze und 3 % mehr!"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("torch") / "data")
+
+
+@pytest.fixture(scope="module")
+def paths(data: Path) -> list[Path]:
+    plain = {"encoder_groups": "none", "decoder_groups": "none"}
+    given = [{"encoder_groups": "0,1,3"}, plain]
+    return [write_checkpoint(data.parent / f"{n}.pt", data, seed=n, **each) for n, each in enumerate(given)]
+
+
+def engine(paths: list[Path], data: Path) -> TorchEngine:
+    return load_checkpoints(paths, data, ("de", "en"), threads=1, device="cpu")
+
+
+def fairseq_translations(path: Path, data: Path, beam: int, lenpen: float) -> list[str]:
+    """By fairseq's search, one sentence at a time, and the text steps one by one."""
+    words = Dictionary.load(str(data / "dict.de.txt"))
+    state = load(path)
+    model = DLCLTransformerModel.build_model(config_of(state), task(words)).eval()
+    model.load_state_dict(state["model"])
+    generator = SequenceGenerator([model], words, beam_size=beam, max_len_b=12, len_penalty=lenpen)
+    pipeline = TextPipeline.read(data)
+    found = []
+    for line in LINES:
+        tokens = [words.index(token) for token in pipeline.encode(line).split()]
+        best = generator.forward({"net_input": batch([tokens], [[]])})[0][0] if tokens else {"tokens": torch.tensor([])}
+        found.append(pipeline.decode(words.string(best["tokens"])))
+    return found
+
+
+def test_translations_are_those_of_fairseqs_search(paths: list[Path], data: Path) -> None:
+    for path in paths:
+        translator = Translator.from_checkpoint(path, data)
+        for beam, lenpen in ((1, 1.0), (4, 0.5)):
+            found = translator.translate(LINES, beam=beam, lenpen=lenpen, max_len_b=12, batch_size=2)
+            assert found == fairseq_translations(path, data, beam, lenpen)
+            assert len(set(found)) > 2
+            assert found[3] == ""
+
+
+def test_scores_are_the_models_log_probabilities(paths: list[Path], data: Path) -> None:
+    """Also of an ensemble, whose probabilities are the mean."""
+    words = Dictionary.load(str(data / "dict.de.txt"))
+    pipeline = TextPipeline.read(data)
+    sources = [pipeline.encode(line).split() for line in LINES if line]
+    targets = [source[1:4] for source in sources]
+    each = [engine([path], data).score(sources, targets) for path in paths]
+    mean = engine(paths, data).score(sources, targets)
+    one = engine(paths[:1], data)
+    for number, (source, target) in enumerate(zip(sources, targets)):
+        inputs = batch([[words.index(x) for x in source]], [[words.index(x) for x in target]])
+        with torch.no_grad():
+            expected = one.models[0].double()(**inputs)[0].log_softmax(-1)[0]
+        picked = expected[range(len(target) + 1), [*map(words.index, target), words.eos()]]
+        assert (torch.tensor(each[0][number]) - picked).abs().max() < 1e-5
+        both = torch.tensor([each[0][number], each[1][number]]).exp().mean(0).log()
+        assert (torch.tensor(mean[number]) - both).abs().max() < 1e-5
+
+
+def test_scores_of_hypotheses_follow_from_scores_of_tokens(paths: list[Path], data: Path) -> None:
+    both = engine(paths, data)
+    source = TextPipeline.read(data).encode(LINES[1]).split()
+    found = both.search([source], SearchSettings(beam=3, nbest=3, lenpen=0.7, max_len_b=9))[0]
+    assert len(found) == 3
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    for each in found:
+        (scores,) = both.score([source], [each.tokens])
+        assert each.score == pytest.approx(sum(scores) / len(scores) ** 0.7, abs=1e-5)
+
+
+def test_two_threads_give_what_one_gives(paths: list[Path], data: Path) -> None:
+    translator = Translator.from_checkpoint(paths[0], data)
+    lines = LINES * 4
+    expected = {beam: translator.translate(lines, beam=beam, max_len_b=12, batch_size=4) for beam in (1, 3)}
+    assert expected[1] != expected[3]
+    found: dict[int, list[list[str]]] = {1: [], 3: []}
+    start = threading.Barrier(2)
+
+    def work(beam: int) -> None:
+        start.wait()
+        for _ in range(4):
+            found[beam].append(translator.translate(lines, beam=beam, max_len_b=12, batch_size=4))
+
+    threads = [threading.Thread(target=work, args=(beam,)) for beam in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {beam: [expected[beam]] * 4 for beam in found}
+
+
+def test_the_packages_own_options(paths: list[Path], data: Path) -> None:
+    translator = Translator.from_checkpoint(paths[0], data)
+    plain = translator.nbest(LINES[:2], 3, **SETTINGS)
+    other = translator.nbest(LINES[:2], 3, **SETTINGS, length_penalty="gnmt")
+    both = [(one, two) for pair in zip(plain, other) for one in pair[0] for two in pair[1] if one.tokens == two.tokens]
+    assert both
+    for before, after in both:
+        length = len(before.tokens) + 1
+        assert after.score == pytest.approx(before.score * length / ((5 + length) / 6), rel=1e-4)
+    words = len(TextPipeline.read(data).encode(LINES[1]).split())
+    short = translator.nbest(LINES[1:2], 3, **SETTINGS, max_len_ratio=0.1)[0]
+    assert max(len(each.tokens) for each in short) <= 0.1 * words < max(len(each.tokens) for each in plain[1])
+    for options, message in (
+        ({"length_penalty": "wu"}, r"--length-penalty: must be as docs/search\.md says, but is wu"),
+        ({"bem": 3}, r"bem: must be an option of the search, but there is none"),
+        ({"prune_gap": "much"}, r"--prune-gap: must be as docs/search\.md says, but is much"),
+        ({"coverage": "gnmt"}, r"--coverage-weight: must be at least 0 with --coverage, but is None"),
+    ):
+        with pytest.raises(UserError, match=message):
+            translator.translate("Hund", **options)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_of_the_other_direction_translates_it(data: Path, tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path / "back.pt", data)
+    state = load(path)
+    state["cfg"]["task"] |= {"source_lang": "en", "target_lang": "de"}
+    torch.save(state, path)
+    assert Translator.from_checkpoint(path, data).pipeline.settings.languages == ("en", "de")
