@@ -43,7 +43,7 @@ FOLDER=$ROOT/benchmarks
 if [[ ${#NAMES[@]} -eq 0 ]]; then
     for FILE in "$FOLDER"/*.py; do
         NAME=$(basename "$FILE" .py)
-        [[ $NAME == common ]] || NAMES+=("$NAME")
+        [[ $NAME == common || $NAME == random_model ]] || NAMES+=("$NAME")
     done
 fi
 for NAME in "${NAMES[@]}"; do

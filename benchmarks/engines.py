@@ -1,0 +1,224 @@
+"""The engines of deepnmt-translate against fairseq's own search: sentences per second of the processor.
+
+The models are untrained unless --checkpoint gives others: their translations are all of one length (random_model.py).
+An engine that does not run a model, or that is not installed, has no row.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import statistics
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from common import Row, Step, Timing, in_process, interleaved, main, note
+from random_model import checkpoint, data_folder, sentences
+
+FAIRSEQ = "fairseq"
+# Name of a case, engine, type of the weights.
+CASES = {
+    "package float32": ("torch", "float32"),
+    "package bfloat16": ("torch", "bfloat16"),
+    "package int8": ("torch", "int8"),
+    "CTranslate2 float32": ("ctranslate2", "float32"),
+    "CTranslate2 int8": ("ctranslate2", "int8"),
+    "ONNX float32": ("onnx", "float32"),
+    "ONNX int8": ("onnx", "int8"),
+}
+# The package's own, with the results of the checkpoint.
+EXACT = ("package float32", "ONNX float32")
+PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
+PRE_NORM = {"encoder_norm": "pre", "decoder_norm": "pre"}
+
+
+def _options(encoder: int, decoder: int, sizes: tuple[int, int, int], more: dict[str, str]) -> dict[str, Any]:
+    names = ("embed_dim", "ffn_embed_dim", "attention_heads")
+    shared = {f"{stack}_{name}": size for stack in ("encoder", "decoder") for name, size in zip(names, sizes)}
+    return {**shared, "encoder_layers": encoder, "decoder_layers": decoder, **more}
+
+
+TINY, BASE = (128, 256, 4), (512, 2048, 8)
+MODELS = {
+    "Tiny 4 + 4": _options(4, 4, TINY, PLAIN),
+    "DLCL 12 + 6, width 128": _options(12, 6, TINY, PRE_NORM),
+    "base 6 + 6": _options(6, 6, BASE, PLAIN),
+    "DLCL 12 + 6, width 512": _options(12, 6, BASE, PRE_NORM),
+}
+# Of the issue that asked for the engines: model, batch or single sentence, case; at least so many times fairseq's.
+TARGETS = {
+    ("Tiny 4 + 4", "batches", "package float32"): ">= 2.4",
+    ("base 6 + 6", "batches", "package float32"): ">= 1.6",
+    ("DLCL 12 + 6, width 512", "batches", "package float32"): ">= 1.6",
+    ("DLCL 12 + 6, width 512", "batches", "package int8"): ">= 4.0",
+    ("Tiny 4 + 4", "single sentences", "package float32"): ">= 4",
+}
+
+
+def by_engine(folder: Path, case: str, batches: Sequence[Sequence[list[str]]], output: Path) -> Step:
+    """Translate all batches with an engine, and write the best translations.
+
+    Args:
+        folder: the model folder, without its model.json
+        case: of `CASES`
+        batches: of sentences in subwords
+        output: for a list of token lists
+    """
+    from deepnmt.text.settings import TextSettings
+    from deepnmt.translator.engine import SearchSettings, load_engine
+    from deepnmt.translator.model_folder import ModelFolder
+
+    logging.disable(logging.INFO)
+    engine = load_engine(ModelFolder(folder, TextSettings.read(folder), *CASES[case]), torch.get_num_threads())
+
+    def step() -> None:
+        found = [engine.search(batch, SearchSettings()) for batch in batches]
+        output.write_text(json.dumps([each[0].tokens for batch in found for each in batch]), "utf-8")
+
+    return step
+
+
+def by_fairseq(path: Path, data: Path, batches: Sequence[Sequence[list[str]]], output: Path) -> Step:
+    """Translate all batches with fairseq's generator, as `by_engine`."""
+    from fairseq import checkpoint_utils
+    from fairseq.data.data_utils import collate_tokens
+    from fairseq.sequence_generator import SequenceGenerator
+
+    import deepnmt  # noqa: F401  registers its model
+
+    logging.disable(logging.INFO)
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": str(data)})
+    for model in models:
+        model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
+        model.eval()
+    source, target = task.source_dictionary, task.target_dictionary
+    generator, inputs = SequenceGenerator(models, target, beam_size=5), []
+    for batch in batches:
+        rows = [torch.tensor([*map(source.index, sentence), source.eos()]) for sentence in batch]
+        tokens = collate_tokens(rows, source.pad(), left_pad=True)
+        inputs.append({"src_tokens": tokens, "src_lengths": torch.tensor([len(row) for row in rows])})
+
+    def step() -> None:
+        with torch.no_grad():
+            results = [generator.forward({"net_input": each}) for each in inputs]
+        best = [found[0]["tokens"].tolist()[:-1] for result in results for found in result]
+        output.write_text(json.dumps([[target[number] for number in tokens] for tokens in best]), "utf-8")
+
+    return step
+
+
+def measure(options: Namespace) -> Iterator[Row]:
+    """The rows."""
+    given = dict(pair.split("=", 1) for pair in options.checkpoint)
+    if unknown := [name for name in given if name not in MODELS]:
+        raise SystemExit(f"--checkpoint NAME=PATH must name one of {', '.join(MODELS)}, but names {unknown[0]}")
+    for name in options.model or MODELS:
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            if name in given:
+                data, path = options.data, Path(given[name])
+                lines = (data / "text" / "test.bpe.en").read_text("utf-8").splitlines()
+                chosen, label = [line.split() for line in lines][: options.sentences], f"{name}, trained"
+            else:
+                data = data_folder(folder / "data")
+                path = checkpoint(folder / "model.pt", MODELS[name])
+                chosen, label = sentences(options.sentences), f"{name}, untrained"
+            folders = dict(_exported(path, data, folder))
+            for kind, batches in (
+                ("batches", _batches(chosen, 128)),
+                ("single sentences", [[each] for each in chosen[: options.single]]),
+            ):
+                yield from _compared(name, label, kind, path, data, folders, batches, options.repetitions)
+
+
+def _compared(
+    name: str,
+    label: str,
+    kind: str,
+    path: Path,
+    data: Path,
+    folders: dict[str, Path],
+    batches: Sequence[Sequence[list[str]]],
+    repetitions: int,
+) -> Iterator[Row]:
+    number = sum(map(len, batches))
+    note(f"engines: {label}, {kind}: timing {repetitions} repetitions of {len(folders) + 1} cases")
+    with ExitStack() as stack:
+        written = Path(stack.enter_context(TemporaryDirectory()))
+        outputs = {case: written / f"{case}.json" for case in (FAIRSEQ, *folders)}
+        steps = {FAIRSEQ: stack.enter_context(in_process(by_fairseq, path, data, batches, outputs[FAIRSEQ]))}
+        for case, folder in folders.items():
+            steps[case] = stack.enter_context(in_process(by_engine, folder, case, batches, outputs[case]))
+        timings = interleaved(steps, repetitions)
+        found = {case: json.loads(file.read_text("utf-8")) for case, file in outputs.items()}
+    for case in folders:
+        differ = sum(one != other for one, other in zip(found[case], found[FAIRSEQ], strict=True))
+        what = f"{label}, {kind} ({number}): {case} / fairseq; {differ} differ"
+        yield _row(what, TARGETS.get((name, kind, case), ""), timings, FAIRSEQ, case)
+    rival, exact = "CTranslate2 float32", [case for case in EXACT if case in folders]
+    if rival in folders and exact:
+        best = min(exact, key=lambda case: _median(timings[case]))
+        yield _row(f"{label}, {kind}: time of {best} / {rival}", "<= 1.1", timings, best, rival)
+
+
+def _row(what: str, target: str, timings: dict[str, Timing], one: str, other: str) -> Row:
+    detail = f"{one} {_spread(timings[one])}, {other} {_spread(timings[other])}"
+    return Row(what, _median(timings[one]) / _median(timings[other]), target, detail)
+
+
+def _median(timing: Timing) -> float:
+    return statistics.median(timing.cpu)
+
+
+def _spread(timing: Timing) -> str:
+    low, middle, high = statistics.quantiles(timing.cpu, n=4)
+    return f"{middle:.3f} s ({low:.3f} to {high:.3f})"
+
+
+def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield a model folder for each case that runs the model."""
+    from deepnmt.errors import UserError
+    from deepnmt.export.exporter import EXPORTERS
+    from deepnmt.translator.engine import engine_module
+
+    for number, (case, (engine, weights)) in enumerate(CASES.items()):
+        target = folder / str(number)
+        target.mkdir()
+        try:
+            engine_module(engine, EXPORTERS).write([path], data, target, weights)
+        except (UserError, ModuleNotFoundError) as error:
+            note(f"engines: no {case}: {str(error).splitlines()[0]}")
+            continue
+        for file in (*data.glob("dict.*.txt"), data / "preprocess.json"):
+            (target / file.name).write_bytes(file.read_bytes())
+        yield case, target
+
+
+def _batches(chosen: Sequence[list[str]], size: int) -> list[list[list[str]]]:
+    by_length = sorted(chosen, key=len)
+    return [by_length[start : start + size] for start in range(0, len(by_length), size)]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Of this benchmark."""
+    parser.set_defaults(threads=1)
+    parser.add_argument("--sentences", type=int, default=128, help="to translate in batches of 128 (default: 128)")
+    parser.add_argument("--single", type=int, default=20, help="to translate one by one (default: 20)")
+    parser.add_argument("--model", choices=tuple(MODELS), action="append", help="measure this one alone; repeatable")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME=PATH",
+        action="append",
+        default=[],
+        help="a trained model in place of a random one",
+    )
+    parser.add_argument("--data", type=Path, metavar="DATA", help="the folder that trained models were trained on")
+
+
+if __name__ == "__main__":
+    main(__doc__ or "", measure, add_options)
