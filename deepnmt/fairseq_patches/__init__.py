@@ -19,6 +19,7 @@ def install() -> None:
         checkpoint_files,
         data_checks,
         half_precision,
+        numpy_names,
         optimizers,
         process,
         search_sizes,

@@ -125,7 +125,7 @@ def test_validation_translates_in_the_order_of_the_text(trained: Trained, monkey
 
 
 def test_the_torch_engine_turns_translations_back(trained: Trained) -> None:
-    settings = SearchSettings(beam=9, nbest=9, lenpen=4, max_len_b=6)
+    settings = SearchSettings(beam=9, nbest=9, max_len_b=6, more={"min_len_ratio": 1.5})
     sources, targets = [["a1", "a2", "a3"], ["a5"]], [["b1", "b2", "b4"], ["b3", "b6"]]
     here, there = (
         load_checkpoints([path], trained.data, ("a", "b"), device="cpu") for path in (trained.backwards, trained.plain)

@@ -1,0 +1,98 @@
+"""train_lm.sh: the data folder of a language model, its recipe, and what is refused before a training."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import language_model_data
+import pytest
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq_cli import train
+from support.data_folders import SENTENCES, TYPES, data_folder, write_side
+
+from deepnmt import recipe
+from deepnmt.errors import UserError
+from deepnmt.recipe.checking import check_recipe
+
+ROOT = Path(__file__).resolve().parents[3]
+RECIPE = ROOT / "configs" / "language_model.yaml"
+
+
+def make(data: Path, save: Path, language: str = "de", train: str = "train", text: Path | None = None) -> None:
+    language_model_data.make(data, save, language, train, "valid", text or data)
+
+
+def test_folder_and_recipe_train_a_model_that_the_search_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, save = data_folder(tmp_path / "data"), tmp_path / "lm"
+    make(data, save)
+    make(data, save)  # as a training that is resumed does
+    assert (save / "dict.txt").read_bytes() == (data / "dict.de.txt").read_bytes()
+    read = recipe.read_recipe(RECIPE)
+    check_recipe(RECIPE, read, [])
+    monkeypatch.setattr(sys, "argv", ["fairseq-train"])
+    small = ["--max-update=2", "--decoder-layers=1", "--decoder-embed-dim=16", "--cpu", f"--save-dir={save}"]
+    small += ["--decoder-input-dim=16", "--decoder-output-dim=16"]
+    command = [str(save / "data"), *recipe.to_arguments(read), *small]
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), command))
+    task = tasks.setup_task(cfg.task)
+    task.load_dataset("train")
+    samples = [task.datasets["train"][number] for number in range(len(SENTENCES))]
+    # As a translation starts: with an end symbol, and nothing of the sentence before.
+    assert sorted(sample["target"].tolist() for sample in samples) == sorted(map(list, SENTENCES))
+    assert all(sample["source"].tolist() == [2, *sample["target"].tolist()[:-1]] for sample in samples)
+    assert len(task.dictionary) == TYPES
+    train.main(cfg)
+    assert (save / "checkpoint_best.pt").is_file()
+
+
+def test_text_of_one_language(tmp_path: Path) -> None:
+    data, more, save = data_folder(tmp_path / "data"), tmp_path / "more", tmp_path / "lm"
+    more.mkdir()
+    write_side(more / "mono.de-None.de", SENTENCES[:1])
+    make(data, save, train="mono", text=more)
+    assert (save / "data" / "train.idx").resolve() == more / "mono.de-None.de.idx"
+    assert (save / "data" / "valid.bin").resolve() == data / "valid.de-en.de.bin"
+
+
+def test_refused(tmp_path: Path) -> None:
+    data, other, save = data_folder(tmp_path / "data"), data_folder(tmp_path / "other"), tmp_path / "lm"
+    for arguments, message in (
+        ((data, save, "fr"), r"dict\.fr\.txt: no such dictionary"),
+        ((data, save, "de", "mono"), r"data: must have one file such as mono\.de-xx\.de\.idx, but has none$"),
+        ((data, save, "de", "train", tmp_path / "none"), "none: must be a data folder, but there is none$"),
+    ):
+        with pytest.raises(UserError, match=message):
+            make(*arguments)  # type: ignore[arg-type]
+        assert not save.exists()
+    make(data, save)
+    (other / "dict.de.txt").write_text((other / "dict.de.txt").read_text().replace("w1", "v1"))
+    with pytest.raises(UserError, match=r"other/dict\.de\.txt: must be the same as .*data/dict\.de\.txt, but is not$"):
+        make(data, save, text=other)
+    with pytest.raises(UserError, match=r"lm/dict\.txt: must be the same as .* has a model of another dictionary$"):
+        make(other, save)
+    (data / "train.de-en.de.bin").write_bytes(b"")
+    with pytest.raises(UserError, match=r"train\.de-en\.de\.bin"):
+        make(data, save)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["data"], "DATA and SAVE must be given, before any option of fairseq-train (see --help)"),
+        (["data", "lm"], "--lang must be given"),
+        (
+            ["data", "lm", "--lang", "de", "--recipe", "none.yaml"],
+            "--recipe must be a file, but there is no 'none.yaml'",
+        ),
+    ],
+)
+def test_script_refuses(words: list[str], message: str) -> None:
+    script = ROOT / "scripts" / "train_lm.sh"
+    done = subprocess.run([str(script), *words], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, f"train_lm.sh: error: {message}\n")
+    help_ = subprocess.run([str(script), "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert help_.returncode == 0
+    assert "--lang LANG" in help_.stdout
