@@ -1,0 +1,64 @@
+"""The onnx engine beside its search: batches, threads, and files that are no graphs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.models import PRE_NORM
+from support.onnx_models import engine_of, onnx_engine, options
+from support.searched_models import FEW, SENTENCES, model
+
+from deepnmt.errors import UserError
+from deepnmt.export.onnx_model import write_model
+from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.onnx_engine import ENCODER, STEP
+
+SOURCES = [[FEW[number] for number in sentence] for sentence in SENTENCES]
+SETTINGS = SearchSettings(max_len_b=30, nbest=5)
+
+
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+def test_a_translation_does_not_depend_on_its_batch(weights: str) -> None:
+    engine = onnx_engine(model(PRE_NORM), PRE_NORM, FEW, weights)
+    together = engine.search(SOURCES, SETTINGS)
+    for source, found in zip(SOURCES, together):
+        (alone,) = engine.search([source], SETTINGS)
+        assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in found]
+        scores = [hypothesis.score for hypothesis in found]
+        assert [hypothesis.score for hypothesis in alone] == pytest.approx(scores, abs=1e-5)
+
+
+def test_threads_share_an_engine() -> None:
+    engine = onnx_engine(model(PRE_NORM), PRE_NORM)
+    expected = engine.search(SOURCES, SETTINGS)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: engine.search(SOURCES, SETTINGS), range(12)))
+    assert all(each == expected for each in found)
+
+
+def test_nothing_to_do_and_unknown_words() -> None:
+    engine = onnx_engine(model(PRE_NORM), PRE_NORM)
+    assert engine.search([], SETTINGS) == []
+    assert engine.score([], []) == []
+    assert engine.search([["never seen", "w1"]], SETTINGS) == engine.search([["<unk>", "w1"]], SETTINGS)
+    assert engine.score([["w1"]], [["never seen"]]) == engine.score([["w1"]], [["<unk>"]])
+    assert [len(row) for row in engine.score([["w1"], ["w2"]], [[], ["w3", "w4"]])] == [1, 3]
+
+
+def test_positions() -> None:
+    given = {**PRE_NORM, "max_source_positions": 8, "max_target_positions": 12}
+    engine = onnx_engine(model(given), given)
+    assert engine.longest == 7
+    assert engine.search([["w1"] * 7], SETTINGS)[0]
+    assert engine.score([["w1"] * 7], [["w2"] * 11])
+
+
+@pytest.mark.parametrize("name", [ENCODER, STEP])
+def test_a_file_that_is_no_graph(name: str, tmp_path: Path) -> None:
+    write_model(model({}), options({}), tmp_path, "float32")
+    (tmp_path / name).write_bytes(b"no graph")
+    with pytest.raises(UserError, match=rf"{name}: must be a graph that ONNX Runtime reads, but is not: \S") as error:
+        engine_of(tmp_path)
+    assert len(str(error.value).splitlines()) == 1
