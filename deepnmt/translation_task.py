@@ -14,6 +14,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Optional
 
 from fairseq.data import Dictionary
@@ -24,6 +25,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from deepnmt.errors import UserError
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.generator import BeamGenerator
+from deepnmt.search.nbest_output import translations
 from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.right_to_left import ReversedTargets, turned_hypothesis, turned_targets
 
@@ -42,6 +44,10 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     right_to_left: bool = field(
         default=False,
         metadata={"help": "train a model that writes translations from their end; checkpoints know it"},
+    )
+    nbest_file: Optional[str] = field(
+        default=None,
+        metadata={"help": "append the --nbest translations of each sentence, with features, to this file"},
     )
 
 
@@ -134,6 +140,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         Raises:
             UserError: options exclude each other, or do not fit the models
         """
+        self.nbest = int(getattr(args, "nbest", 1))
         options, more = SearchOptions.of(self.cfg), dict(extra_gen_cls_kwargs or {})
         given = options.given()
         if getattr(args, "lm_path", None) and "lm_model" not in more:
@@ -160,8 +167,17 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
     def inference_step(
         self, generator: Any, models: Any, sample: dict[str, Any], prefix_tokens: Any = None, constraints: Any = None
     ) -> Any:
-        """Translate a batch; from right to left, what is found and the batch's targets are turned back."""
+        """Translate a batch, and append what --nbest-file asks for."""
         found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        found = self._left_to_right(generator, found, sample)
+        if self.cfg.nbest_file is not None:
+            lines = translations(sample, found, self.target_dictionary, self.nbest)
+            with Path(self.cfg.nbest_file).open("a", encoding="utf-8") as file:
+                file.writelines(f"{each.line()}\n" for each in lines)
+        return found
+
+    def _left_to_right(self, generator: Any, found: Any, sample: dict[str, Any]) -> Any:
+        """Return what was found; from right to left, it and the batch's targets are turned back."""
         if not self.right_to_left:
             return found
         if sample.get("target") is not None:

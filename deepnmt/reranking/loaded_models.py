@@ -52,10 +52,11 @@ def load_models(
     task: Any = DeepTranslationTask(config, source, target)
     if language_model:
         task = LanguageModelingTask(LanguageModelingConfig(), target, target)
-    models, saved = checkpoint_utils.load_model_ensemble([str(path) for path in checkpoints], task=task)
+    models, _ = checkpoint_utils.load_model_ensemble([str(path) for path in checkpoints], task=task)
     cuda = torch.cuda.is_available()
     ready = [model.eval().cuda() if cuda else model.eval() for model in models]
-    return LoadedModels(ready, source, target, bool(getattr(saved.task, "right_to_left", False)), cuda)
+    # The task has learnt it from the checkpoints.
+    return LoadedModels(ready, source, target, bool(getattr(task, "right_to_left", False)), cuda)
 
 
 def encode(dictionary: Dictionary, subwords: str) -> Tensor:

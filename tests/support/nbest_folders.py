@@ -54,10 +54,13 @@ def plain_lists(*texts: Sequence[str]) -> Lists:
     ]
 
 
-def save_model(path: Path, seed: int = 1, languages: tuple[str, str] = ("de", "en"), **task_options: object) -> Path:
+def save_model(
+    path: Path, seed: int = 1, languages: tuple[str, str] = ("de", "en"), right_to_left: bool = False
+) -> Path:
     """A checkpoint of a small translation model."""
     state = checkpoint(seed)
-    state["cfg"]["task"].update(source_lang=languages[0], target_lang=languages[1], **task_options)
+    state["cfg"]["task"].update(source_lang=languages[0], target_lang=languages[1])
+    state["task_state"] = {"right_to_left": True} if right_to_left else {}
     torch.save(state, path)
     return path
 
