@@ -63,12 +63,12 @@ ONLY: dict[str, tuple[object, str]] = {
     "merged_attention": (False, "onnx"),
     "adaptive_input": (False, "torch"),
     "adaptive_softmax_cutoff": (None, "torch"),
-    "merge_src_tgt_embed": (False, "torch"),
-    "no_cross_attention": (False, "torch"),
+    "merge_src_tgt_embed": (False, "onnx"),
+    "no_cross_attention": (False, "onnx"),
     "cross_self_attention": (False, "torch"),
     "encoder_xformers_att_config": (None, "torch"),
     "decoder_xformers_att_config": (None, "torch"),
-    "quant_noise_pq": (0.0, "torch"),
+    "quant_noise_pq": (0.0, "onnx"),
     "quant_noise_scalar": (0.0, "torch"),
     "char_inputs": (False, "torch"),
     "base_layers": (0, "torch"),
@@ -118,11 +118,11 @@ def _rules(config: DLCLTransformerConfig) -> Iterator[str]:
                 f"--{stack}-max-relative-length {length} without --no-token-positional-embeddings: use --engine onnx"
             )
     if str(config.activation_fn) not in ACTIVATIONS:
-        yield f"--activation-fn {config.activation_fn}: use --engine torch"
+        yield f"--activation-fn {config.activation_fn}: use --engine onnx"
     width = config.width("decoder")
     for name in ("decoder_input_dim", "decoder_output_dim"):
         if getattr(config, name) not in (None, width):
-            yield f"{_given(name, getattr(config, name))}: use --engine torch"
+            yield f"{_given(name, getattr(config, name))}: use --engine onnx"
 
 
 def _given(name: str, value: object) -> str:

@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 import torch
 from support.models import EXAMPLE, PLAIN, PRE_NORM, build, build_stock, dictionary, logits, scramble
+from support.translation_models import VALID, write_checkpoint, write_data
 
 from deepnmt.errors import UserError
+from deepnmt.export import ctranslate2_model
 from deepnmt.export.ctranslate2_model import save, specification, write
+from deepnmt.export.exporter import Export, export
+from deepnmt.translator import Translator
 from deepnmt.translator.ctranslate2_engine import CTranslate2Engine
+from deepnmt.translator.engine import SearchSettings
 
 EOS = 2
 SOURCES = [[5, 6, 7, 8, 9], [10, 11, 12]]
@@ -167,3 +172,28 @@ def test_weights_and_ensembles_that_it_does_not_have_are_refused_before_anything
     match = r"^--weights bfloat16: use --engine torch\nan ensemble of 2 checkpoints: use --engine torch$"
     with pytest.raises(UserError, match=match):
         write(checkpoints, tmp_path, tmp_path, "bfloat16")
+
+
+def test_an_export_translates_as_its_checkpoint_and_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write_data(tmp_path / "data")
+    checkpoint = write_checkpoint(tmp_path / "1.pt", data, **PLAIN, **POST_NORM, **SKIPPING, residual_scale="admin")
+    task = Export([checkpoint], data, "ctranslate2", search=SearchSettings(beam=3, max_len_b=12))
+    result = export(task, tmp_path / "model")
+    assert result is not None
+    assert (result.pairs, result.differing) == (VALID, 0)
+    lines = ["Der Hund schläft.", "", "Die Katze, „Mia“, frißt mehr."]
+    expected = Translator.from_checkpoint(checkpoint, data).translate(lines, beam=3, max_len_b=12)
+    assert Translator(tmp_path / "model", threads=1).translate(lines) == expected
+    assert len(set(expected)) == 3
+
+    def broken(*arguments: Any) -> Any:
+        spec = specification(*arguments)
+        spec.encoder.layer[0].ffn.linear_1.bias[0] += 0.1
+        return spec
+
+    monkeypatch.setattr(ctranslate2_model, "specification", broken)
+    with pytest.raises(
+        UserError, match=r"^--engine ctranslate2 --weights float32: log-probabilities must be .* differ by"
+    ):
+        export(task, tmp_path / "broken")
+    assert not (tmp_path / "broken").exists()

@@ -9,6 +9,7 @@ import pytest
 from fairseq.models.transformer import TransformerConfig
 from support.models import PLAIN, build_stock
 
+from deepnmt.export import onnx_layers, onnx_options
 from deepnmt.export.ctranslate2_options import KNOWN, OF_REFUSED, ONLY, RULES, TRAINING, WRITTEN, faults, options_of
 from deepnmt.model.config import NESTED, DLCLTransformerConfig
 
@@ -24,12 +25,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "adaptive softmax": ({"adaptive_softmax_cutoff": [4, 8]}, "--adaptive-softmax-cutoff [4, 8]: use --engine torch"),
     "cross-self-attention": ({"cross_self_attention": True}, "--cross-self-attention: use --engine torch"),
-    "no cross-attention": ({"no_cross_attention": True}, "--no-cross-attention: use --engine torch"),
-    "another activation": ({"activation_fn": "linear"}, "--activation-fn linear: use --engine torch"),
-    "another output": ({"decoder_output_dim": 24}, "--decoder-output-dim 24: use --engine torch"),
-    "quantisation noise": ({"quant_noise_pq": 0.1}, "--quant-noise-pq 0.1: use --engine torch"),
+    "no cross-attention": ({"no_cross_attention": True}, "--no-cross-attention: use --engine onnx"),
+    "another activation": ({"activation_fn": "linear"}, "--activation-fn linear: use --engine onnx"),
+    "another output": ({"decoder_output_dim": 24}, "--decoder-output-dim 24: use --engine onnx"),
+    "quantisation noise": ({"quant_noise_pq": 0.1}, "--quant-noise-pq 0.1: use --engine onnx"),
     "experts": ({"base_layers": 1}, "--base-layers 1: use --engine torch"),
-    "one table of two dictionaries": ({"merge_src_tgt_embed": True}, "--merge-src-tgt-embed: use --engine torch"),
+    "one table of two dictionaries": ({"merge_src_tgt_embed": True}, "--merge-src-tgt-embed: use --engine onnx"),
     "xFormers": ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers-att-config {}: use --engine torch"),
 }
 
@@ -61,6 +62,13 @@ def test_what_goes_with_a_refused_option_is_refused_with_it() -> None:
 def test_what_cannot_be_written_is_refused(case: str) -> None:
     options, line = REFUSED[case]
     assert list(faults(config(**options))) == [line]
+
+
+def test_the_engine_that_a_line_names_has_the_option() -> None:
+    for name, (_, engine) in ONLY.items():
+        assert (name in onnx_options.COMPUTED) == (engine == "onnx"), name
+    assert "linear" in onnx_layers.ACTIVATIONS
+    assert {"decoder_output_dim", "encoder_norm", "encoder_max_relative_length"} <= onnx_options.COMPUTED
 
 
 def test_a_plain_model_is_not_refused() -> None:
