@@ -14,6 +14,7 @@ from deepnmt.checkpoints.safe_types import SAFE_TYPES
 from deepnmt.console import hear_interruptions
 from deepnmt.errors import show_user_errors
 from deepnmt.fairseq_patches.patch import sets
+from deepnmt.fairseq_patches.refusals import show_refusals
 
 # Message and category of each warning that every run prints and no user can act on.
 KNOWN_WARNINGS = (
@@ -35,8 +36,14 @@ KNOWN_WARNINGS = (
 
 @sets("sys.excepthook", order=10, why="a fault of the user's is one line and no traceback")
 def show_faults_in_one_line() -> None:
-    """Show `UserError` and Ctrl-C in one line each."""
-    sys.excepthook = show_user_errors(sys.excepthook)
+    """Show `UserError`, Ctrl-C, and what fairseq refuses or cannot open, in one line each."""
+    sys.excepthook = show_user_errors(show_refusals(sys.excepthook))
+
+
+@sets("os.environ", order=12, why="fairseq-hydra-train leaves errors to sys.excepthook, and prints no traceback itself")
+def leave_errors_to_the_hook() -> None:
+    """Have Hydra raise what it would otherwise print with a traceback that it has shortened."""
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 
 
 @sets("signal.SIGINT", order=15, why="Ctrl-C ends a training that was started in the background of a script")
