@@ -71,6 +71,29 @@ def name_long_sentences(stock: Any, *args: Any, **kwargs: Any) -> Any:
 
 @replaces(
     FairseqTask,
+    "filter_indices_by_size",
+    "(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False)",
+    order=10,
+    why="a sentence that is longer than the positions is a fault of the user's",
+)
+def name_sentences_beyond_positions(
+    stock: Any, self: Any, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
+) -> Any:
+    """Leave the sentences out that are longer than the positions. Raises `UserError` if none may be left out."""
+    if ignore_invalid_inputs or not isinstance(max_positions, tuple) or len(max_positions) != 2:
+        return stock(self, indices, dataset, max_positions, ignore_invalid_inputs)
+    kept, longer = dataset.filter_indices_by_size(indices, max_positions)
+    if len(longer):
+        raise UserError(
+            "--max-source-positions and --max-target-positions must be at least the tokens of a sentence, but are "
+            f"{max_positions[0]} and {max_positions[1]}: {len(longer)} of the {len(indices)} sentences have more, "
+            f"the first of them sentence {longer[0] + 1}; --skip-invalid-size-inputs-valid-test leaves them out"
+        )
+    return kept
+
+
+@replaces(
+    FairseqTask,
     "get_batch_iterator",
     GET_BATCH_ITERATOR,
     order=10,

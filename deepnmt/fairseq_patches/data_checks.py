@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import split_paths
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.text.data_folder import check_dictionaries, check_subset, is_there
+from deepnmt.text.data_folder import check_dictionaries, check_subset, parts_of
 from deepnmt.text.index_file import Dictionary
 from deepnmt.text.settings import RECORD, TextSettings
 
@@ -58,6 +59,11 @@ def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
 )
 def check_dictionaries_first(stock: Any, cls: Any, cfg: Any, **kwargs: Any) -> Any:
     """Name the line of a dictionary that is faulty, and the folder that has no languages."""
+    if cfg.num_batch_buckets > 0 and not hasattr(numpy, "compat"):
+        raise UserError(
+            f"--num-batch-buckets must be 0 with numpy {numpy.__version__}, in which fairseq's buckets fail, "
+            f"but is {cfg.num_batch_buckets}"
+        )
     for folder in local_folders(cfg)[:1]:
         cfg.source_lang, cfg.target_lang = task_languages(cfg, folder)
         check_dictionaries(folder, (cfg.source_lang, cfg.target_lang))
@@ -90,8 +96,5 @@ def check_parts(task: Any, folder: Path, split: str, combine: bool, target_neede
         language: Dictionary(folder / f"dict.{language}.txt", len(dictionary))
         for language, dictionary in zip(languages, (task.src_dict, task.tgt_dict))
     }
-    part, number = split, 0
-    while number == 0 or (combine and is_there(folder, part, languages)):
+    for part in parts_of(folder, split, languages) if combine else (split,):
         check_subset(folder, part, languages, dictionaries, target_needed)
-        number += 1
-        part = f"{split}{number}"

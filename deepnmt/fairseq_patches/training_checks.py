@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, Optional
 
 import torch
+from fairseq import tasks
 from fairseq.data import data_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.registry import REGISTRIES
 from omegaconf import DictConfig, OmegaConf
 
 from deepnmt.errors import UserError
@@ -24,13 +26,13 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
-from deepnmt.recipe.ranges import HALF, dashed, precision_faults, range_faults, rule_faults
+from deepnmt.recipe.ranges import HALF, TEXT_TASKS, dashed, precision_faults, range_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.sentence_lengths import Limits, check_lengths
 
 logger = logging.getLogger(__name__)
 
-TASKS = ("translation", "deep_translation")
+HYDRA_TRAIN = "fairseq_cli.hydra_train"
 
 
 @replaces(
@@ -47,6 +49,23 @@ def check_training_first(stock: Any, cfg: Any, main: Callable[..., object], **kw
     stock(cfg, main, **kwargs)
 
 
+@replaces(
+    tasks,
+    "setup_task",
+    "(cfg, **kwargs)",
+    order=10,
+    why="fairseq-hydra-train imports the plug-in too late for check_training_first",
+)
+def check_training_of_hydra(stock: Any, cfg: Any, **kwargs: Any) -> Any:
+    """Check a training of fairseq-hydra-train: the task is the first thing that it sets up."""
+    if (
+        HYDRA_TRAIN in sys.modules
+        or getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "") == HYDRA_TRAIN
+    ):
+        check_training(cfg._get_root())
+    return stock(cfg, **kwargs)
+
+
 def check_training(cfg: Any) -> None:
     """Check a configuration, and log what departs from a paper or leaves sentences out.
 
@@ -54,7 +73,7 @@ def check_training(cfg: Any) -> None:
         UserError: every option that is out of range, a line each; or the first fault of data or memory
     """
     values = flat(cfg)
-    faults = [*_missing(cfg), *(f"--{name} {rest}" for name, rest in _range_faults(values))]
+    faults = [*_missing(cfg), *(f"--{name} {rest}" for name, rest in _range_faults(values)), *_bleu_faults(cfg.task)]
     model = model_config(cfg)
     if model is not None:
         try:
@@ -79,7 +98,7 @@ def check_training(cfg: Any) -> None:
 
 def flat(cfg: Any) -> dict[str, Any]:
     """Return all options by name, without those that only stand for another one."""
-    values: dict[str, Any] = {"lr_scheduler": getattr(cfg.lr_scheduler, "_name", None)}
+    values: dict[str, Any] = {name: getattr(cfg[name], "_name", None) for name in ("lr_scheduler", "criterion", "task")}
     for group in (cfg[name] for name in cfg):
         if isinstance(group, DictConfig):
             plain = OmegaConf.to_container(group, resolve=False, enum_to_str=True)
@@ -95,6 +114,22 @@ def _missing(cfg: Any) -> Iterator[str]:
         yield "--optimizer must be given, but is not"
     if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
         yield "--max-tokens or --batch-size must be given, but neither is"
+    # fairseq's command line takes --bf16 for a TPU.
+    if cfg.common.tpu and not cfg.common.bf16 and distributed_utils.xm is None:
+        yield "--tpu must not be given without torch_xla, but is"
+
+
+def _bleu_faults(task: Any) -> Iterator[str]:
+    """Yield what the translation of validation sentences cannot be read by, which shows after the first epoch."""
+    if not getattr(task, "eval_bleu", False):
+        return
+    tokenizers = REGISTRIES["tokenizer"]["registry"]
+    if task.eval_bleu_detok not in tokenizers:
+        yield f"--eval-bleu-detok must be one of {', '.join(sorted(tokenizers))}, but is {task.eval_bleu_detok}"
+    try:
+        data_utils.post_process("", task.eval_bleu_remove_bpe)
+    except NotImplementedError:
+        yield f"--eval-bleu-remove-bpe must be a kind of BPE such as subword_nmt, but is {task.eval_bleu_remove_bpe}"
 
 
 def _range_faults(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -160,13 +195,14 @@ def bytes_of_parameter(cfg: Any) -> int:
     copies = half and not (common.memory_efficient_fp16 or common.memory_efficient_bf16)
     # Sharded or offloaded moments are elsewhere.
     own = optimizer._name == "adam" and cfg.distributed_training.zero_sharding == "none"
-    moments = 4 if optimizer.get("fp16_adam_stats") else 8
+    # Optimizers without a dataclass come as a namespace.
+    moments = 4 if getattr(optimizer, "fp16_adam_stats", False) else 8
     return (4 if half else 8) + (8 if copies else 0) + (moments if own else 0)
 
 
 def _folders(cfg: Any) -> list[Path]:
     """Return the data folders of a task whose files are known; none for another one's."""
-    known = getattr(cfg.task, "_name", None) in TASKS and cfg.task.dataset_impl in (None, "mmap")
+    known = getattr(cfg.task, "_name", None) in TEXT_TASKS and cfg.task.dataset_impl in (None, "mmap")
     return local_folders(cfg.task) if known else []
 
 
@@ -186,17 +222,20 @@ def left_out(cfg: Any, model: Optional[DLCLTransformerConfig], folders: list[Pat
     if task.truncate_source:
         return []
     languages = task_languages(task, folders[0])
-    positions = [
+    source, target = (
         min(getattr(options, f"max_{side}_positions") for options in (task, model) if options is not None)
         for side in ("source", "target")
-    ]
+    )
+    positions = (source, target)
     lines = []
     if data.max_tokens is not None:
-        limits = Limits("--max-tokens", data.max_tokens, (positions[0], positions[1]), leaves_out=True)
-        lines = [check_lengths(folder, data.train_subset, languages, limits) for folder in folders]
-    if data.max_tokens_valid is not None and not data.disable_validation:
+        limits = Limits("--max-tokens", data.max_tokens, positions, batch_leaves_out=True, positions_leave_out=True)
+        # Of later epochs' folders, and joined as fairseq joins them: train, train1, ...
+        lines = [check_lengths(folder, data.train_subset, languages, limits, joined=True) for folder in folders]
+    if not data.disable_validation:
         name = "--max-tokens" if data.max_tokens_valid == data.max_tokens else "--max-tokens-valid"
-        limits = Limits(name, data.max_tokens_valid, (positions[0], positions[1]), leaves_out=False)
-        for subset in data.valid_subset.split(","):
-            check_lengths(folders[0], subset, languages, limits)
+        leave_out = data.skip_invalid_size_inputs_valid_test
+        limits = Limits(name, data.max_tokens_valid, positions, batch_leaves_out=False, positions_leave_out=leave_out)
+        for subset in ("valid",) if data.combine_valid_subsets else data.valid_subset.split(","):
+            check_lengths(folders[0], subset, languages, limits, joined=bool(data.combine_valid_subsets))
     return [line for line in lines if line]

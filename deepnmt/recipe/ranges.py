@@ -57,12 +57,26 @@ def betas(value: object) -> bool:
 
 def beam_fits(arguments: object) -> bool:
     """Return whether the arguments of a search during validation are a JSON mapping with a beam of bearable size."""
+    beam = json.loads(str(arguments or "{}")).get("beam", 1) if is_json_mapping(arguments) else 0
+    return isinstance(beam, int) and 1 <= beam <= BEAM
+
+
+def is_json_mapping(arguments: object) -> bool:
+    """Return whether a text is a mapping in JSON; none at all is an empty one."""
     try:
-        value = json.loads(str(arguments or "{}"))
+        return isinstance(json.loads(str(arguments or "{}")), dict)
     except (ValueError, RecursionError):
         return False
-    beam = value.get("beam", 1) if isinstance(value, dict) else 0
-    return isinstance(beam, int) and 1 <= beam <= BEAM
+
+
+def increasing(value: object) -> bool:
+    """Return whether a list of whole numbers, or the text of one, starts above 0 and increases."""
+    try:
+        numbers = ast.literal_eval(str(value))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    numbers = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
+    return all(type(each) is int for each in numbers) and all(low < high for low, high in zip([0, *numbers], numbers))
 
 
 POSITIVE = Rule("a finite number above 0", lambda x: 0 < x < math.inf)
@@ -94,6 +108,8 @@ RANGES: dict[str, Rule] = {
     "adam_eps": number(0),
     "weight_decay": number(0),
     "label_smoothing": SHARE,
+    "quant_noise_pq": Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1),
+    "adaptive_softmax_cutoff": Rule("whole numbers that increase, such as 10000,20000", increasing),
     "warmup_updates": whole(0),
     "warmup_init_lr": Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or 0 <= x < math.inf),
     "fp16_init_scale": whole(1),
@@ -108,8 +124,9 @@ RANGES: dict[str, Rule] = {
     "keep_last_epochs": OFF_OR_MORE,
     "keep_best_checkpoints": OFF_OR_MORE,
     "max_valid_steps": whole(0),
-    "log_interval": OFF_OR_MORE,
+    "log_interval": whole(1),
     "eval_bleu_args": Rule(f'JSON such as {{"beam": 4}}, with a beam from 1 to {BEAM}', beam_fits),
+    "eval_bleu_detok_args": Rule('JSON such as {"target_lang": "de"}', is_json_mapping),
     # Processes, which each take memory
     "num_workers": whole(0, 1024),
     "data_buffer_size": whole(0, 1 << 20),
@@ -117,7 +134,18 @@ RANGES: dict[str, Rule] = {
 }
 # They divide by the length of the warm-up.
 WARMING = ("inverse_sqrt",)
+TEXT_TASKS = ("translation", "deep_translation")
 ENDS = ("max_update", "max_epoch", "patience", "stop_time_hours")
+# Losses of fairseq's that are not of pairs of sentences and a Transformer's predictions.
+OTHER_CRITERIONS = frozenset(
+    (
+        "ctc", "fastspeech2", "hubert", "label_smoothed_cross_entropy_with_ctc",
+        "latency_augmented_label_smoothed_cross_entropy", "legacy_masked_lm_loss", "masked_lm", "model", "nat_loss",
+        "sentence_prediction", "sentence_prediction_adapters", "sentence_ranking", "speech_dlm_criterion",
+        "speech_to_spectrogram", "speech_to_spectrogram_2pass", "speech_to_unit", "speech_to_unit_2pass",
+        "speech_unit_lm_criterion", "tacotron2", "wav2vec",
+    )
+)  # fmt: skip
 HALF = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 
 
@@ -164,6 +192,12 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     if cooldown > max(0, last):
         yield "cooldown-updates", f"must be at most max-update, {last}, but is {cooldown}"
     yield from _average_faults(values)
+    if values.get("criterion") in OTHER_CRITERIONS and values.get("task") in TEXT_TASKS:
+        yield "criterion", f"must be one for translation, such as cross_entropy, but is {values['criterion']}"
+    if values.get("dataset_impl") == "fasta" and values.get("task") in TEXT_TASKS:
+        yield "dataset-impl", "must be mmap, lazy, cached or raw for translation, but is fasta"
+    if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:
+        yield "best-checkpoint-metric", "must be a figure of the validation, but is bleu without eval-bleu"
     ends = [values.get(name) or 0 for name in ENDS]
     if "max_update" in written and values.get("max_update") == 0 and not any(end > 0 for end in ends):
         others = ", ".join(map(dashed, ENDS[1:]))

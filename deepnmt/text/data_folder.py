@@ -6,7 +6,7 @@ Every command asks this first, so that a fault is one line that names the file, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Optional
 
@@ -154,6 +154,15 @@ def check_subset(
 def is_there(folder: Path, subset: str, languages: tuple[str, str]) -> bool:
     """Return whether a folder has files of a subset."""
     return subset_prefix(folder, subset, languages) is not None
+
+
+def parts_of(folder: Path, subset: str, languages: tuple[str, str]) -> Iterator[str]:
+    """Yield the subsets that fairseq joins, as it does of its training set: `train`, `train1`, `train2`, ..."""
+    part, number = subset, 0
+    while number == 0 or is_there(folder, part, languages):
+        yield part
+        number += 1
+        part = f"{subset}{number}"
 
 
 def subset_prefix(folder: Path, subset: str, languages: tuple[str, str]) -> Optional[Path]:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from support.data_folders import SENTENCES, data_folder, write_side
@@ -43,6 +44,14 @@ def test_folder_and_dictionaries_are_checked_when_the_task_is_set_up(tmp_path: P
     (data / "dict.en.txt").write_text("new\n")
     with pytest.raises(UserError, match=r"dict\.en\.txt:1: must be a type and its count, but is 'new'"):
         task_of(data)
+
+
+def test_buckets_need_another_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = data_folder(tmp_path / "data")
+    with pytest.raises(UserError, match=r"^--num-batch-buckets must be 0 with numpy 2\..*, in which .* but is 3$"):
+        task_of(data, num_batch_buckets=3)
+    monkeypatch.setattr(numpy, "compat", None, raising=False)
+    task_of(data, num_batch_buckets=3)
 
 
 def test_subsets_are_checked_when_they_are_loaded(tmp_path: Path) -> None:

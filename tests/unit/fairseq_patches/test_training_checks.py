@@ -8,12 +8,12 @@ import sys
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from fairseq import options
+from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import MODEL_DATACLASS_REGISTRY
@@ -93,7 +93,9 @@ def test_each_option_out_of_range_is_a_line(data: Path) -> None:
 
 
 def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
-    cfg = configuration(data, common__amp=True, common__bf16=True, dataset__max_tokens=None)
+    with pytest.raises(UserError, match=r"^--tpu must not be given without torch_xla, but is$"):
+        check_training(configuration(data, common__tpu=True))
+    cfg = configuration(data, common__amp=True, common__bf16=True, common__tpu=True, dataset__max_tokens=None)
     cfg.optimizer = None
     with pytest.raises(UserError, match="must be given") as error:
         check_training(cfg)
@@ -113,6 +115,8 @@ def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
         ["--lr=0.1,0.01", "--update-freq=1,2", "--lr-scheduler=fixed", "--patience=-1", "--clip-norm=0"],
         ["--memory-efficient-fp16", "--keep-last-epochs=-1", "--batch-size=3"],
         ["--arch=transformer", "--optimizer=sgd"],
+        # Their options come in another type.
+        ["--optimizer=adagrad"],
     ],
     ids=str,
 )
@@ -127,6 +131,34 @@ def test_it_is_asked_before_a_training_and_no_other_command(data: Path) -> None:
     asked = []
     distributed_utils.call_main(cfg, asked.append)
     assert asked == [cfg]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("eval_bleu_detok", "--eval-bleu-detok must be one of moses, nltk, space, but is foo"),
+        ("eval_bleu_remove_bpe", "--eval-bleu-remove-bpe must be a kind of BPE such as subword_nmt, but is foo"),
+    ],
+)
+def test_validation_by_bleu_is_looked_at_before_the_first_epoch(name: str, message: str, data: Path) -> None:
+    faulty = {f"task__{name}": "foo"}
+    check_training(configuration(data, **faulty))
+    check_training(configuration(data, task__eval_bleu=True, checkpoint__best_checkpoint_metric="bleu"))
+    with pytest.raises(UserError, match=f"^{message}$"):
+        check_training(configuration(data, task__eval_bleu=True, **faulty))
+
+
+@pytest.mark.parametrize("started", ["script", "module"])
+def test_hydra_is_asked_when_it_sets_up_the_task(started: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg = configuration(data, optimization__lr=[-1.0])
+    assert tasks.setup_task(cfg.task).source_dictionary is not None
+    name = training_checks.HYDRA_TRAIN
+    if started == "script":
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    else:
+        monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name=name))
+    with pytest.raises(UserError, match=r"^--lr must be numbers, each a finite number above 0, but is -1.0$"):
+        tasks.setup_task(cfg.task)
 
 
 # Pairs of a paper that are set apart
@@ -194,7 +226,8 @@ def test_training_sentences_that_are_left_out_are_said(data: Path, caplog: pytes
     ]
     assert not warnings_of(caplog, configuration(data, **batches_of(6)))
     # Left out in any case
-    assert not warnings_of(caplog, configuration(data, **batches_of(4, 9), model__max_source_positions=5))
+    short = {"model__max_source_positions": 5, "dataset__skip_invalid_size_inputs_valid_test": True}
+    assert not warnings_of(caplog, configuration(data, **batches_of(4, 9), **short))
 
 
 @pytest.mark.parametrize(
@@ -226,6 +259,44 @@ def test_later_folders_and_formats_that_are_not_known(tmp_path: Path, caplog: py
         f"--max-tokens is 7: 1 of the 2 sentences of train in {folders[1]} have more, up to 8, and are left out"
     ]
     assert not warnings_of(caplog, configuration(both, **batches_of(1), task__dataset_impl="raw"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"model__max_source_positions": 5},
+            "5 and 1024: 1 of the 3 sentences of valid in .* have more, up to 6; --skip-",
+        ),
+        (
+            {"task__max_target_positions": 3},
+            "1024 and 3: 2 of the 3 sentences of valid in .* have more, up to 6; --skip-",
+        ),
+    ],
+    ids=str,
+)
+def test_validation_sentences_beyond_the_positions(changes: dict[str, Any], message: str, data: Path) -> None:
+    line = f"^--max-source-positions and --max-target-positions must be at least .* a sentence, but are {message}"
+    for tokens in (100, None):
+        cfg = configuration(data, **changes, dataset__max_tokens_valid=tokens)
+        with pytest.raises(UserError, match=line):
+            check_training(cfg)
+        for other in ("skip_invalid_size_inputs_valid_test", "disable_validation"):
+            check_training(configuration(data, **changes, **{f"dataset__{other}": True}))
+
+
+def test_subsets_that_fairseq_joins_are_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = data_folder(tmp_path / "data", ["train", "train1", "valid", "valid1"])
+    for subset in ("train1", "valid1"):
+        for language in ("de", "en"):
+            write_side(folder / f"{subset}.de-en.{language}", [[4, 2], [4, 5, 6, 7, 8, 9, 10, 2]])
+    joined = {"dataset__combine_valid_subsets": True}
+    with pytest.raises(UserError, match=r"but is 7: 1 of the 5 sentences of valid in .* have more, up to 8$"):
+        check_training(configuration(folder, **batches_of(7), **joined))
+    alone = {"dataset__ignore_unused_valid_subsets": True}
+    assert warnings_of(caplog, configuration(folder, **batches_of(7), **alone)) == [
+        f"--max-tokens is 7: 1 of the 5 sentences of train in {folder} have more, up to 8, and are left out"
+    ]
 
 
 def test_validation_sets_that_would_be_ignored(tmp_path: Path) -> None:

@@ -72,6 +72,14 @@ LINES = {
     "adam-betas": [(text, "must be two numbers of at least 0 and below 1, such as .*, but is")
                    for text in ("0.9", "(0.9, 1)", "(0.9, -0.1)", "(0.9, 0.98, 0)", "x", "(1e400, 0)", "'(' * 9")],
     "warmup-updates": [("0", "must be at least 1 with lr-scheduler inverse_sqrt, but is 0"), ("-4", "but is -4")],
+    "log-interval": [("0", "must be at least 1 and at most 2147483647, but is 0")],
+    "adaptive-softmax-cutoff": [(text, "must be whole numbers that increase, such as 10000,20000, but is")
+                                for text in ("5,3", "-3", "0", "4,4")],
+    "quant-noise-pq": [("2", "must be at least 0 and at most 1, but is 2.0")],
+    "eval-bleu-detok-args": [(text, 'must be JSON such as {"target_lang": "de"}, but is') for text in ("[1", "[1]", "x")],
+    "best-checkpoint-metric": [("bleu", "must be a figure of the validation, but is bleu without eval-bleu")],
+    "criterion": [("nat_loss", "must be one for translation, such as cross_entropy, but is nat_loss")],
+    "dataset-impl": [("fasta", "must be mmap, lazy, cached or raw for translation, but is fasta")],
     "num-workers": [("1" + "0" * 20, "must be from 0 to 1024, but is 1000")],
     "encoder-layers": [("1000000000", "r.yaml:7: encoder-layers must be at most 10000, but is 1000000000"), ("0", "at least 1"),
                        ("-2", "must be at least 1, but is -2")],
@@ -135,7 +143,6 @@ def test_command_line_is_held_against_the_same_table(run: Run) -> None:
         {"keep-last-epochs": "-1"},
         {"lr": "0.1,0.01", "update-freq": "1,2", "lr-scheduler": "fixed"},
         {"adam-betas": "'[0.9, 0.98]'"},
-        {"log-interval": "0"},
         {"max-tokens": "", "batch-size": "8"},
         {"memory-efficient-fp16": "true", "fp16": "true"},
         {"lr-scheduler": "inverse_sqrt_reset", "cooldown-updates": "10", "max-update": "10"},
