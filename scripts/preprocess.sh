@@ -226,8 +226,11 @@ fairseq-preprocess() {
     command fairseq-preprocess "$@" 2>"$TMP/error"
 }
 run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpref "$TRAIN_TEXT" \
-    --validpref "$TMP/text/valid.bpe" --destdir "$TMP" --workers "$WORKERS" "${options[@]}" ||
-    die "fairseq-preprocess failed: $(tail -n 1 -- "$TMP/error")"
+    --validpref "$TMP/text/valid.bpe" --destdir "$TMP" --workers "$WORKERS" "${options[@]}" || {
+    # Where the disk is full, the reason found no room either.
+    REASON=$(tail -n 1 -- "$TMP/error")
+    die "fairseq-preprocess failed: ${REASON:-it could not write why, nor perhaps its files: is the disk full?}"
+}
 rm -f -- "$TMP/error"
 
 ALL=$DEST

@@ -18,6 +18,7 @@ def install() -> None:
         beam_search,
         checkpoint_files,
         data_checks,
+        evaluation_checks,
         half_precision,
         numpy_names,
         optimizers,

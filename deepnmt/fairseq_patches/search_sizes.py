@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from fairseq.models import FairseqLanguageModel
 from fairseq.tasks import FairseqTask
 
 from deepnmt.errors import UserError
@@ -29,7 +31,7 @@ OPTIONS = {
     why="a beam of 1,000 hangs or fills the memory",
 )
 def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any, **options: Any) -> Any:
-    """Build a generator. Raises `UserError` for a beam or a number of translations that is none, or too large."""
+    """Build a generator. Raises `UserError` for sizes that are none or too large, and numbers that are not finite."""
     beam, best = getattr(args, "beam", 5), getattr(args, "nbest", 1)
     faults = []
     if not 1 <= beam <= BEAM:
@@ -38,6 +40,20 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
         faults.append(f"--nbest must be from 1 to --beam {beam}, but is {best}")
     if not getattr(args, "temperature", 1.0) > 0:
         faults.append(f"--temperature must be above 0, but is {args.temperature}")
+    for name in ("lenpen", "unkpen", "diverse_beam_strength", "max_len_a"):
+        if not math.isfinite(value := getattr(args, name, 0.0)):
+            faults.append(f"--{name.replace('_', '-')} must be a finite number, but is {value}")
+    if getattr(args, "sampling", False) and args.sampling_topk > len(self.target_dictionary):
+        types = len(self.target_dictionary)
+        faults.append(
+            f"--sampling-topk must be at most the {types} types of the dictionary, but is {args.sampling_topk}"
+        )
+    groups = getattr(args, "diverse_beam_groups", -1)
+    if groups > 0 and beam % groups:
+        faults.append(f"--diverse-beam-groups must divide --beam {beam}, but is {groups}")
+    language_model = (options.get("extra_gen_cls_kwargs") or {}).get("lm_model")
+    if language_model is not None and not isinstance(language_model, FairseqLanguageModel):
+        faults.append(f"--lm-path must be a language model, but is a {type(language_model).__name__}")
     if faults:
         raise UserError(*faults)
     return stock(self, models, args, *rest, **options)

@@ -12,6 +12,7 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
+from deepnmt.errors import UserError
 from deepnmt.search.constraints import (
     Forbidden,
     LengthRange,
@@ -56,8 +57,7 @@ def search_parts(generator: SequenceGenerator, options: SearchOptions, source: T
         options: the package's
         source: tokens, B x S
     """
-    longest = min(int(generator.max_len_a * source.size(1) + generator.max_len_b), generator.max_len - 1)
-    assert generator.min_len <= longest, "min_len cannot be larger than max_len, please adjust these!"
+    longest = longest_translation(generator, source)
     words = source.ne(generator.pad) & source.ne(generator.eos)
     lengths, longest_of = LengthRange(generator.eos, generator.min_len, longest), None
     length_rule: StepRule = lengths
@@ -77,6 +77,20 @@ def search_parts(generator: SequenceGenerator, options: SearchOptions, source: T
     each = [longest] * len(source) if longest_of is None else longest_of.tolist()
     stop = _stop_rule(generator, options, score.length_penalty, each, source.device)
     return SearchParts(score, rules, stop, longest, longest_of, coverage)
+
+
+def longest_translation(generator: SequenceGenerator, source: Tensor) -> int:
+    """Return the tokens that a translation of a batch, B x S, may have. Raises `UserError` if --min-len asks for more.
+
+    With --match-source-len, fairseq's search has its own rule.
+    """
+    longest: int = min(int(generator.max_len_a * source.size(1) + generator.max_len_b), generator.max_len - 1)
+    if generator.min_len > longest and not generator.match_source_len:
+        raise UserError(
+            f"--min-len must be at most the tokens that a translation may have (--max-len-a, --max-len-b), {longest} "
+            f"for a source of {source.size(1)}, but is {generator.min_len}"
+        )
+    return longest
 
 
 def ensemble(options: SearchOptions, models: int) -> Ensemble:

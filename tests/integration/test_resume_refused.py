@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq_cli import generate
 from support.checkpoints import load, with_model_options
 from support.trainings import DUMMY, binarised_text, fairseq_train
@@ -47,6 +48,59 @@ def test_a_checkpoint_of_another_training(trained: Path, monkeypatch: pytest.Mon
         "this training, but is CrossEntropyCriterion; give --reset-optimizer or another --save-dir"
     )
     assert last.read_bytes() == before
+
+
+STOCK = ["--arch=transformer", "--encoder-normalize-before", "--decoder-normalize-before", "--max-update=1"]
+OURS = ["--encoder-normalize-before", "--decoder-normalize-before", "--max-update=2"]
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of fairseq's own Transformer."""
+    save = tmp_path_factory.mktemp("stock")
+    data = [option for option in DUMMY if "relative" not in option]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        fairseq_train(monkeypatch, data, save, *STOCK)
+    assert load(save / "checkpoint_last.pt")["cfg"]["model"].arch == "transformer"
+    return save / "checkpoint_last.pt"
+
+
+def test_fairseqs_own_transformer_where_the_model_has_more(
+    stock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = stock.read_bytes()
+    message = refused(monkeypatch, tmp_path, f"--restore-file={stock}", *OURS)
+    assert re.fullmatch(
+        rf"{stock}: model\.encoder\.(history|layers)\.\S+ must be there, as in the model of this training, but is not "
+        r"\(and \d+ more\)(; options that differ: .*)?",
+        message,
+    )
+    assert stock.read_bytes() == before
+
+
+def test_fairseqs_own_transformer_is_resumed_where_the_model_is_it(
+    stock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = [option for option in DUMMY if "relative" not in option]
+    plain = ["--encoder-groups=none", "--decoder-groups=none", f"--restore-file={stock}"]
+    assert list(fairseq_train(monkeypatch, data, tmp_path, *OURS, *plain)) == [1]
+
+
+def test_a_task_that_nobody_knows(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = load(trained / "checkpoint_last.pt")
+    path = tmp_path / "in.pt"
+    torch.save({**state, "cfg": {**state["cfg"], "task": {"_name": "no_such_task"}}}, path)
+    with pytest.raises(
+        UserError, match=f"^{path}: must be a checkpoint that can be used here, but is not: .*Could not infer"
+    ):
+        checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    monkeypatch.setattr(sys, "argv", ["fairseq-generate", str(tmp_path), f"--path={path}", "--task=no_such_task"])
+    with pytest.raises(SystemExit, match="2"):
+        generate.cli_main()
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("fairseq-generate: error: argument --task: invalid choice: 'no_such_task' (choose from ")
 
 
 def test_files_that_are_not_there(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,9 +80,11 @@ def test_training_gives_the_kept_curve(recipe: str, out: Path) -> None:
     subprocess.run([str(EXAMPLE_SCRIPT), recipe], env=environment, check=True)
     got, kept = curve(out / "curves" / f"{recipe}.txt"), curve(ROOT / "tests" / "slow" / "curves" / f"{recipe}.txt")
     assert list(got) == list(kept)
-    # Other processors round differently, and that grows; a change of the method shows by more.
+    # Other processors and other kernels round differently, and that grows; a change of the method shows by more.
+    # Without warm-up it grows at once: the fifth update of T-Fixup is at twenty bits.
+    exact = 10 if recipe.endswith("t_fixup") else 50
     for update, bits in kept.items():
-        assert abs(got[update] - bits) < (0.02 if update <= 50 else 0.4), update
+        assert abs(got[update] - bits) < (0.02 if update <= exact else 0.4), update
 
 
 @pytest.mark.slow

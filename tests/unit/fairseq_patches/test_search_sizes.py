@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
 from typing import Any
 
@@ -30,12 +31,28 @@ def translation(tmp_path_factory: pytest.TempPathFactory) -> TranslationTask:
         ({"beam": 4, "nbest": 5}, r"^--nbest must be from 1 to --beam 4, but is 5$"),
         ({"nbest": 0}, r"^--nbest must be from 1 to --beam 5, but is 0$"),
         ({"temperature": 0.0}, r"^--temperature must be above 0, but is 0.0$"),
+        ({"lenpen": math.nan}, r"^--lenpen must be a finite number, but is nan$"),
+        ({"unkpen": math.inf}, r"^--unkpen must be a finite number, but is inf$"),
+        ({"max_len_a": math.nan}, r"^--max-len-a must be a finite number, but is nan$"),
+        ({"diverse_beam_strength": math.nan}, r"^--diverse-beam-strength must be a finite number, but is nan$"),
+        ({"diverse_beam_groups": 3}, r"^--diverse-beam-groups must divide --beam 5, but is 3$"),
+        (
+            {"sampling": True, "sampling_topk": 13},
+            r"^--sampling-topk must be at most the 12 types of the dictionary, but is 13$",
+        ),
     ],
     ids=str,
 )
 def test_searches_that_are_too_large(options: dict[str, Any], message: str, translation: TranslationTask) -> None:
     with pytest.raises(UserError, match=message):
         translation.build_generator([], Namespace(**options))
+
+
+def test_a_language_model_is_one(translation: TranslationTask) -> None:
+    with pytest.raises(UserError, match=r"^--lm-path must be a language model, but is a DLCLTransformerModel$"):
+        translation.build_generator(
+            [build()], Namespace(), extra_gen_cls_kwargs={"lm_model": build(), "lm_weight": 1.0}
+        )
 
 
 def test_the_largest_beam(translation: TranslationTask) -> None:
@@ -49,6 +66,11 @@ def test_the_largest_beam(translation: TranslationTask) -> None:
         ({"max_sentences": 0}, "--batch-size must be at least 1 and at most 2147483647, but is 0"),
         ({"max_tokens": 0}, "--max-tokens must be at least 1 and at most 2147483647, but is 0"),
         ({"max_sentences": 2, "num_workers": 10**20}, f"--num-workers must be from 0 to 1024, but is {10**20}"),
+        (
+            {"max_tokens": 9, "max_positions": (1024, 3)},
+            "--max-source-positions and --max-target-positions must be at least the tokens of a sentence, but are 1024 "
+            "and 3: 2 of the 3 sentences have more, the first of them sentence 1; --skip-.* leaves them out",
+        ),
         ({"max_tokens": 5}, "--max-tokens must be at least the tokens of the longest sentence, but is 5"),
     ],
     ids=str,
@@ -57,3 +79,6 @@ def test_batches(options: dict[str, Any], message: str, translation: Translation
     with pytest.raises(UserError, match=f"^{message}$"):
         translation.get_batch_iterator(translation.dataset("test"), disable_iterator_cache=True, **options)
     assert translation.get_batch_iterator(translation.dataset("test"), max_tokens=6)
+    skipping = {"max_positions": (1024, 3), "ignore_invalid_inputs": True, "disable_iterator_cache": True}
+    kept = translation.get_batch_iterator(translation.dataset("test"), max_tokens=6, **skipping)
+    assert [list(batch) for batch in kept.frozen_batches] == [[1]]

@@ -14,6 +14,7 @@ from pathlib import Path
 import manifest
 import pytest
 from support.flow import ENGLISH, GERMAN, SCRIPTS, command, contents, corpus, errors, preprocess, refused, write
+from support.models import ROOT
 from support.processes import hear_interruptions, ignore_interruptions, started, wait_until
 
 from deepnmt.errors import UserError
@@ -231,6 +232,20 @@ def test_missing_tools_say_what_to_do(tmp_path: Path) -> None:
     result = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
     (line,) = errors(result)
     assert "is not installed; run 'make setup' in " in line
+
+
+def test_full_disk_while_binarising_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What this step writes fails as on a full disk, what it reads is there.
+    tools, own = tmp_path / "bin", ROOT / ".venv" / "bin"
+    tools.mkdir()
+    for name, limit in (("python3", "unlimited"), ("fairseq-preprocess", "0")):
+        program = own / "python3" if name == "python3" else f"{own}/python3 {own}/{name}"
+        (tools / name).write_text(f'#!/bin/bash\nulimit -f {limit}\nexec {program} "$@"\n')
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("DEEPNMT_PYTHON_BIN", str(tools))
+    (line,) = errors(preprocess(corpus(tmp_path / "raw"), tmp_path / "data", "--workers", "1"))
+    assert line.startswith("preprocess.sh: error: fairseq-preprocess failed: it could not write why, ")
+    assert {path.name for path in tmp_path.iterdir()} == {"raw", "bin"}
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.search import LexicallyConstrainedBeamSearch
 from fairseq.tasks import TASK_REGISTRY
+from support.models import EXAMPLE, build, dictionary
+from torch import Tensor
 
 import deepnmt
+from deepnmt.errors import UserError
+from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions
 from deepnmt.translation_task import DeepTranslationTask
 
@@ -54,3 +60,28 @@ def test_none_is_given_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     args = options.parse_args_and_arch(options.get_generation_parser(), command)
     assert SearchOptions.of(convert_namespace_to_omegaconf(args).task).given() == []
     assert TASK_REGISTRY["deep_translation"] is DeepTranslationTask
+
+
+@pytest.mark.parametrize("prefix", [None, torch.tensor([[5], [6]])], ids=["own-search", "fairseqs"])
+def test_a_least_length_beyond_the_greatest(prefix: Tensor | None) -> None:
+    inputs = {name: EXAMPLE[name] for name in ("src_tokens", "src_lengths")}
+
+    def translated(least: int) -> list[int]:
+        # Sources of six tokens: translations of at most 4.
+        generator = BeamGenerator(
+            [build().float()], dictionary(), beam_size=2, max_len_a=0.5, max_len_b=1, min_len=least
+        )
+        found = generator.generate([], {"net_input": inputs}, prefix_tokens=prefix)
+        return [len(hypotheses[0]["tokens"]) - 1 for hypotheses in found]
+
+    assert translated(4) == [4, 4]
+    with pytest.raises(UserError, match=r"^--min-len must be at most .* 4 for a source of 6, but is 5$"):
+        translated(5)
+
+
+def test_constraints_that_nobody_gave() -> None:
+    inputs = {name: EXAMPLE[name] for name in ("src_tokens", "src_lengths")}
+    strategy = LexicallyConstrainedBeamSearch(dictionary(), "ordered")
+    generator = BeamGenerator([build().float()], dictionary(), beam_size=2, search_strategy=strategy)
+    with pytest.raises(UserError, match=r"^--constraints must be given to fairseq-interactive alone"):
+        generator.generate([], {"net_input": inputs})

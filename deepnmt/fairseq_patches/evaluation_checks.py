@@ -1,0 +1,72 @@
+"""What fairseq-generate, fairseq-interactive and fairseq-validate are started with, held against what they can do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from fairseq import options, utils
+from omegaconf import DictConfig
+
+from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.recipe.ranges import RANGES
+
+
+@replaces(
+    utils,
+    "import_user_module",
+    "(args)",
+    order=10,
+    why="faulty options of a search or validation are named before anything is loaded",
+)
+def check_evaluation_first(stock: Any, args: Any) -> None:
+    """Check the options of a command that reads models: it does this first of all.
+
+    Raises:
+        UserError: all that are wrong, a line each
+    """
+    whole: Any = args._get_root() if isinstance(args, DictConfig) else {}
+    # A training has an optimizer.
+    if "common_eval" in whole and whole.optimizer is None and (faults := list(_faults(whole))):
+        raise UserError(*faults)
+    stock(args)
+
+
+def _faults(cfg: Any) -> Iterator[str]:
+    evaluated, search = cfg.common_eval, cfg.generation
+    if not evaluated.path:
+        yield "--path must be a checkpoint, or several with colons between them, but is not given"
+    if not _is_mapping(evaluated.model_overrides):
+        yield f"--model-overrides must be a dictionary such as {{'data': 'DATA'}}, but is {evaluated.model_overrides}"
+    if cfg.common.seed is not None and not RANGES["seed"].holds(cfg.common.seed):
+        yield f"--seed must be {RANGES['seed'].words}, but is {cfg.common.seed}"
+    if not str(cfg.task._name).endswith("_lev"):
+        for name in ("print_step", "retain_iter_history"):
+            if search[name]:
+                yield f"--{name.replace('_', '-')} must be given with an iterative decoder alone"
+
+
+def _is_mapping(text: str) -> bool:
+    try:
+        return isinstance(ast.literal_eval(text), dict)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+
+
+@replaces(
+    options,
+    "parse_args_and_arch",
+    "(parser, input_args=None, parse_known=False, suppress_defaults=False, modify_parser=None)",
+    order=10,
+    why="fairseq-validate has no default for --task, and looks None up",
+)
+def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
+    """Parse a command line. Raises `UserError` if it has to name a task and does not."""
+    try:
+        return stock(parser, *args, **kwargs)
+    except KeyError as error:
+        if error.args != (None,):
+            raise
+        raise UserError("--task must be given, such as --task translation, but is not") from None

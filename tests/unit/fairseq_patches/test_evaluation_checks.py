@@ -1,0 +1,83 @@
+"""fairseq-generate, fairseq-interactive and fairseq-validate say what is wrong with their options before they load."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import pytest
+from fairseq import options, utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+import deepnmt  # noqa: F401  puts the checks in place
+from deepnmt.errors import UserError
+
+
+@cache
+def parsed() -> Any:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(sys, "argv", ["fairseq-generate"])
+        args = options.parse_args_and_arch(options.get_generation_parser(), ["data", "--path=model.pt"])
+    return convert_namespace_to_omegaconf(args)
+
+
+def imported(**changes: Any) -> None:
+    """Do what each command does first: import the plug-in that its options name."""
+    cfg = OmegaConf.create(parsed())
+    for name, value in changes.items():
+        OmegaConf.update(cfg, name.replace("__", "."), value)
+    utils.import_user_module(cfg.common)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"common_eval__path": None},
+            "--path must be a checkpoint, or several with colons between them, but is not given",
+        ),
+        (
+            {"common_eval__path": ""},
+            "--path must be a checkpoint, or several with colons between them, but is not given",
+        ),
+        (
+            {"common_eval__model_overrides": "{a"},
+            r"--model-overrides must be a dictionary such as \{'data': 'DATA'\}, but is \{a",
+        ),
+        ({"common_eval__model_overrides": "[1]"}, r"--model-overrides must be a dictionary .*, but is \[1\]"),
+        ({"common__seed": -5}, "--seed must be from 0 to 4294967295, but is -5"),
+        ({"generation__print_step": True}, "--print-step must be given with an iterative decoder alone"),
+        (
+            {"generation__retain_iter_history": True},
+            "--retain-iter-history must be given with an iterative decoder alone",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_a_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        imported(**changes)
+
+
+def test_what_is_right_and_what_is_a_training() -> None:
+    imported()
+    imported(common_eval__model_overrides="{'data': 'other'}", common__seed=0)
+    imported(generation__print_step=True, task___name="translation_lev")
+    imported(common_eval__path=None, optimizer={"_name": "adam"})
+
+
+def test_all_faults_are_said_at_once() -> None:
+    with pytest.raises(UserError, match="--path") as error:
+        imported(common_eval__path=None, common__seed=-1)
+    assert [line.split(" must")[0] for line in str(error.value).splitlines()] == ["--path", "--seed"]
+
+
+def test_validation_needs_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["fairseq-validate"])
+    given = ["data", "--path=model.pt", "--max-tokens=9"]
+    with pytest.raises(UserError, match=r"^--task must be given, such as --task translation, but is not$"):
+        options.parse_args_and_arch(options.get_validation_parser(), given)
+    args = options.parse_args_and_arch(options.get_validation_parser(), [*given, "--task=translation"])
+    assert args.task == "translation"
