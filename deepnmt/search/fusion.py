@@ -1,6 +1,6 @@
 """Fusion with a language model of the target language (Gulcehre 2015, arXiv 1503.03535).
 
-    log P(y_j | y_<j, x) + l log P_LM(y_j | y_<j)                                                      (27)
+    log P(y_j | y_<j, x) + l log P_LM(y_j | y_<j)                                                      (32)
 
 The model's keys and values stay cached while a sentence is searched, as those of the translation model do.
 
