@@ -20,6 +20,7 @@ FIRST = [
     "docs/distributed",
     "docs/importing",
     "docs/search",
+    "docs/synthetic",
     "docs/security",
     "docs/architecture",
     "docs/extending",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def closest(candidates: Sequence[str], reference: str) -> str:
     """Return the candidate that is most like the reference, the first of those that are equally like it.
 
-        argmax over the n-best of sim(y, reference)                                                              (23)
+        argmax over the n-best of sim(y, reference)                                                              (31)
 
     Args:
         candidates: translations in tokens, best first; at least one

@@ -1,7 +1,7 @@
 """Noise on the words of a synthetic source (Edunov 2018, arXiv 1808.09381; methods in `docs/synthetic.md`).
 
     a word is deleted with probability p_d, one that is left is blanked with p_b, and what remains is sorted by
-    i + u_i,  u_i ~ U(0, k + 1)                                                                                  (21)
+    i + u_i,  u_i ~ U(0, k + 1)                                                                                  (29)
 
 so that no word moves more than k places. fairseq's own noise draws from U(0, k), which moves at most k - 1.
 """

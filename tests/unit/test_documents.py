@@ -39,7 +39,7 @@ THEIRS = r"fairseq/.*|prepare-iwslt14\.sh|compound_split_bleu\.sh"
 # Options of pip, torchrun, sbatch, pytest, tensorboard, and the published DLCL code.
 OTHERS = """
     no-build-isolation nnodes node-rank nproc-per-node master-addr master-port max-restarts nodes gpus-per-node logdir
-    strict normalize-learned-weight history-window-size
+    array wrap requeue strict normalize-learned-weight history-window-size
 """
 
 # Files and options of worked examples.

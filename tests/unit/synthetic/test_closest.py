@@ -1,4 +1,4 @@
-"""Interpolation (23): the candidate of the greatest BLEU+1, computed here from its definition."""
+"""Interpolation (31): the candidate of the greatest BLEU+1, computed here from its definition."""
 
 from __future__ import annotations
 

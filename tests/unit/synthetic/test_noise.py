@@ -1,4 +1,4 @@
-"""Noise (21): how far words move, how often they go, and that it depends on nothing but line and seed."""
+"""Noise (29): how far words move, how often they go, and that it depends on nothing but line and seed."""
 
 from __future__ import annotations
 
