@@ -46,6 +46,8 @@ choose() {
     local save=$1 data=$2 result=$3 best=-1 last bleu epochs candidate
     shift 3
     epochs=$(find "$save" -maxdepth 1 -name 'checkpoint[0-9]*.pt' | wc -l)
+    # A training of less than an epoch has none, but its last state.
+    epochs=$((epochs > 0 ? epochs : 1))
     for last in 3 10; do
         if [[ $save/checkpoint_last.pt -nt $save/average$last.pt ]]; then
             run "$ROOT/scripts/average.sh" "$save" "$save/average$last.pt" --last "$((epochs < last ? epochs : last))"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import codecs
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, Optional
 
+import binarise
 import segment
 
 from deepnmt.synthetic.like_folder import binarise_text
@@ -67,6 +69,21 @@ def substitution_data(folder: Path, seed: int = 1) -> Path:
     record["types"] = dict.fromkeys(LANGUAGES, types)
     (folder / "preprocess.json").write_text(json.dumps(record), encoding="utf-8")
     return folder
+
+
+def monolingual(folder: Path, data: Path, language: str, lines: list[str], symbols: list[str]) -> Path:
+    """A folder as binarise.sh --mono leaves it."""
+    made = folder / f"mono-{language}"
+    (made / "text").mkdir(parents=True)
+    text = write_lines(made / "text" / f"mono.tok.{language}", lines)
+    counts = made / "counts" / "mono.json"
+    counts.parent.mkdir()
+    counts.write_text(json.dumps({"read": len(lines), "kept": len(lines)}), encoding="utf-8")
+    binarise.begin(made, data, str(made / "text" / "mono.tok"), language, symbols, False)
+    segment.apply(text, made / "text" / f"mono.bpe.{language}", lambda: segment.Segmenter(data / "codes"), 1)
+    binarise.finish(made, data, counts)
+    shutil.rmtree(counts.parent)
+    return made
 
 
 class Substitution:

@@ -8,12 +8,19 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-import binarise
 import pytest
-import segment
 import synthesise
 from support.flow import contents
-from support.substitution import SOURCE, TARGET, Substitution, sentences, substituted, substitution_data, write_lines
+from support.substitution import (
+    SOURCE,
+    TARGET,
+    Substitution,
+    monolingual,
+    sentences,
+    substituted,
+    substitution_data,
+    write_lines,
+)  # fmt: skip
 
 from deepnmt.errors import UserError
 from deepnmt.synthetic.job import Options
@@ -25,21 +32,6 @@ from deepnmt.text.pipeline import Bpe, join_bpe
 LINES = sentences(130, seed=5)
 
 
-def mono(folder: Path, data: Path, language: str, lines: list[str], symbols: list[str]) -> Path:
-    """A folder as binarise.sh --mono leaves it."""
-    made = folder / f"mono-{language}"
-    (made / "text").mkdir(parents=True)
-    text = write_lines(made / "text" / f"mono.tok.{language}", lines)
-    counts = made / "counts" / "mono.json"
-    counts.parent.mkdir()
-    counts.write_text(json.dumps({"read": len(lines), "kept": len(lines)}), encoding="utf-8")
-    binarise.begin(made, data, str(made / "text" / "mono.tok"), language, symbols, False)
-    segment.apply(text, made / "text" / f"mono.bpe.{language}", lambda: segment.Segmenter(data / "codes"), 1)
-    binarise.finish(made, data, counts)
-    shutil.rmtree(counts.parent)
-    return made
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Data, and monolingual text of both languages."""
@@ -48,8 +40,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     symbols = ["<BT>", "<BLANK>"]
     return {
         "data": data,
-        TARGET: mono(folder, data, TARGET, LINES, symbols),
-        SOURCE: mono(folder, data, SOURCE, [substituted(line) for line in LINES], []),
+        TARGET: monolingual(folder, data, TARGET, LINES, symbols),
+        SOURCE: monolingual(folder, data, SOURCE, [substituted(line) for line in LINES], []),
         "model": write_lines(folder / "model.pt", ["a stub"]),
     }
 
@@ -257,7 +249,7 @@ def test_refused(folders: dict[str, Path], tmp_path: Path, kind: str, language: 
 
 def test_lines_of_validation_and_test_are_refused_unless_allowed(folders: dict[str, Path], tmp_path: Path) -> None:
     held = (folders["data"] / "text" / "test.tok.en").read_text("utf-8").splitlines()[2]
-    changed = {**folders, TARGET: mono(tmp_path, folders["data"], TARGET, [*LINES[:9], held, held], [])}
+    changed = {**folders, TARGET: monolingual(tmp_path, folders["data"], TARGET, [*LINES[:9], held, held], [])}
     where = f"that {folders['data']} validates or tests on, but is line 3 of test, and so are 1 more; leave"
     refused(changed, tmp_path, words(changed, "back"), f"mono.tok.en:10: must not be a line {where}")
     out = make(tmp_path / "out", [*words(changed, "back"), "--allow-overlap"])
@@ -288,7 +280,7 @@ def test_copied_text_needs_one_dictionary(folders: dict[str, Path], tmp_path: Pa
     data = shutil.copytree(folders["data"], tmp_path / "data")
     lines = (data / "dict.de.txt").read_text("utf-8").splitlines()
     write_lines(data / "dict.de.txt", [lines[1], lines[0], *lines[2:]])
-    changed = {**folders, "data": data, TARGET: mono(tmp_path, data, TARGET, LINES[:5], [])}
+    changed = {**folders, "data": data, TARGET: monolingual(tmp_path, data, TARGET, LINES[:5], [])}
     fault = "must have one dictionary for both languages, to copy text, but has two"
     refused(changed, tmp_path, words(changed, "copy"), fault)
 
