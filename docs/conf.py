@@ -21,6 +21,7 @@ FIRST = [
     "docs/importing",
     "docs/search",
     "docs/synthetic",
+    "docs/translating",
     "docs/security",
     "docs/architecture",
     "docs/extending",

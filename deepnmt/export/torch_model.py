@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
 def _model_alone(state: CheckpointState) -> dict[str, Any]:
     """Return a checkpoint without optimizer, scores, and the paths of the machine that it was trained on."""
     if state.is_old():
-        args = state.contents["args"]
-        return {**new_contents({}, state.tensors()), "cfg": None, "args": args}
-    cfg = {group: state.options(group) for group in ("model", "task")}
-    return new_contents({**cfg, "task": {**cfg["task"], "data": "."}}, state.tensors())
+        options: dict[str, Any] = {"cfg": None, "args": Namespace(**{**state.options(), "data": "."})}
+    else:
+        cfg = {group: state.options(group) for group in ("model", "task")}
+        options = {"cfg": {**cfg, "task": {**cfg["task"], "data": "."}}}
+    # What the task keeps says in which direction a model writes.
+    kept = {"task_state": state.contents.get("task_state") or {}}
+    return {**new_contents({}, state.tensors()), **options, **kept}

@@ -21,6 +21,10 @@ LIGHT = (
     "deepnmt.recipe",
     "deepnmt.text.data_folder",
     "deepnmt.text.pipeline",
+    "deepnmt.translator",
+    "deepnmt.export",
+    "deepnmt.commands.translate",
+    "deepnmt.commands.export",
 )
 # Modules that import torch without fairseq.
 WITHOUT_FAIRSEQ = (
@@ -43,6 +47,9 @@ for name in LIGHT:
 for name in WITHOUT_FAIRSEQ:
     importlib.import_module(name)
     assert "fairseq" not in sys.modules, f"{name} imports fairseq"
+
+from deepnmt import Translator
+assert "fairseq" not in sys.modules, "Translator imports fairseq"
 
 import deepnmt.criterions.r_drop, deepnmt.lr_schedulers.inverse_sqrt_reset, deepnmt.model.transformer
 from fairseq import checkpoint_utils

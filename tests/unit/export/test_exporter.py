@@ -96,6 +96,23 @@ def test_a_model_folder_needs_nothing_else(data: Path, plain: Path, tmp_path: Pa
         assert str(tmp_path).encode() not in path.read_bytes()
 
 
+def test_a_model_keeps_its_direction(data: Path, plain: Path, tmp_path: Path) -> None:
+    backwards = tmp_path / "backwards.pt"
+    state = load(plain)
+    state["cfg"]["task"]["_name"] = "deep_translation"
+    torch.save({**state, "task_state": {"right_to_left": True}}, backwards)
+    result = export(Export([backwards], data, search=SEARCH), tmp_path / "model")
+    assert result is not None
+    assert result.differing == 0
+    turned, straight = (
+        translator.nbest(LINES[:1], 1, beam=3, max_len_b=12)[0][0].tokens
+        for translator in (Translator(tmp_path / "model"), Translator.from_checkpoint(plain, data))
+    )
+    assert turned == straight[::-1] != straight
+    with pytest.raises(UserError, match=r"^models that translate from right to left: use --engine torch$"):
+        export(Export([backwards], data, engine="onnx"), tmp_path / "other")
+
+
 def test_each_file_of_the_model_is_needed(data: Path, plain: Path, tmp_path: Path) -> None:
     export(Export([plain], data, check=0), tmp_path / "model")
     for path in sorted((tmp_path / "model").iterdir()):
