@@ -1,0 +1,227 @@
+"""What search_errors.sh does: beam searches, an exhaustive search for each sentence, and a report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data.data_utils import collate_tokens
+
+import deepnmt
+from deepnmt import console
+from deepnmt.checkpoints.data_fit import trained_settings
+from deepnmt.console import whole_file
+from deepnmt.errors import UserError
+from deepnmt.recipe.ranges import BEAM
+from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor, string_log_prob
+from deepnmt.search.generator import BeamGenerator
+from deepnmt.text.record import read_record, write_record
+
+REPORT, LINES = "search_errors.json", "sentences.tsv"
+TOGETHER = 32  # sentences of a beam search
+
+
+class Sentence(NamedTuple):
+    """A line of sentences.tsv.
+
+    Attributes:
+        number: in the subset
+        seconds: of the exhaustive search
+        complete: 1, or 0 where time ran out
+        expanded: prefixes
+        best: log P of the best string
+        length: its tokens, without the end symbol
+        beams: log P of each beam's result
+    """
+
+    number: int
+    seconds: float
+    complete: int
+    expanded: int
+    best: float
+    length: int
+    beams: tuple[float, ...]
+
+    def line(self) -> str:
+        """Return the line."""
+        numbers = [self.number, f"{self.seconds:.2f}", self.complete, self.expanded, repr(self.best), self.length]
+        return "\t".join(map(str, [*numbers, *map(repr, self.beams)])) + "\n"
+
+    @classmethod
+    def of(cls, line: str) -> Sentence:
+        """Return what a line says."""
+        number, seconds, complete, expanded, best, length, *beams = line.split("\t")
+        counts = int(number), float(seconds), int(complete), int(expanded), float(best), int(length)
+        return cls(*counts, tuple(map(float, beams)))
+
+
+def report(done: Sequence[Sentence], beams: Sequence[int]) -> dict[str, Any]:
+    """Return the figures.
+
+    A beam has an error where a better string is known, from the exhaustive search or from another beam; it has none
+    where the exhaustive search came to its end without one; else, nobody knows.
+    """
+    complete = [each for each in done if each.complete]
+    count = max(len(done), 1)
+    figures = []
+    for place, beam in enumerate(beams):
+        errors = [each for each in done if each.best > each.beams[place] + MARGIN]
+        unknown = sum(not each.complete for each in done if each not in errors)
+        figures.append(
+            {
+                "beam": beam,
+                "search_errors": len(errors) / count,
+                "unknown": unknown / count,
+                "mean_log_prob": sum(each.beams[place] for each in done) / count,
+            }
+        )
+    return {
+        "sentences": len(done),
+        "out_of_time": (len(done) - len(complete)) / count,
+        "empty_is_best": sum(each.length == 0 for each in complete) / max(len(complete), 1),
+        "beams": figures,
+    }
+
+
+def shown(figures: dict[str, Any]) -> str:
+    """Return the figures as a table."""
+    lines = [
+        f"{figures['sentences']} sentences; out of time: {figures['out_of_time']:.1%}; "
+        f"the empty string is the best of {figures['empty_is_best']:.1%} of the others",
+        "beam  a better string exists  unknown  mean log P",
+    ]
+    for each in figures["beams"]:
+        lines.append(
+            f"{each['beam']:4}  {each['search_errors']:22.1%}  {each['unknown']:7.1%}  {each['mean_log_prob']:10.3f}"
+        )
+    return "\n".join(lines)
+
+
+def numbers_of(text: str) -> list[int]:
+    """Return the beams. Raises `UserError` if they are none."""
+    if not all(word.isdecimal() and 1 <= int(word) <= BEAM for word in text.split(",")):
+        raise UserError(f"--beams must be numbers from 1 to {BEAM} with commas between them, but is '{text}'")
+    return sorted({int(word) for word in text.split(",")})
+
+
+def begin(folder: Path, settings: dict[str, Any]) -> list[Sentence]:
+    """Return what has been done, or make the folder. Raises `UserError` if it is of another command."""
+    if folder.exists() and not (folder / REPORT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--out: must be a new folder or one of search_errors.sh, but is {folder}")
+    if not (folder / REPORT).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_record(folder / REPORT, {"settings": settings})
+        return []
+    before = read_record(folder / REPORT, settings=dict)["settings"]
+    if before != settings:
+        key = next(key for key in [*settings, *before] if settings.get(key) != before.get(key))
+        raise UserError(
+            f"--out: must be of the same command, but {folder} was made with {key} {before.get(key)}, not "
+            f"{settings.get(key)}; remove it, or give another folder"
+        )
+    if not (folder / LINES).exists():
+        return []
+    # Where it was killed, half a line may be left.
+    lines = [line for line in (folder / LINES).read_text("utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    with whole_file(folder / LINES) as temporary:
+        temporary.write_text("".join(lines), encoding="utf-8")
+    return [Sentence.of(line) for line in lines]
+
+
+def beam_results(models: Sequence[Any], task: Any, sources: Sequence[Any], beam: int, longest: int) -> list[String]:
+    """Return the string that the beam search finds for each source, without a length penalty."""
+    dictionary = task.target_dictionary
+    generator = BeamGenerator(models, dictionary, beam_size=beam, max_len_b=longest, min_len=0, normalize_scores=False)
+    tokens = collate_tokens(list(sources), task.source_dictionary.pad(), left_pad=task.cfg.left_pad_source)
+    lengths = torch.tensor([len(source) for source in sources])
+    found = generator.generate(models, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
+    return [tuple(hypotheses[0]["tokens"].tolist()[:-1]) for hypotheses in found]
+
+
+def search_all(
+    models: Sequence[Any], task: Any, left: Sequence[int], settings: dict[str, Any], done: list[Sentence], out: Path
+) -> None:
+    """Search the sentences that are left, and add each to `done` and to the file as soon as it is there."""
+    dataset, dictionary = task.dataset(settings["subset"]).src, task.target_dictionary
+    eos, pad, longest = dictionary.eos(), dictionary.pad(), settings["max_len"]
+    bar = console.progress(len(left) + len(done), "searching", " sentences")
+    with (out / LINES).open("a", encoding="utf-8") as file, torch.no_grad(), bar:
+        bar.update(len(done))
+        for start in range(0, len(left), TOGETHER):
+            numbers = left[start : start + TOGETHER]
+            sources = [dataset[number] for number in numbers]
+            found = [beam_results(models, task, sources, beam, longest) for beam in settings["beams"]]
+            for number, source, *strings in zip(numbers, sources, *found):
+                predict = sentence_predictor(models, source, eos, pad)
+                scores = {string: string_log_prob(predict, string, eos) for string in set(strings)}
+                first = max(scores, key=lambda string: scores[string])
+                begun = time.monotonic()
+                best = best_string(predict, first, scores[first], eos, pad, longest, settings["limit"])
+                seconds, beams = time.monotonic() - begun, tuple(scores[string] for string in strings)
+                length = len(best.string)
+                each = Sentence(number, seconds, int(best.complete), best.expanded, best.log_prob, length, beams)
+                file.write(each.line())
+                file.flush()
+                done.append(each)
+                bar.update()
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoints")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--limit", default="10")
+    parser.add_argument("--beams", default="1,5,50")
+    parser.add_argument("--subset", default="test")
+    parser.add_argument("--sentences", type=int, default=0)
+    parser.add_argument("--max-len", type=int, default=200)
+    arguments = parser.parse_args()
+    try:
+        limit = float(arguments.limit)
+    except ValueError:
+        limit = math.nan
+    if not limit > 0:
+        raise UserError(f"--limit must be a number of seconds above 0, but is '{arguments.limit}'")
+    beams, paths = numbers_of(arguments.beams), arguments.checkpoints.split(os.pathsep)
+    languages = trained_settings([Path(path) for path in paths], arguments.data).languages
+    settings = {
+        "checkpoints": arguments.checkpoints,
+        "data": str(arguments.data),
+        "subset": arguments.subset,
+        "limit": limit,
+        "beams": beams,
+        "max_len": arguments.max_len,
+    }
+    deepnmt.register()
+    # fairseq reports every step.
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    overrides = {"data": str(arguments.data), "source_lang": languages[0], "target_lang": languages[1]}
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task(paths, overrides)
+    for model in models:
+        model.eval()
+    task.load_dataset(arguments.subset, task_cfg=task.cfg)
+    count = len(task.dataset(arguments.subset))
+    done = begin(arguments.out, settings)
+    finished = {each.number for each in done}
+    left = [number for number in range(min(arguments.sentences or count, count)) if number not in finished]
+    search_all(models, task, left, settings, done, arguments.out)
+    figures = report(done, beams)
+    with whole_file(arguments.out / REPORT) as temporary:
+        temporary.write_text(json.dumps({"settings": settings, **figures}, indent=2) + "\n", encoding="utf-8")
+    print(shown(figures))
+    print(f"{arguments.out / REPORT} is ready")
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,119 @@
+"""search_errors.sh: what is reported, resumed and refused. The search itself: tests/unit/search/test_exact.py."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import search_errors
+import torch
+from search_errors import Sentence
+from support.checkpoints import run_main
+from support.data_folders import TYPES, data_folder
+from support.models import SIZE, dictionary, scramble, task
+
+from deepnmt.checkpoints.state import new_contents
+from deepnmt.errors import UserError
+from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.transformer import DLCLTransformerModel
+
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "search_errors.sh"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder and a checkpoint."""
+    result = tmp_path_factory.mktemp("search_errors")
+    data_folder(result / "data")
+    torch.manual_seed(5)
+    config = DLCLTransformerConfig(**{**SIZE, "dropout": 0.0})
+    model = DLCLTransformerModel.build_model(config, task(dictionary(TYPES - 4)))
+    scramble(model)
+    with torch.no_grad():
+        model.decoder.output_projection.weight *= 5
+    options = {**dataclasses.asdict(config), "_name": "dlcl_transformer"}
+    languages = {"_name": "translation", "data": "", "source_lang": "de", "target_lang": "en"}
+    languages |= {"train_subset": "train", "dataset_impl": None, "required_seq_len_multiple": 1}
+    torch.save(new_contents({"model": options, "task": languages}, model.state_dict()), result / "model.pt")
+    return result
+
+
+def run(folder: Path, out: str, *words: str) -> None:
+    options = ["--beams=1,3", "--max-len=4", "--limit=60", *words]
+    run_main(search_errors.main, "search_errors.py", folder / "model.pt", folder / "data", folder / out, *options)
+
+
+def lines(folder: Path) -> list[Sentence]:
+    """What was found, without what depends on the clock."""
+    found = map(Sentence.of, (folder / "sentences.tsv").read_text().splitlines())
+    return [each._replace(seconds=0) for each in found]
+
+
+def test_resumed_after_half_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(folder, "whole")
+    whole = lines(folder / "whole")
+    assert [each.number for each in whole] == [0, 1, 2]
+    assert all(each.complete for each in whole)
+    assert all(each.best >= max(each.beams) for each in whole)
+    assert all(each.beams[1] >= each.beams[0] - 1e-4 or each.best > each.beams[1] for each in whole)
+    run(folder, "parts", "--sentences=1")
+    with (folder / "parts" / "sentences.tsv").open("a") as file:
+        file.write("1\t0.5\t1")
+    capsys.readouterr()
+    run(folder, "parts")
+    assert lines(folder / "parts") == whole
+    text = capsys.readouterr().out
+    assert text.startswith("3 sentences; out of time: 0.0%")
+    assert "search_errors.json is ready" in text
+    figures = json.loads((folder / "parts" / "search_errors.json").read_text())
+    assert figures["sentences"] == 3
+    assert [each["beam"] for each in figures["beams"]] == [1, 3]
+    expected = sum(each.best > each.beams[0] + 1e-4 for each in whole) / 3
+    assert figures["beams"][0]["search_errors"] == pytest.approx(expected)
+
+
+def test_report() -> None:
+    """A sentence each: an error of the first beam, the empty string, no error, out of time with and without one."""
+    done = [
+        Sentence(0, 1.0, 1, 9, -2.0, 5, (-3.0, -2.0)),
+        Sentence(1, 1.0, 1, 9, -1.0, 0, (-4.0, -3.0)),
+        Sentence(2, 1.0, 1, 9, -1.5, 2, (-1.50005, -1.5)),
+        Sentence(3, 1.0, 0, 9, -5.0, 4, (-6.0, -5.0)),
+        Sentence(4, 1.0, 0, 9, -5.0, 4, (-5.0, -5.0)),
+    ]
+    figures = search_errors.report(done, [1, 5])
+    assert (figures["sentences"], figures["out_of_time"]) == (5, 0.4)
+    assert figures["empty_is_best"] == pytest.approx(1 / 3)
+    first, second = figures["beams"]
+    assert (first["search_errors"], first["unknown"]) == (0.6, 0.2)
+    assert (second["search_errors"], second["unknown"]) == (0.2, 0.4)
+    assert first["mean_log_prob"] == pytest.approx(-3.90001)
+    assert [Sentence.of(each.line()) for each in done] == done
+
+
+def test_refused(folder: Path, tmp_path: Path) -> None:
+    run(folder, "refused", "--sentences=1")
+    (tmp_path / "file").write_text("")
+    for out, words, message in (
+        ("refused", ["--limit=5"], "--out: must be of the same command, but .* with limit 60.0, not 5.0; remove"),
+        ("data", [], "--out: must be a new folder or one of search_errors.sh, but is .*data$"),
+        ("new", ["--limit=0"], "--limit must be a number of seconds above 0, but is '0'"),
+        ("new", ["--limit=soon"], "--limit must be a number of seconds above 0, but is 'soon'"),
+        ("new", ["--beams=0,5"], "--beams must be numbers from 1 to 256 with commas between them, but is '0,5'"),
+        ("new", ["--beams=a"], "--beams must be numbers from 1 to 256 with commas between them, but is 'a'"),
+    ):
+        with pytest.raises(UserError, match=f"^{message}"):
+            run(folder, out, *words)
+        assert not (folder / "new").exists()
+
+
+@pytest.mark.parametrize("option", ["--lenpen=1", "--length-penalty=gnmt", "--unnormalized"])
+def test_script_refuses_length_penalties(option: str) -> None:
+    done = subprocess.run([str(SCRIPT), "a", "b", option], capture_output=True, text=True, timeout=60, check=False)
+    rest = "must not be given: sums of log P are compared, without a length penalty"
+    assert (done.returncode, done.stderr) == (2, f"search_errors.sh: error: {option.split('=')[0]} {rest}\n")
+    help_ = subprocess.run([str(SCRIPT), "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert (help_.returncode, help_.stdout[:29]) == (0, "usage: search_errors.sh CHECK")
