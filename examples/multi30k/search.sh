@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# What each search technique gains, and what it costs: one table.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
+
+usage() {
+    cat <<'HELP'
+usage: search.sh MODEL DATA OUT [--more MODEL]... [--r2l MODEL] [--reverse MODEL] [--lm MODEL] [--errors FILE] [--limit N]
+
+Measures the techniques of docs/search.md with a trained model: beams, length penalties, length range, coverage, stopping,
+pruning; reranking, consensus, recombination; and what further models allow. Settings are chosen by BLEU on validation,
+and the chosen one alone translates the test set. It can be stopped at any moment; run the same command again to resume.
+
+  --more MODEL     another model of the same direction, for ensembles and lists; repeatable
+  --r2l MODEL      trained with --right-to-left
+  --reverse MODEL  of the other direction
+  --lm MODEL       a language model of the target, made by train_lm.sh
+  --errors FILE    search_errors.json, of search_errors.sh, for the picture
+  --limit N        the first N pairs of validation and test only, to try it
+
+OUT gets table.tsv and table.md: BLEU and chrF on validation and test, their differences from beam 5 with p values of a
+paired bootstrap, and time against beam 5; search.png, BLEU over length penalty and beam; and all translations. Tuned
+weights have seen validation, so that test alone says what they gain.
+
+example:
+  examples/multi30k/search.sh output/multi30k/checkpoints/dlcl_12/average10.pt output/multi30k/data output/search
+HELP
+}
+
+for argument in "$@"; do
+    if [[ $argument == -h || $argument == --help ]]; then
+        usage
+        exit 0
+    fi
+done
+[[ $# -ge 3 ]] || die "MODEL, DATA and OUT must be given (see --help)"
+need python3 fairseq-generate
+ON_INTERRUPT="resume"
+export PYTHONPATH=$ROOT/examples/multi30k:$PYTHONPATH
+run python3 -m techniques "$@"

@@ -1,0 +1,123 @@
+"""The measurements of search.sh: what is chosen, what is compared, and the folder to try them with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import techniques.runs
+from sacrebleu.metrics.bleu import BLEU
+from support.data_folders import data_folder
+from techniques.__main__ import shares
+from techniques.first_pairs import first_pairs
+from techniques.picture import draw
+from techniques.plan import Models, Search, Technique, lists, model_options, samples
+from techniques.plan import techniques as planned
+from techniques.runs import Row, Runs
+from techniques.table import as_markdown, compared, rows_of_table
+
+from deepnmt.errors import UserError
+from deepnmt.text.data_folder import check_dictionaries, check_subset
+
+EVERY = Models(Path("a.pt"), (Path("b.pt"),), Path("r.pt"), Path("v.pt"), Path("l.pt"))
+
+
+def test_each_search_has_a_folder_of_its_own() -> None:
+    found = list(planned(EVERY))
+    searches = [search for each in found for search in each.searches] + lists(EVERY) + [samples(EVERY)]
+    by_name = {search.name: search for search in searches}
+    assert len(set(searches)) == len(by_name)
+    assert all("/" not in name and " " not in name for name in by_name)
+    assert found[0].searches == (Search("beam-5", "a.pt", ("--beam", "5")),)
+    few = {each.name for each in planned(Models(Path("a.pt")))}
+    assert {each.name for each in found} - few == {"ensemble", "language model", "right to left"}
+    assert [search.path for search in lists(EVERY)] == ["a.pt", "b.pt", "r.pt"]
+    words = ["--score", "fwd1=a.pt", "--score", "fwd2=b.pt", "--score", "r2l=r.pt", "--reverse", "rev=v.pt"]
+    assert model_options(EVERY) == [*words, "--lm", "lm=l.pt"]
+
+
+def test_validation_chooses_and_only_the_chosen_sees_the_test_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    valid = {"one": 20.0, "two": 30.0, "three": 30.0}
+    asked: list[tuple[str, str]] = []
+
+    def run(*words: object) -> None:
+        if "generate.sh" in str(words[0]):
+            folder = Path(str(words[3]))
+            asked.append((folder.parent.name, folder.name))
+            folder.mkdir(parents=True)
+            log = f"Translated 1,000 sentences (9,000 tokens) in {len(asked)}.5s (10.0 sentences/s, 9 tokens/s)\n"
+            (folder / "generate.log").write_text(log)
+        else:
+            folder = Path(str(words[1]))
+            score = valid[folder.parent.name] if folder.name == "valid" else 99.0
+            (folder / "scores.json").write_text(json.dumps({"BLEU": {"score": score}, "chrF": {"score": 1.0}}))
+
+    monkeypatch.setattr(techniques.runs, "run", run)
+    runs = Runs(tmp_path / "data", tmp_path / "out", EVERY)
+    technique = Technique("some", tuple(Search(name, "a.pt") for name in valid))
+    row = runs.technique(technique)
+    assert (row.setting, row.folders["test"]) == ("two", tmp_path / "out" / "searches" / "two" / "test")
+    assert asked == [("one", "valid"), ("two", "valid"), ("three", "valid"), ("two", "test")]
+    assert row.seconds == {"valid": 2.5, "test": 4.5}
+    # A second time, nothing is run.
+    assert Runs(tmp_path / "data", tmp_path / "out", EVERY).technique(technique) == row
+    assert len(asked) == 4
+
+
+def result(folder: Path, texts: list[str], references: list[str]) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "hyp.en").write_text("".join(f"{text}\n" for text in texts))
+    (folder / "ref.en").write_text("".join(f"{text}\n" for text in references))
+    (folder / "generate.json").write_text('{"target_lang": "en", "lowercase": false}')
+    return folder
+
+
+def test_differences_and_their_significance(tmp_path: Path) -> None:
+    references = [f"this is the sentence number {number} of a text ." for number in range(40)]
+    bad = [text.replace("sentence", "word").replace("of a", "in some") for text in references]
+    folders = [
+        result(tmp_path / name, texts, references) for name, texts in (("a", bad), ("b", bad), ("c", references))
+    ]
+    first, same, better = compared(folders)
+    expected = BLEU().corpus_score(bad, [references]).score
+    assert first[:3] == [f"{expected:.2f}", "", ""]
+    assert same[:2] == [f"{expected:.2f}", "+0.00"]
+    assert float(same[2]) > 0.5
+    assert better[:2] == ["100.00", f"{100 - expected:+.2f}"]
+    assert float(better[2]) < 0.01
+    rows = [
+        Row(path.name, "x", {"valid": path, "test": path}, {"valid": 1.0, "test": 2.0 + n})
+        for n, path in enumerate(folders)
+    ]
+    table = rows_of_table(rows)
+    assert len({len(line) for line in table}) == 1
+    assert [line[-1] for line in table] == ["time", "1.00", "1.50", "2.00"]
+    assert as_markdown(table).splitlines()[1].count("---") == len(table[0])
+
+
+def test_a_folder_of_the_first_pairs(tmp_path: Path) -> None:
+    data = data_folder(tmp_path / "data")
+    (data / "codes").write_text("#version: 0.2\na b\n")
+    for language in ("de", "en"):
+        for subset in ("valid", "test"):
+            (data / "text" / f"{subset}.bpe.{language}").write_text("w0 w1 w2\nw3 other\nw4\n")
+    first_pairs(data, 2, tmp_path / "few")
+    dictionaries = check_dictionaries(tmp_path / "few", ("de", "en"))
+    assert check_subset(tmp_path / "few", "test", ("de", "en"), dictionaries) == 2
+    assert (tmp_path / "few" / "text" / "valid.raw.en").read_text() == "en 1.\nen 2.\n"
+    # 16-bit numbers, the end symbol last, the unknown word 3.
+    assert (tmp_path / "few" / "test.de-en.de.bin").read_bytes() == bytes([4, 0, 5, 0, 6, 0, 2, 0, 7, 0, 3, 0, 2, 0])
+
+
+def test_picture_and_search_errors(tmp_path: Path) -> None:
+    record = {"beams": [{"beam": 1, "search_errors": 0.5}, {"beam": 5, "search_errors": 0.25}]}
+    (tmp_path / "search_errors.json").write_text(json.dumps(record))
+    assert shares(tmp_path / "search_errors.json") == {1.0: 50.0, 5.0: 25.0}
+    draw(tmp_path / "search.png", {"power": {0.5: 20.0, 1.0: 21.0}}, {1: 20.0, 5: 21.0}, {1.0: 50.0, 5.0: 25.0})
+    assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "search_errors.json").write_text('{"beams": [{"beam": 1}]}')
+    with pytest.raises(UserError, match=r"search_errors\.json: must be a search_errors\.json of search_errors\.sh"):
+        shares(tmp_path / "search_errors.json")
