@@ -54,6 +54,8 @@ def linear_obstacle(linear: nn.Module) -> Optional[str]:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Return whether a call of the module does more than its `forward`."""
+    """Return whether a call of the module does something else than its class's `forward`."""
+    if "forward" in vars(module):
+        return True
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(hooks)

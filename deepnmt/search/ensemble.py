@@ -117,7 +117,10 @@ class EnsembleSteps:
             tokens: the newest of each hypothesis, N x M
             step: which step it is
         """
-        log_probs = [self.output(model, decoder(tokens, step)) for model, decoder in zip(self.models, self.decoders)]
+        log_probs = [
+            self.output(model, decoder(tokens, step), decoder.maps)
+            for model, decoder in zip(self.models, self.decoders)
+        ]
         attention = self._mean([decoder.attention(step) for decoder in self.decoders])
         covering = None
         if self.covering is not None:

@@ -22,6 +22,7 @@ from torch import Tensor
 from deepnmt.errors import UserError
 from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
+from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
 
 DICTIONARY = "dict.txt"
@@ -42,7 +43,7 @@ class FusedModel:
         self.model, self.weight = model, weight
         width = model.decoder.embed_tokens.weight.new_zeros(1, len(source), 1)
         nothing = {"encoder_out": [width], "encoder_padding_mask": [source.new_zeros(len(source), 1)]}
-        self.decoder = DecoderSteps(model.decoder, nothing, beam, longest)
+        self.decoder = DecoderSteps(model.decoder, nothing, beam, longest, maps_of(model))
         self.output = OutputSteps(1.0, shared=True)  # the temperature is the translation model's
 
     def add(self, log_probs: Tensor, tokens: Tensor, step: Step) -> None:
@@ -53,7 +54,7 @@ class FusedModel:
             tokens: the newest of each hypothesis, N x M
             step: which step it is
         """
-        log_probs.add_(self.output(self.model, self.decoder(tokens, step)), alpha=self.weight)
+        log_probs.add_(self.output(self.model, self.decoder(tokens, step), self.decoder.maps), alpha=self.weight)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """As `DecoderSteps.keep`."""

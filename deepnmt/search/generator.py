@@ -27,6 +27,7 @@ from deepnmt.search.ensemble import EnsembleSteps
 from deepnmt.search.fusion import FusedModel
 from deepnmt.search.hypotheses import Hypotheses, Hypothesis
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
+from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.options import SearchOptions
 from deepnmt.search.parts import ensemble, longest_translation, search_parts
@@ -91,7 +92,10 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             keep_freed_memory()
         parts = search_parts(self, self.options, source)
         models, outputs = self.model.models, self.model.forward_encoder(net_input)
-        decoders = [DecoderSteps(model.decoder, out, beam, parts.longest + 1) for model, out in zip(models, outputs)]
+        decoders = [
+            DecoderSteps(model.decoder, out, beam, parts.longest + 1, maps_of(model))
+            for model, out in zip(models, outputs)
+        ]
         fused = None
         if self.lm_model is not None and self.lm_weight:
             fused = FusedModel(self.lm_model, self.lm_weight, source, beam, parts.longest + 1)

@@ -14,15 +14,15 @@ computed once and shared by the hypotheses.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
 from deepnmt.kernels.short_attention import REGISTER
 from deepnmt.model.relative_position import RelativeSelfAttention
+from deepnmt.search.incremental.maps import Maps
 
 # Positions that there is room for at first; then it doubles, so that a batch pays for the length that it reaches.
 FIRST_CAPACITY = 16
@@ -60,37 +60,23 @@ def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
     tensor.index_copy_(0, holes, tensor.index_select(0, movers))
 
 
-def linear_function(*projections: Any, scale: float = 1.0) -> Callable[[Tensor], Tensor]:
-    """Return the map of rows by several projections of one input: outputs side by side, those of the first scaled.
-
-    The weights are copied, input channels x outputs: of a few rows, their product takes two thirds of the time.
-    """
-    weight = torch.cat([projection.weight.t() for projection in projections], dim=1)
-    weight[:, : len(projections[0].weight)] *= scale
-    if projections[0].bias is None:
-        return functools.partial(torch.mm, mat2=weight)
-    bias = torch.cat([projection.bias for projection in projections])
-    bias[: len(projections[0].bias)] *= scale
-    return functools.partial(torch.addmm, bias, mat2=weight)
-
-
 class AttentionSteps:
     """What attention to the target and to the source have in common.
 
     Args:
         module: fairseq's
+        maps: of the model
     """
 
     # Each as the products read it fastest.
     keys: Tensor  # NH x D x entries
     values: Tensor  # NH x entries x D
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, maps: Maps) -> None:
         self.module = module
         self.heads, self.width = module.num_heads, module.head_dim
         self.channels = self.heads * self.width
-        self.query = linear_function(module.q_proj, scale=module.scaling)
-        self.out = linear_function(module.out_proj)
+        self.out = maps(module.out_proj)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """Continue with `sentences` sentences, of which `movers` take the places `holes`."""
@@ -119,14 +105,15 @@ class SelfAttentionSteps(AttentionSteps):
 
     Args:
         module: fairseq's
+        maps: of the model
         sentences: N at first
         beam: K
     """
 
-    def __init__(self, module: Any, sentences: int, beam: int) -> None:
-        super().__init__(module)
+    def __init__(self, module: Any, maps: Maps, sentences: int, beam: int) -> None:
+        super().__init__(module, maps)
         self.beam = beam
-        self.key, self.value = linear_function(module.k_proj), linear_function(module.v_proj)
+        self.query_key_value = maps(module.q_proj, module.k_proj, module.v_proj, scale=module.scaling)
         self.keys = module.k_proj.weight.new_empty(sentences * self.heads, self.width, FIRST_CAPACITY * beam)
         self.values = self.keys.new_empty(sentences * self.heads, FIRST_CAPACITY * beam, self.width)
         # What the mask hides must still be finite.
@@ -135,19 +122,21 @@ class SelfAttentionSteps(AttentionSteps):
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the sublayer's function of the newest position, MN x C."""
-        self._write(self.by_heads(self.key(x), step), self.by_heads(self.value(x), step), step)
-        query, entries = self.by_heads(self.query(x), step), step.mask.size(-1)
+        each = self.query_key_value(x).view(step.hypotheses, -1, 3, self.heads, self.width)  # M x N x 3 x H x D
+        self._write(each, step)
+        query, entries = each.select(2, 0).flatten(1, 2).transpose(0, 1), step.mask.size(-1)
         weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
         return self.out(self.by_rows(self._attend(weights, self.values.narrow(1, 0, entries), step)))
 
-    def _write(self, key: Tensor, value: Tensor, step: Step) -> None:
-        """Keep keys and values, NH x M x D; in the first step, one hypothesis stands for all."""
+    def _write(self, each: Tensor, step: Step) -> None:
+        """Keep keys and values, M x N x 3 x H x D; in the first step, one hypothesis stands for all."""
         start = step.position * self.beam
         if start == self.keys.size(2):
             self.keys = torch.cat([self.keys, torch.empty_like(self.keys)], dim=2)
             self.values = torch.cat([self.values, torch.empty_like(self.values)], dim=1)
-        self.keys.narrow(2, start, self.beam).copy_(key.transpose(1, 2))
-        self.values.narrow(1, start, self.beam).copy_(value)
+        key, value = (each.select(2, index).flatten(1, 2) for index in (1, 2))  # M x NH x D
+        self.keys.narrow(2, start, self.beam).copy_(key.permute(1, 2, 0))
+        self.values.narrow(1, start, self.beam).copy_(value.transpose(0, 1))
 
     def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
         return torch.baddbmm(step.mask, query, keys)
@@ -188,16 +177,18 @@ class SourceAttentionSteps(AttentionSteps):
 
     Args:
         module: fairseq's
+        maps: of the model
         source: the encoder's output, S x N x C
         entries: room for keys and values, at least S
     """
 
     weights: Tensor  # the last step's probabilities, NH x M x entries
 
-    def __init__(self, module: Any, source: Tensor, entries: int) -> None:
-        super().__init__(module)
+    def __init__(self, module: Any, maps: Maps, source: Tensor, entries: int) -> None:
+        super().__init__(module, maps)
+        self.query = maps(module.q_proj, scale=module.scaling)
         positions, sentences, channels = source.shape
-        both = linear_function(module.k_proj, module.v_proj)(source.reshape(-1, channels))
+        both = maps(module.k_proj, module.v_proj)(source.reshape(-1, channels))
         both = both.view(positions, sentences, 2, self.heads, self.width)
         keys = both.new_zeros(sentences, self.heads, self.width, entries)
         values = both.new_zeros(sentences, self.heads, entries, self.width)
@@ -222,9 +213,9 @@ class MergedAttentionSteps(SourceAttentionSteps):
     # Of the values of all positions before, M x N x C.
     total: Optional[Tensor] = None
 
-    def __init__(self, module: Any, source: Tensor, entries: int) -> None:
-        super().__init__(module, source, entries)
-        self.value = linear_function(module.v_proj)
+    def __init__(self, module: Any, maps: Maps, source: Tensor, entries: int) -> None:
+        super().__init__(module, maps, source, entries)
+        self.value = maps(module.v_proj)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """As `SourceAttentionSteps`."""

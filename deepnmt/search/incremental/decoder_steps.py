@@ -20,6 +20,7 @@ from deepnmt.kernels.short_attention import REGISTER
 from deepnmt.search.incremental.attention_steps import Step, move
 from deepnmt.search.incremental.dlcl_steps import HistorySteps
 from deepnmt.search.incremental.layer_steps import LayerSteps, norm_function
+from deepnmt.search.incremental.maps import Maps
 
 
 class DecoderSteps:
@@ -30,10 +31,11 @@ class DecoderSteps:
         encoder_out: what the encoder returns
         beam: K
         longest: steps there may be
+        maps: of the model
     """
 
-    def __init__(self, decoder: Any, encoder_out: dict[str, list[Tensor]], beam: int, longest: int) -> None:
-        self.decoder = decoder
+    def __init__(self, decoder: Any, encoder_out: dict[str, list[Tensor]], beam: int, longest: int, maps: Maps) -> None:
+        self.decoder, self.maps = decoder, maps
         source = encoder_out["encoder_out"][0]
         padding = encoder_out["encoder_padding_mask"][0].bool()
         self.positions = len(source)
@@ -48,7 +50,7 @@ class DecoderSteps:
         skipping = getattr(decoder, "skipping", None)
         factors = [ones] * len(decoder.layers) if skipping is None else skipping.draw()
         self.layers = [
-            LayerSteps(layer, source, entries, beam, factors[index]) for index, layer in enumerate(decoder.layers)
+            LayerSteps(layer, maps, source, entries, beam, factors[index]) for index, layer in enumerate(decoder.layers)
         ]
         history = getattr(decoder, "history", None)
         self.history = HistorySteps(history) if history is not None else None

@@ -31,8 +31,8 @@ from deepnmt.search.incremental.attention_steps import (
     SelfAttentionSteps,
     SourceAttentionSteps,
     Step,
-    linear_function,
 )
+from deepnmt.search.incremental.maps import Maps
 
 Function = Callable[[Tensor], Tensor]
 
@@ -100,23 +100,27 @@ class LayerSteps:
 
     Args:
         layer: the module
+        maps: of the model
         source: the encoder's output, S x N x C
         entries: see `SourceAttentionSteps`
         beam: K
         factors: what the sublayers' outputs are multiplied by
     """
 
-    def __init__(self, layer: Any, source: Tensor, entries: int, beam: int, factors: tuple[float, ...]) -> None:
+    def __init__(
+        self, layer: Any, maps: Maps, source: Tensor, entries: int, beam: int, factors: tuple[float, ...]
+    ) -> None:
         self.self_attention: Optional[SelfAttentionSteps] = None
         self.source_attention: Optional[SourceAttentionSteps] = None
         branches: dict[str, Callable[[Tensor, Step], Tensor]] = {}
         if layer.self_attn is not None:
-            self.self_attention = SELF_ATTENTION[type(layer.self_attn)](layer.self_attn, source.size(1), beam)
+            self.self_attention = SELF_ATTENTION[type(layer.self_attn)](layer.self_attn, maps, source.size(1), beam)
             branches["self_attn"] = self.self_attention
         if layer.encoder_attn is not None:
-            self.source_attention = SOURCE_ATTENTION[type(layer.encoder_attn)](layer.encoder_attn, source, entries)
+            attention = SOURCE_ATTENTION[type(layer.encoder_attn)]
+            self.source_attention = attention(layer.encoder_attn, maps, source, entries)
             branches["encoder_attn"] = self.source_attention
-        branches[FEED_FORWARD] = feed_forward(layer)
+        branches[FEED_FORWARD] = feed_forward(layer, maps)
         self.sublayers = [
             sublayer(layer, name, branches[name], factor) for name, factor in zip(sublayers_of(layer), factors)
         ]
@@ -147,9 +151,9 @@ def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], fa
     return SublayerSteps(branch, norm, position.before, position.after, factor, scale, added)
 
 
-def feed_forward(layer: Any) -> Callable[[Tensor, Step], Tensor]:
+def feed_forward(layer: Any, maps: Maps) -> Callable[[Tensor, Step], Tensor]:
     """Return the feed-forward sublayer's function."""
-    first, second, activation = linear_function(layer.fc1), linear_function(layer.fc2), layer.activation_fn
+    first, second, activation = maps(layer.fc1), maps(layer.fc2), layer.activation_fn
     if activation in (F.relu, torch.relu):
         activation = torch.relu_
 

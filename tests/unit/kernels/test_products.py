@@ -1,0 +1,167 @@
+"""Products of fewer bits against whole numbers and float64, and the rule that chooses a library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from deepnmt.kernels import products
+from deepnmt.kernels.kept import Kept
+from deepnmt.kernels.products import BFloat16Product, FullProduct, Int8Product, obstacle, product, quantised
+
+CPU = torch.device("cpu")
+NEW = {"avx512_vnni": True, "avx512_bf16": True, "avx512_f": True, "cpu_name": "AMD EPYC"}
+
+
+def needs(kind: str) -> None:
+    if obstacle(kind, CPU) is not None:
+        pytest.skip(f"this processor has no products of {kind}")
+
+
+def rows(count: int, channels: int, seed: int) -> torch.Tensor:
+    """Rows of very different sizes."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, channels, generator=generator) * torch.logspace(-2, 2, count).unsqueeze(1)
+
+
+@pytest.mark.parametrize("count", [1, 3, 17, 64])
+def test_int8_is_exact_in_whole_numbers(count: int) -> None:
+    needs("int8")
+    generator = torch.Generator().manual_seed(count)
+    x = torch.randint(-127, 128, (count, 600), generator=generator)
+    w = torch.randint(-127, 128, (40, 600), generator=generator)
+    # The largest sums that there are: 16 bits do not hold two products.
+    x[0], w[0], w[1] = 127, 127, -127
+    x[:, 0] = w[:, 0] = 127  # so that all scales are 1
+    found = Int8Product(w.float(), None)(x.float())
+    assert torch.equal(found.long(), x @ w.t())
+
+
+def test_int8_has_a_scale_for_each_row() -> None:
+    needs("int8")
+    x, w, b = rows(7, 48, 1), rows(33, 48, 2), torch.randn(33)
+    s, t = (each.double().abs().amax(1, keepdim=True) / 127 for each in (x, w))
+    q, p = (x.double() / s).round(), (w.double() / t).round()
+    expected = (q @ p.t()) * s * t.t() + b.double()
+    found = Int8Product(w, b)(x).double()
+    assert torch.allclose(found, expected, rtol=1e-5, atol=1e-4)
+    # The least row has lost as little as the largest, which is 10,000 times its size.
+    exact = x.double() @ w.double().t()
+    lost = (found - b - exact).norm(dim=1) / exact.norm(dim=1)
+    assert lost.max() < 0.03
+
+
+def test_int8_of_a_row_does_not_depend_on_other_rows() -> None:
+    needs("int8")
+    x, w = rows(20, 64, 3), rows(80, 64, 4)
+    function = Int8Product(w, None)
+    assert torch.equal(torch.cat([function(row.unsqueeze(0)) for row in x]), function(x))
+
+
+def test_int8_of_zeros_and_of_what_is_no_number() -> None:
+    needs("int8")
+    w, b = rows(4, 16, 5), torch.arange(4.0)
+    x = torch.zeros(3, 16)
+    x[1, 2] = float("nan")
+    found = Int8Product(w, b)(x)
+    assert torch.equal(found[0], b)
+    assert found[1].isnan().all()
+
+
+def test_bfloat16_rounds_the_factors() -> None:
+    needs("bfloat16")
+    x, w, b = rows(6, 40, 6), rows(9, 40, 7), torch.randn(9)
+    exact = x.bfloat16().double() @ w.bfloat16().double().t()
+    found = BFloat16Product(w, b)(x).double()
+    # The result has eight bits, and the bias all of its own.
+    assert ((found - b - exact).abs() <= exact.abs() / 256 + 1e-4).all()
+    assert torch.equal(BFloat16Product(w, b)(torch.zeros_like(x))[0], b)
+
+
+@pytest.mark.parametrize("onednn", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_float32_by_both_libraries(monkeypatch: pytest.MonkeyPatch, onednn: bool, bias: bool) -> None:
+    monkeypatch.setattr(products, "_onednn_is_faster", lambda: onednn)
+    calls: list[int] = []
+    linear = products.onednn_linear
+    monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: calls.append(len(x)) or linear(x, w, b))
+    w, b = rows(256, 128, 8), torch.randn(256) if bias else None
+    function = FullProduct(w, b)
+    for count in (1, 32, 33):
+        x = rows(count, 128, 9)
+        expected = x.double() @ w.double().t() + (0 if b is None else b)
+        size = x.double().norm(dim=1, keepdim=True) * w.double().norm(dim=1)
+        assert ((function(x) - expected).abs() <= 2e-6 * size + 1e-5).all()
+    assert calls == ([33] if onednn else [])
+
+
+def test_only_float32_on_the_cpu_is_onednns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    assert products.prefers_onednn(torch.zeros(2, 2))
+    assert not products.prefers_onednn(torch.zeros(2, 2, dtype=torch.float64))
+    assert not products.prefers_onednn(torch.zeros(2, 2, device="meta"))
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "faster"),
+    [(NEW, True), ({**NEW, "cpu_name": "Intel(R) Xeon(R)"}, False), ({**NEW, "avx512_f": False}, False), ({}, False)],
+)
+def test_onednn_is_chosen_by_the_processor(
+    monkeypatch: pytest.MonkeyPatch, capabilities: dict[str, Any], faster: bool
+) -> None:
+    monkeypatch.setattr(products, "_capabilities", lambda: capabilities)
+    assert products._onednn_is_faster.__wrapped__() is faster
+
+
+@pytest.mark.parametrize(
+    ("kind", "device", "capabilities", "expected"),
+    [
+        ("float32", "cuda", {}, None),
+        ("int8", "cpu", NEW, None),
+        ("bfloat16", "cpu", NEW, None),
+        ("int8", "cpu", {"avx_vnni": True}, None),
+        ("int8", "cpu", {"avx512_f": True}, "needs a processor with avx512_vnni or avx_vnni"),
+        ("bfloat16", "cpu", {"avx512_vnni": True}, "needs a processor with avx512_bf16 or amx_bf16"),
+        ("int8", "cuda", NEW, "is for the CPU"),
+        ("int4", "cpu", NEW, "must be one of float32, bfloat16, int8, but is int4"),
+    ],
+)
+def test_what_a_processor_cannot_compute(
+    monkeypatch: pytest.MonkeyPatch, kind: str, device: str, capabilities: dict[str, Any], expected: str | None
+) -> None:
+    monkeypatch.setattr(products, "_capabilities", lambda: capabilities)
+    found = obstacle(kind, torch.device(device))
+    assert found is None if expected is None else str(found).startswith(expected)
+
+
+def test_rounding_twice_changes_nothing() -> None:
+    w = rows(30, 50, 10)
+    rounded, scales = quantised(w)
+    assert torch.equal(quantised(rounded * scales)[0], rounded)
+
+
+def test_kinds_are_what_they_are_called() -> None:
+    kinds = [type(product(kind, torch.eye(2), None)) for kind in products.KINDS]
+    assert kinds == [FullProduct, BFloat16Product, Int8Product]
+
+
+def test_a_result_is_kept_while_its_tensors_are_unchanged() -> None:
+    kept: Kept[float] = Kept()
+    one, other = torch.ones(2), torch.ones(2)
+    made: list[float] = []
+
+    def result(*tensors: torch.Tensor) -> float:
+        def make() -> float:
+            made.append(0.0)
+            return float(sum(each.sum() for each in tensors))
+
+        return kept.get(tensors, make)
+
+    assert [result(one), result(one), len(made)] == [2.0, 2.0, 1]
+    one.add_(1)
+    assert [result(one), result(one), len(made)] == [4.0, 4.0, 2]
+    one.data = torch.zeros(2)
+    assert [result(one), len(made)] == [0.0, 3]
+    assert [result(other), result(other, one), result(other), len(made)] == [2.0, 2.0, 2.0, 6]
