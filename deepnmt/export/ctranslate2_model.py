@@ -14,6 +14,7 @@ import numpy as np
 from ctranslate2.specs import common_spec, transformer_spec
 from torch import nn
 
+from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.errors import UserError
 from deepnmt.export.ctranslate2_layers import (
     Array,
@@ -28,7 +29,6 @@ from deepnmt.export.ctranslate2_layers import (
 from deepnmt.export.ctranslate2_options import ACTIVATIONS, faults, options_of
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.stack import StackOptions
-from deepnmt.text.settings import TextSettings
 from deepnmt.translator.ctranslate2_engine import FILES, LONGEST_SOURCE, LONGEST_TARGET
 from deepnmt.translator.torch_engine import load_checkpoints
 
@@ -54,7 +54,7 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
         reasons.append(f"an ensemble of {len(checkpoints)} checkpoints: use --engine torch")
     if reasons:
         raise UserError(*reasons)
-    loaded = load_checkpoints(checkpoints, data, TextSettings.read(data).languages, device="cpu")
+    loaded = load_checkpoints(checkpoints, data, trained_settings(checkpoints, data).languages, device="cpu")
     save(specification(loaded.models[0], loaded.source, loaded.target), folder / FILES, weights)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from fairseq import checkpoint_utils
 
 import deepnmt
+from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.checkpoints.file import read
 from deepnmt.errors import UserError
 from deepnmt.export import onnx_options
 from deepnmt.export.onnx_encoder import encoder_graph
 from deepnmt.export.onnx_step import step_graph
-from deepnmt.text.settings import TextSettings
 from deepnmt.translator.onnx_engine import ENCODER, FACTS, STEP
 
 WEIGHTS = ("float32", "int8")
@@ -38,7 +38,7 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
         raise UserError(f"an ensemble of {len(checkpoints)} checkpoints: use --engine torch")
     deepnmt.register()
     read(checkpoints[0])
-    source, target = TextSettings.read(data).languages
+    source, target = trained_settings(checkpoints, data).languages
     models, cfg, _ = checkpoint_utils.load_model_ensemble_and_task(
         [str(checkpoints[0])], {"data": str(data), "source_lang": source, "target_lang": target}
     )

@@ -144,7 +144,8 @@ def engine_module(engine: str, modules: Mapping[str, str]) -> Any:
     try:
         return importlib.import_module(modules[engine])
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get(str(error.name))
+        library = str(error.name).split(".")[0]
+        extra = EXTRAS.get(library)
         if extra is None:
             raise
-        raise UserError(f"--engine {engine}: needs {error.name}; pip install 'deepnmt[{extra}]'") from error
+        raise UserError(f"--engine {engine}: needs {library}; pip install 'deepnmt[{extra}]'") from error

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import select
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deepnmt.commands import translate
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.settings import TextSettings
@@ -130,6 +134,27 @@ def test_forms(codes: Path) -> None:
     ]  # fmt: skip
     assert lines[0]["source_tokens"] == ["one", "two", "three"]
     assert lines[0]["translations"][1] == {"text": "three two", "score": -1.0, "tokens": ["three", "two"]}
+
+
+def test_a_terminal_is_answered_line_by_line(codes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate, "_translator", lambda arguments: make(codes))
+    terminal, command_line = os.openpty()
+    answers, output = os.pipe()
+    monkeypatch.setattr("sys.argv", ["deepnmt-translate", "model"])
+    with os.fdopen(command_line, encoding="utf-8") as stdin, os.fdopen(output, "w", encoding="utf-8") as stdout:
+        monkeypatch.setattr("sys.stdin", stdin)
+        monkeypatch.setattr("sys.stdout", stdout)
+        thread = threading.Thread(target=translate.command, daemon=True)
+        thread.start()
+        for line, expected in ((b"one two\n", b"two one\n"), (b"\n", b"\n"), (b"three\n", b"three\n")):
+            os.write(terminal, line)
+            assert select.select([answers], [], [], 60)[0], "no answer before the next line"
+            assert os.read(answers, 100) == expected
+        os.write(terminal, b"\x04")
+        thread.join(60)
+        assert not thread.is_alive()
+    os.close(terminal)
+    os.close(answers)
 
 
 def test_the_interface_of_python(codes: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,84 @@
+"""Settings of the search are checked once; a missing library is one line that says what to install."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deepnmt.errors import UserError
+from deepnmt.export.exporter import EXPORTERS
+from deepnmt.text.settings import TextSettings
+from deepnmt.translator.engine import ENGINES, SearchSettings, engine_module, load_engine
+from deepnmt.translator.model_folder import ModelFolder
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"beam": 0}, r"--beam must be from 1 to 256, but is 0"),
+        ({"beam": 257}, r"--beam must be from 1 to 256, but is 257"),
+        ({"beam": 2, "nbest": 3}, r"--nbest must be from 1 to --beam, 2, but is 3"),
+        ({"nbest": 0}, r"--nbest must be from 1 to --beam, 5, but is 0"),
+        ({"lenpen": float("inf")}, r"--lenpen must be from -100 to 100, but is inf"),
+        ({"max_len_a": -1.0}, r"--max-len-a must be at least 0, but is -1\.0"),
+        ({"max_len_b": 0}, r"--max-len-b must be at least 1, but is 0"),
+    ],
+)
+def test_numbers_out_of_range(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        SearchSettings(**values)
+
+
+def test_all_faults_are_said_at_once() -> None:
+    with pytest.raises(UserError, match=r"--beam .*\n--lenpen .*\n--max-len-b "):
+        SearchSettings(beam=0, lenpen=1e9, max_len_b=0)
+
+
+def test_options_of_the_torch_engine_are_refused_by_others() -> None:
+    settings = SearchSettings(beam=2)
+    assert settings.without_more("onnx") is settings
+    message = r"^--length-penalty, --prune-gap: must not be given with --engine onnx; use --engine torch$"
+    with pytest.raises(UserError, match=message):
+        SearchSettings(more={"length_penalty": "gnmt", "prune_gap": 1.0}).without_more("onnx")
+
+
+@pytest.mark.parametrize(
+    ("library", "extra"),
+    [
+        ("onnxruntime", "onnx"),
+        ("onnx", "onnx-export"),
+        ("ctranslate2", "ctranslate2"),
+        ("ctranslate2.specs", "ctranslate2"),
+    ],
+)
+def test_a_missing_library_names_its_extra(
+    library: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that imports it stands for the engine's, which other tests have imported."""
+    name = f"imports_{library.replace('.', '_')}"
+    (tmp_path / f"{name}.py").write_text(f"import {library}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, library.split(".")[0], None)
+    package = library.split(".")[0]
+    with pytest.raises(UserError, match=rf"^--engine onnx: needs {package}; pip install 'deepnmt\[{extra}\]'$"):
+        engine_module("onnx", {"onnx": name})
+    (tmp_path / "imports_no_extra.py").write_text("import no_such_library\n")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        engine_module("onnx", {"onnx": "imports_no_extra"})
+
+
+@pytest.mark.parametrize("table", [ENGINES, EXPORTERS])
+def test_each_engine_has_a_module(table: dict[str, str]) -> None:
+    assert list(table) == ["torch", "ctranslate2", "onnx"]
+    for module in table.values():
+        assert find_spec(module) is not None
+
+
+def test_threads_are_a_number(tmp_path: Path) -> None:
+    folder = ModelFolder(tmp_path, TextSettings("de", "en"), "torch", "float32")
+    with pytest.raises(UserError, match=r"^--threads must be at least 1, but is 0$"):
+        load_engine(folder, 0)
