@@ -31,10 +31,12 @@ class Heads:
     lead: Value
     module: Any
 
-    def split(self, x: Value) -> Value:
-        """Return N x H x M x D of rows NM x C."""
+    def split(self, x: Value, number: int = 1) -> Value:
+        """Return N x H x M x D of rows NM x C; of several outputs side by side, their heads after one another."""
         graph, module = self.graph, self.module
-        shape = graph.op("Concat", self.lead, graph.integers(module.num_heads, module.head_dim), axis=0)
+        heads = graph.integers(number * module.num_heads, module.head_dim)
+        size = f"{number * module.num_heads} heads of {module.head_dim}"
+        (shape,) = graph.once(size, self.lead, lambda: (graph.op("Concat", self.lead, heads, axis=0),))
         return graph.op("Transpose", graph.op("Reshape", x, shape), perm=[0, 2, 1, 3])
 
     def join(self, x: Value) -> Value:
@@ -46,17 +48,22 @@ class Heads:
             graph.integers(-1, self.module.num_heads * self.module.head_dim),
         )
 
+    def project(self, x: Value, *projections: Any, scale: float = 1.0) -> list[Value]:
+        """Return the results of projections of rows, N x H x M x D each, the first one's multiplied by `scale`."""
+        graph, number = self.graph, len(projections)
+        together = self.split(linear(graph, x, *projections, scale=scale), number)
+        return (
+            [together] if number == 1 else graph.op_with_outputs(number, "Split", together, axis=1, num_outputs=number)
+        )
+
     def query(self, x: Value) -> Value:
         """Return the scaled queries of rows, N x H x M x D."""
-        return self.split(linear(self.graph, self.module.q_proj, x, self.module.scaling))
+        return self.project(x, self.module.q_proj, scale=self.module.scaling)[0]
 
-    def key(self, x: Value) -> Value:
-        """Return the keys of rows, N x H x M x D."""
-        return self.split(linear(self.graph, self.module.k_proj, x))
-
-    def value(self, x: Value) -> Value:
-        """Return the values of rows, N x H x M x D."""
-        return self.split(linear(self.graph, self.module.v_proj, x))
+    def all_three(self, x: Value) -> list[Value]:
+        """Return the scaled queries, the keys and the values of rows, N x H x M x D each."""
+        module = self.module
+        return self.project(x, module.q_proj, module.k_proj, module.v_proj, scale=module.scaling)
 
 
 def swapped(graph: Graph, x: Value) -> Value:
@@ -86,21 +93,21 @@ class EncoderAttention:
     def __call__(self, x: Value) -> Value:
         """Return the sublayer's function of rows NS x C."""
         graph, heads = self.graph, self.heads
-        query = heads.query(x)
-        scores = graph.op("MatMul", query, swapped(graph, heads.key(x)))
+        query, key, value = heads.all_three(x)
+        scores = graph.op("MatMul", query, swapped(graph, key))
         if not isinstance(self.module, RelativeSelfAttention):
-            attended = graph.op("MatMul", weights(graph, scores, self.mask), heads.value(x))
-            return linear(graph, self.module.out_proj, heads.join(attended))
+            attended = graph.op("MatMul", weights(graph, scores, self.mask), value)
+            return linear(graph, heads.join(attended), self.module.out_proj)
         index = self._distances()
-        by_distance = graph.op("MatMul", query, graph.weight(self.module.relative_keys, transposed=True))
+        by_distance = graph.op("MatMul", query, graph.weight(self.module.relative_keys.t()))
         scores = graph.op("Add", scores, graph.op("GatherElements", by_distance, index, axis=-1))
         probabilities = weights(graph, scores, self.mask)
-        attended = graph.op("MatMul", probabilities, heads.value(x))
+        attended = graph.op("MatMul", probabilities, value)
         if self.module.relative_values is not None:
             nothing = graph.op("Mul", by_distance, graph.number(0.0))
             sums = graph.op("ScatterElements", nothing, index, probabilities, axis=-1, reduction="add")
             attended = graph.op("Add", attended, graph.op("MatMul", sums, graph.weight(self.module.relative_values)))
-        return linear(graph, self.module.out_proj, heads.join(attended))
+        return linear(graph, heads.join(attended), self.module.out_proj)
 
     def _distances(self) -> Value:
         """Return the row of aK and aV for each pair of positions, N x H x S x S."""
@@ -153,22 +160,22 @@ class SelfAttentionStep:
     def __call__(self, x: Value) -> Value:
         """Return the sublayer's function of rows NM x C."""
         graph, module, heads = self.graph, self.module, self.heads
-        keys, values = self._with_cache("key", heads.key(x)), self._with_cache("value", heads.value(x))
-        query = heads.query(x)
+        query, key, value = heads.all_three(x)
+        keys, values = self._with_cache("key", key), self._with_cache("value", value)
         scores = graph.op("MatMul", query, swapped(graph, keys))
         if self.ages is None:
             attended = graph.op("MatMul", weights(graph, scores, self.mask), values)
-            return linear(graph, module.out_proj, heads.join(attended))
+            return linear(graph, heads.join(attended), module.out_proj)
         # All hypotheses are equally long, so that an entry has one distance for all of them.
         index = row_of_distance(graph, self.ages, module.max_length)
-        relative_keys = graph.op("Gather", graph.weight(module.relative_keys, transposed=True), index, axis=1)  # D x E
+        relative_keys = graph.op("Gather", graph.weight(module.relative_keys.t()), index, axis=1)  # D x E
         scores = graph.op("Add", scores, graph.op("MatMul", query, relative_keys))
         probabilities = weights(graph, scores, self.mask)
         attended = graph.op("MatMul", probabilities, values)
         if module.relative_values is not None:
             relative_values = graph.op("Gather", graph.weight(module.relative_values), index)  # E x D
             attended = graph.op("Add", attended, graph.op("MatMul", probabilities, relative_values))
-        return linear(graph, module.out_proj, heads.join(attended))
+        return linear(graph, heads.join(attended), module.out_proj)
 
     def _with_cache(self, name: str, new: Value) -> Value:
         graph, axes = self.graph, ("sentences", self.module.num_heads)
@@ -181,9 +188,9 @@ class SelfAttentionStep:
 def source_entries(graph: Graph, module: Any, source: Value, lead: Value, layer: int) -> None:
     """Let the keys, N x H x D x S, and values, N x H x S x D, of a source, rows NS x C, be outputs of the graph."""
     heads, axes = Heads(graph, lead, module), ("sentences", module.num_heads)
-    keys = swapped(graph, heads.key(source))
-    graph.output(f"source_key_{layer}", FLOAT, keys, *axes, module.head_dim, "source")
-    graph.output(f"source_value_{layer}", FLOAT, heads.value(source), *axes, "source", module.head_dim)
+    key, value = heads.project(source, module.k_proj, module.v_proj)
+    graph.output(f"source_key_{layer}", FLOAT, swapped(graph, key), *axes, module.head_dim, "source")
+    graph.output(f"source_value_{layer}", FLOAT, value, *axes, "source", module.head_dim)
 
 
 class SourceAttentionStep:
@@ -203,7 +210,7 @@ class SourceAttentionStep:
 
     def __call__(self, x: Value) -> Value:
         """Return the sublayer's function of rows NM x C."""
-        return linear(self.graph, self.module.out_proj, self.attended(x))
+        return linear(self.graph, self.attended(x), self.module.out_proj)
 
     def attended(self, x: Value) -> Value:
         """Return what is attended to, before the last projection: rows NM x C."""
@@ -239,8 +246,8 @@ class MergedAttentionStep(SourceAttentionStep):
         """As `SourceAttentionStep`."""
         graph, width = self.graph, self.module.embed_dim
         before = graph.input(f"total_{self.layer}", FLOAT, "rows_before", width)
-        value = linear(graph, self.module.v_proj, x)
+        value = linear(graph, x, self.module.v_proj)
         total = graph.op("Add", graph.op("Gather", before, self.parents), value)
         graph.output(f"next_total_{self.layer}", FLOAT, total, "rows", width)
         mean = graph.op("Div", total, self.count)
-        return linear(graph, self.module.out_proj, graph.op("Add", self.attended(x), mean))
+        return linear(graph, graph.op("Add", self.attended(x), mean), self.module.out_proj)

@@ -75,6 +75,6 @@ def _embedding(graph: Graph, encoder: Any, tokens: Value, lead: Value, padding: 
         x = graph.op("Add", x, graph.op("Slice", position_table(graph, encoder), graph.integers(0), length))
     x = norm(graph, encoder.layernorm_embedding, x)
     if encoder.quant_noise is not None:
-        x = linear(graph, encoder.quant_noise, x)
+        x = linear(graph, x, encoder.quant_noise)
     present = graph.op("Unsqueeze", graph.op("Cast", graph.op("Not", padding), to=FLOAT), graph.integers(2))
     return graph.op("Reshape", graph.op("Mul", x, present), graph.integers(-1, encoder.embed_tokens.embedding_dim))

@@ -22,6 +22,8 @@ Attribute = Union[int, float, str, Sequence[int]]
 
 # The first version of ONNX's operations that has Gelu, and the oldest file format that allows it.
 OPERATIONS, FORMAT = 20, 9
+# Of the operations that ONNX Runtime has beyond those.
+OWN = "com.microsoft"
 FLOAT, INTEGER = TensorProto.FLOAT, TensorProto.INT64
 # Of the weights of a graph, in bytes: a file of the format may have 2 GiB.
 LARGEST = 2**31 - 2**24
@@ -42,7 +44,6 @@ class Graph:
         self._outputs: list[onnx.ValueInfoProto] = []
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[Value, np.ndarray] = {}
-        self._weights: dict[tuple[int, float, bool], Value] = {}
         self._shared: dict[tuple[str, Value], tuple[Value, ...]] = {}
         self._names: dict[str, str] = {}  # of outputs, by values
 
@@ -81,13 +82,9 @@ class Graph:
         self._constants[name] = values
         return name
 
-    def weight(self, tensor: Tensor, scale: float = 1.0, transposed: bool = False) -> Value:
-        """Return a constant of a model's numbers; one that was asked for before is not stored again."""
-        key = tensor.data_ptr(), scale, transposed
-        if key not in self._weights:
-            values = tensor.detach().float() * scale
-            self._weights[key] = self.constant((values.t() if transposed else values).contiguous().numpy())
-        return self._weights[key]
+    def weight(self, tensor: Tensor) -> Value:
+        """Return a constant of a model's numbers."""
+        return self.constant(tensor.detach().float().contiguous().numpy())
 
     def once(self, name: str, x: Value, make: Callable[[], tuple[Value, ...]]) -> tuple[Value, ...]:
         """Return what `make` makes of x; under the same name it is made once."""
@@ -111,9 +108,8 @@ class Graph:
             for names in (node.input, node.output):
                 names[:] = [self._names.get(name, name) for name in names]
         graph = helper.make_graph(self._nodes, "deepnmt", self._inputs, self._outputs, constants)
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", OPERATIONS)], ir_version=FORMAT, producer_name="deepnmt"
-        )
+        opsets = [helper.make_opsetid("", OPERATIONS), helper.make_opsetid(OWN, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=FORMAT, producer_name="deepnmt")
         helper.set_model_props(model, dict(facts))
         onnx.checker.check_model(model)
         return model

@@ -41,7 +41,7 @@ def feed_forward(graph: Graph, layer: Any, activation: str) -> Branch:
     """Return the feed-forward sublayer's function F, with an activation of `ACTIVATIONS`."""
 
     def function(x: Value) -> Value:
-        return linear(graph, layer.fc2, ACTIVATIONS[activation](graph, linear(graph, layer.fc1, x)))
+        return linear(graph, ACTIVATIONS[activation](graph, linear(graph, x, layer.fc1)), layer.fc2)
 
     return function
 

@@ -72,7 +72,7 @@ class _StepGraph:
         for index, (layer, factors) in enumerate(zip(decoder.layers, inference_factors(decoder))):
             x = run_layer(graph, layer, history.input(index, x), self._branches(layer, index), factors)
         x = norm(graph, decoder.layer_norm, history.finish(x))
-        return x if decoder.project_out_dim is None else linear(graph, decoder.project_out_dim, x)
+        return x if decoder.project_out_dim is None else linear(graph, x, decoder.project_out_dim)
 
     def _embedding(self) -> Value:
         """Return rows NM x C."""
@@ -81,7 +81,7 @@ class _StepGraph:
         x = graph.op("Gather", graph.weight(decoder.embed_tokens.weight), tokens)
         x = graph.op("Mul", x, graph.number(decoder.embed_scale))
         for projection in (decoder.quant_noise, decoder.project_in_dim):
-            x = x if projection is None else linear(graph, projection, x)
+            x = x if projection is None else linear(graph, x, projection)
         if decoder.embed_positions is not None:
             x = graph.op("Add", x, graph.op("Gather", position_table(graph, decoder), self.position))
         return norm(graph, decoder.layernorm_embedding, x)
@@ -108,7 +108,7 @@ class _StepGraph:
     def _outputs(self, features: Value) -> None:
         graph, axes = self.graph, ("sentences", "hypotheses")
         asked, best = graph.input("asked", INTEGER, *axes), graph.input("best", INTEGER, 1)
-        logits = linear(graph, self.decoder.output_projection, features)
+        logits = linear(graph, features, self.decoder.output_projection)
         log_probs = graph.op("LogSoftmax", logits, axis=-1)
         found = graph.op("GatherElements", log_probs, graph.op("Reshape", asked, graph.integers(-1, 1)), axis=1)
         graph.output("asked_log_probs", FLOAT, graph.op("Reshape", found, self.lead), *axes)

@@ -15,7 +15,7 @@ from deepnmt.export.onnx_linear import linear
 def computed(projection: nn.Linear, x: np.ndarray, int8: bool, scale: float = 1.0) -> np.ndarray:
     graph = Graph(int8)
     value = graph.input("x", FLOAT, "rows", x.shape[1])
-    graph.output("y", FLOAT, linear(graph, projection, value, scale), "rows", projection.out_features)
+    graph.output("y", FLOAT, linear(graph, value, projection, scale=scale), "rows", projection.out_features)
     session = onnxruntime.InferenceSession(graph.model({}).SerializeToString(), providers=["CPUExecutionProvider"])
     found: np.ndarray = session.run(["y"], {"x": x})[0]
     return found
