@@ -27,9 +27,11 @@ def command() -> None:
     arguments = parse()
     # here, since it takes seconds
     from deepnmt.export.exporter import Export, export
+    from deepnmt.reranking.weights_file import as_option
 
     paths = [Path(path) for path in arguments.checkpoints.split(os.pathsep)]
-    search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen)
+    rerank = as_option(arguments.rerank) if arguments.rerank else ""
+    search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen, rerank=rerank)
     task = Export(
         paths, arguments.data, arguments.engine, arguments.weights, arguments.check, arguments.allow_loss, search
     )
@@ -51,6 +53,12 @@ def parse() -> argparse.Namespace:
     add("--allow-loss", action="store_true", help="export reduced weights also where more than 1.0 BLEU is lost")
     add("--beam", type=int, default=5, metavar="K", help="beam of the model's searches by default (default: 5)")
     add("--lenpen", type=float, default=1.0, metavar="A", help="length penalty by default (default: 1)")
+    add(
+        "--rerank",
+        type=Path,
+        metavar="FILE",
+        help="weights, of deepnmt-rerank --tune, that choose from the beam by default",
+    )
     arguments = parser.parse_args()
     if arguments.check < 0:
         raise UserError(f"--check must be at least 0, but is {arguments.check}")

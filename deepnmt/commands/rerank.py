@@ -55,6 +55,8 @@ def command() -> None:
     started = time.monotonic()
     out = ResultFolder(arguments.out, "rerank.json")
     lists = read_lists(arguments.nbest, arguments.data)
+    if arguments.features:
+        lists = lists.with_features(arguments.features)
     if arguments.tune and lists.subset.startswith("test"):
         raise UserError(
             f"--tune: must not be on test sentences, but the lists are of {lists.subset}; tune on lists of valid, and "
@@ -107,6 +109,12 @@ def parse() -> argparse.Namespace:
             metavar="NAME=CHECKPOINT",
             help=f"a feature: log {what}; repeatable; CHECKPOINT:CHECKPOINT2 is an ensemble",
         )
+    parser.add_argument(
+        "--features",
+        type=lambda text: tuple(text.split(",")),
+        metavar="NAME,NAME",
+        help="features of the lists to use, such as model,length,unk, which deepnmt-translate --rerank needs",
+    )
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--tune", action="store_true", help="find the weights of the highest BLEU")
     how.add_argument("--weights", type=Path, metavar="FILE", help="choose by these weights, from an earlier --tune")

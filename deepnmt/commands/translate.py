@@ -12,7 +12,7 @@ from typing import BinaryIO
 from deepnmt.console import Parser, progress, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.lines import count_lines
-from deepnmt.translator.engine import Value
+from deepnmt.translator.engine import SearchSettings, Value
 from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored
 from deepnmt.translator.translator import BATCH, Translator
 
@@ -50,10 +50,13 @@ def command() -> None:
     """Translate what the command line says."""
     arguments = parse()
     _check(arguments)
+    given = _given(arguments)
+    # Faulty weights need not wait until a model is loaded.
+    SearchSettings(rerank=str(given.get("rerank", "")))
     translator = _translator(arguments)
     stream = LineStream(
         translator,
-        translator.settings(**_given(arguments)),
+        translator.settings(**given),
         as_json if arguments.json else numbered if arguments.nbest else scored if arguments.scores else plain,
         arguments.batch_size,
         arguments.buffer,
@@ -92,7 +95,12 @@ def _translator(arguments: argparse.Namespace) -> Translator:
 def _given(arguments: argparse.Namespace) -> dict[str, Value]:
     """Return the options of the search that are given; the engine knows which values they may have."""
     names = [*OWN, *(name.replace("-", "_") for name in MORE)]
-    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) not in (None, False)}
+    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) not in (None, False)}
+    if arguments.rerank:
+        from deepnmt.reranking.weights_file import as_option  # here, since it imports sacrebleu
+
+        given["rerank"] = as_option(arguments.rerank)
+    return given
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -136,6 +144,12 @@ def parse() -> argparse.Namespace:
     add("--lenpen", type=float, metavar="A", help="exponent of the length that divides scores (default: the model's)")
     add("--max-len-a", type=float, metavar="A", help="longest translation: A times the source's subwords ...")
     add("--max-len-b", type=int, metavar="B", help="... plus B (default: the model's, mostly 0 and 200)")
+    add(
+        "--rerank",
+        type=Path,
+        metavar="FILE",
+        help="choose from the beam by weights that deepnmt-rerank --tune has found",
+    )
     add("--nbest", type=int, metavar="N", help="print N translations of each line as LINE, score, text, tabs between")
     add("--scores", action="store_true", help="print the score and a tab before each translation")
     add("--json", action="store_true", help="print a JSON object a line: translations, scores, subwords")

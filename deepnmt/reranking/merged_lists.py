@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,6 +51,15 @@ class MergedLists:
     candidates: list[list[Candidate]]
     names: tuple[str, ...]
     tops: list[list[str | None]] = field(default_factory=list)
+
+    def with_features(self, names: Sequence[str]) -> MergedLists:
+        """Return the lists with some of their features alone. Raises `UserError` if one is not there."""
+        if lacking := [name for name in names if name not in self.names]:
+            raise UserError(f"--features: must be among {', '.join(self.names)}, but {', '.join(lacking)} is not")
+        for found in self.candidates:
+            for candidate in found:
+                candidate.features = {name: candidate.features[name] for name in names}
+        return dataclasses.replace(self, names=tuple(names))
 
 
 def read_lists(paths: Sequence[Path], data: Path) -> MergedLists:

@@ -27,6 +27,11 @@ def read_weights(path: Path) -> dict[str, float]:
     return {name: float(value) for name, value in weights.items()}
 
 
+def as_option(path: Path) -> str:
+    """Return the weights in a file as text, such as "model=0.8,length=0.2"; see `read_weights`."""
+    return ",".join(f"{name}={value!r}" for name, value in read_weights(path).items())
+
+
 def weights_for(path: Path, names: Sequence[str]) -> Array:
     """Return the weights of features, in their order.
 

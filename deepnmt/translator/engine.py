@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Union
@@ -33,6 +34,8 @@ WIDEST_BEAM = 256
 # Powers of a length that fit into a number.
 HIGHEST_LENPEN = 100
 Value = Union[str, float, bool]
+# Features of a translation that every engine can give.
+RERANKING = ("model", "length", "unk")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class SearchSettings:
         lenpen: exponent of the length by which scores are divided
         max_len_a: see above
         max_len_b: see above
+        rerank: weights by which the beam's translations are chosen, such as "model=0.8,length=0.2"; empty: the scores
         more: options of `deepnmt.search.options.SearchOptions` by their names, for the torch engine alone
 
     Raises:
@@ -58,6 +62,7 @@ class SearchSettings:
     lenpen: float = 1.0
     max_len_a: float = 0.0
     max_len_b: int = 200
+    rerank: str = ""
     more: Mapping[str, Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -75,6 +80,22 @@ class SearchSettings:
             yield f"--max-len-a must be at least 0, but is {self.max_len_a}"
         if not 1 <= self.max_len_b < 2**31:
             yield f"--max-len-b must be at least 1, but is {self.max_len_b}"
+        try:
+            self.rerank_weights()
+        except ValueError:
+            yield (
+                f"--rerank must be finite weights of {', '.join(RERANKING)} alone, as in model=0.8,length=0.2, "
+                f"but is {self.rerank}"
+            )
+
+    def rerank_weights(self) -> dict[str, float]:
+        """Return the weights by which translations are chosen. Raises `ValueError` if they are none."""
+        if not self.rerank:
+            return {}
+        weights = {name: float(text) for name, _, text in (part.partition("=") for part in self.rerank.split(","))}
+        if not set(weights) <= set(RERANKING) or not all(map(math.isfinite, weights.values())):
+            raise ValueError("no weights")
+        return weights
 
     def without_more(self, engine: str) -> SearchSettings:
         """Return the settings. Raises `UserError` for options that only the torch engine knows."""
@@ -86,6 +107,8 @@ class SearchSettings:
     def as_record(self) -> dict[str, Value]:
         """Return the settings by their names, for JSON."""
         record = dataclasses.asdict(self)
+        if not self.rerank:
+            del record["rerank"]
         return {**{name: value for name, value in record.items() if name != "more"}, **self.more}
 
 

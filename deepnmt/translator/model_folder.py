@@ -154,14 +154,15 @@ def is_model_folder(path: Path) -> bool:
 
 def _search_settings(file: Path, record: dict[str, Any]) -> SearchSettings:
     kinds: dict[str, type | tuple[type, ...]] = {"beam": int, "nbest": int, "max_len_b": int}
-    kinds |= {"lenpen": (int, float), "max_len_a": (int, float)}
+    kinds |= {"lenpen": (int, float), "max_len_a": (int, float), "rerank": str}
     for name, value in record.items():
         if isinstance(value, bool) if name in kinds else not isinstance(value, (str, int, float)):
             right = False
         else:
             right = isinstance(value, kinds.get(name, (str, int, float)))
         if not right:
-            must = "a whole number" if kinds.get(name) is int else "a number" if name in kinds else "a plain value"
+            words: dict[object, str] = {int: "a whole number", str: "text", None: "a plain value"}
+            must = words.get(kinds.get(name), "a number")
             raise UserError(f"{file}: 'search.{name}' must be {must}, but is {json.dumps(value)[:60]}")
     own = {name: value for name, value in record.items() if name in kinds}
     try:

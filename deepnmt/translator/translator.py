@@ -15,6 +15,7 @@ from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.lines import clean
 from deepnmt.text.pipeline import CODES, LONG_WORD, LONGEST_WORD, TextPipeline
+from deepnmt.translator import reranked
 from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings, Value, load_engine
 from deepnmt.translator.model_folder import ModelFolder
 
@@ -178,7 +179,7 @@ class Translator:
         done(len(found) - len(to_do))
         to_do.sort(key=lambda number: len(found[number].source))
         for batch in _batches(to_do, [len(line.source) for line in found], batch_size):
-            results = self.engine.search([found[number].source for number in batch], settings)
+            results = reranked.search(self.engine, [found[number].source for number in batch], settings)
             for number, hypotheses in zip(batch, results):
                 translations = [self._translation(hypothesis) for hypothesis in hypotheses]
                 found[number] = dataclasses.replace(found[number], translations=translations)

@@ -126,6 +126,13 @@ def test_a_scoring_that_is_stopped_resumes_with_the_next_model(folders: Path, mo
     assert all(line.features["a"] == line.features["b"] for line in lines)
 
 
+def test_some_features_alone(folders: Path) -> None:
+    call(folders, "valid", "--features", "length", "--tune", "--starts", 1, folders / "out")
+    assert list(report(folders / "out")["weights"]) == ["length"]
+    with pytest.raises(UserError, match=r"--features: must be among model, length, but unk is not"):
+        call(folders, "valid", "--features", "length,unk", "--tune", folders / "other")
+
+
 def test_consensus(folders: Path) -> None:
     alike = plain_lists(["w1 w2 w3 w4", "w7 w8 w9 w10", "w7 w8 w9 w10 .", "w7 w8 w9 ."], [], ["w3"])
     nbest_folder(folders / "alike", alike)

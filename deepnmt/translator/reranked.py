@@ -1,0 +1,43 @@
+"""The translations of a search in the order of a weighted sum of features, with weights that deepnmt-rerank has tuned.
+
+model    log P of the translation, the end symbol included
+length   its subwords and the end symbol
+unk      its unknown words
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings
+
+UNKNOWN = "<unk>"
+
+
+def search(engine: Engine, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
+    """Return the best hypotheses of each sentence, as `Engine.search`, by the weights of the settings if there are any.
+
+    All hypotheses of the beam are rated; scores are the weighted sums.
+    """
+    weights = settings.rerank_weights()
+    if not weights:
+        return engine.search(sentences, settings)
+    found = engine.search(sentences, dataclasses.replace(settings, nbest=settings.beam))
+    sources = [source for source, each in zip(sentences, found) for _ in each]
+    targets = [hypothesis.tokens for each in found for hypothesis in each]
+    log_probs = iter(engine.score(sources, targets) if targets else [])
+    result = []
+    for each in found:
+        rated = []
+        for hypothesis in each:
+            features = {
+                "model": sum(next(log_probs)),
+                "length": len(hypothesis.tokens) + 1,
+                "unk": hypothesis.tokens.count(UNKNOWN),
+            }
+            rated.append(Hypothesis(hypothesis.tokens, sum(weights[name] * features[name] for name in weights)))
+        # Equal ones stay in the search's order.
+        rated.sort(key=lambda hypothesis: -hypothesis.score)
+        result.append(rated[: settings.nbest])
+    return result
