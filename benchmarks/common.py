@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
 DATA = Path(os.environ.get("DATA", ROOT / "output" / "multi30k" / "data"))
 
-Step = Callable[[], object]
+Step = Callable[..., object]
 # Numbers of malloc.h and their values: each large tensor gets pages of its own, which go back to the kernel with
 # it, so that resident memory is what is alive.
 GIVE_BACK = {
@@ -121,6 +121,8 @@ def in_process(
 ) -> Iterator[Step]:
     """A step that runs in a process of its own, which imports what it needs and nothing else.
 
+    Its arguments, of which most steps have none, are sent to the process.
+
     Args:
         make: of a module's top level; gives the step
         arguments: of `make`
@@ -133,9 +135,9 @@ def in_process(
         process.start()
     theirs.close()
 
-    def step() -> Elsewhere:
+    def step(*values: object) -> Elsewhere:
         try:
-            ours.send(None)
+            ours.send(values)
             return Elsewhere(float(ours.recv()))
         except (EOFError, OSError):
             raise SystemExit("the process of a benchmark has failed") from None
@@ -152,11 +154,11 @@ def _serve(connection: Any, threads: int, make: Callable[..., Step], arguments: 
     step = make(*arguments)
     while True:
         try:
-            connection.recv()
+            values = connection.recv()
         except EOFError:
             return
         before = time.process_time()
-        step()
+        step(*values)
         connection.send(time.process_time() - before)
 
 

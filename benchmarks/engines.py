@@ -6,11 +6,12 @@ An engine that does not run a model, or that is not installed, has no row.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import statistics
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,13 +61,16 @@ TARGETS = {
 }
 
 
-def by_engine(folder: Path, case: str, batches: Sequence[Sequence[list[str]]], output: Path) -> Step:
-    """Translate all batches with an engine, and write the best translations.
+Batches = Mapping[str, Sequence[Sequence[list[str]]]]
+
+
+def by_engine(folder: Path, case: str, batches: Batches, output: Path) -> Step:
+    """Translate all batches of a kind, which the step gets, with an engine, and write the best translations.
 
     Args:
         folder: the model folder, without its model.json
         case: of `CASES`
-        batches: of sentences in subwords
+        batches: by kind; of sentences in subwords
         output: for a list of token lists
     """
     from deepnmt.text.settings import TextSettings
@@ -76,15 +80,15 @@ def by_engine(folder: Path, case: str, batches: Sequence[Sequence[list[str]]], o
     logging.disable(logging.INFO)
     engine = load_engine(ModelFolder(folder, TextSettings.read(folder), *CASES[case]), torch.get_num_threads())
 
-    def step() -> None:
-        found = [engine.search(batch, SearchSettings()) for batch in batches]
+    def step(kind: str) -> None:
+        found = [engine.search(batch, SearchSettings()) for batch in batches[kind]]
         output.write_text(json.dumps([each[0].tokens for batch in found for each in batch]), "utf-8")
 
     return step
 
 
-def by_fairseq(path: Path, data: Path, batches: Sequence[Sequence[list[str]]], output: Path) -> Step:
-    """Translate all batches with fairseq's generator, as `by_engine`."""
+def by_fairseq(path: Path, data: Path, batches: Batches, output: Path) -> Step:
+    """Translate all batches of a kind with fairseq's generator, as `by_engine`."""
     from fairseq import checkpoint_utils
     from fairseq.data.data_utils import collate_tokens
     from fairseq.sequence_generator import SequenceGenerator
@@ -97,15 +101,17 @@ def by_fairseq(path: Path, data: Path, batches: Sequence[Sequence[list[str]]], o
         model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
         model.eval()
     source, target = task.source_dictionary, task.target_dictionary
-    generator, inputs = SequenceGenerator(models, target, beam_size=5), []
-    for batch in batches:
+    generator = SequenceGenerator(models, target, beam_size=5)
+
+    def translate(batch: Sequence[list[str]]) -> Any:
         rows = [torch.tensor([*map(source.index, sentence), source.eos()]) for sentence in batch]
         tokens = collate_tokens(rows, source.pad(), left_pad=True)
-        inputs.append({"src_tokens": tokens, "src_lengths": torch.tensor([len(row) for row in rows])})
+        lengths = torch.tensor([len(row) for row in rows])
+        return generator.forward({"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
 
-    def step() -> None:
+    def step(kind: str) -> None:
         with torch.no_grad():
-            results = [generator.forward({"net_input": each}) for each in inputs]
+            results = [translate(batch) for batch in batches[kind]]
         best = [found[0]["tokens"].tolist()[:-1] for result in results for found in result]
         output.write_text(json.dumps([[target[number] for number in tokens] for tokens in best]), "utf-8")
 
@@ -129,41 +135,35 @@ def measure(options: Namespace) -> Iterator[Row]:
                 path = checkpoint(folder / "model.pt", MODELS[name])
                 chosen, label = sentences(options.sentences), f"{name}, untrained"
             folders = dict(_exported(path, data, folder))
-            for kind, batches in (
-                ("batches", _batches(chosen, 128)),
-                ("single sentences", [[each] for each in chosen[: options.single]]),
-            ):
-                yield from _compared(name, label, kind, path, data, folders, batches, options.repetitions)
+            single = [[each] for each in chosen[: options.single]]
+            batches = {"batches": _batches(chosen, 128), "single sentences": single}
+            with ExitStack() as stack:
+                outputs = {case: folder / f"{case}.json" for case in (FAIRSEQ, *folders)}
+                fairseq = in_process(by_fairseq, path, data, batches, outputs[FAIRSEQ])
+                steps = {FAIRSEQ: stack.enter_context(fairseq)}
+                for case, place in folders.items():
+                    steps[case] = stack.enter_context(in_process(by_engine, place, case, batches, outputs[case]))
+                for kind in batches:
+                    note(f"engines: {label}, {kind}: {options.repetitions} repetitions of {len(steps)} cases")
+                    cases = {case: functools.partial(step, kind) for case, step in steps.items()}
+                    timings = interleaved(cases, options.repetitions)
+                    found = {case: json.loads(file.read_text("utf-8")) for case, file in outputs.items()}
+                    yield from _rows(name, label, kind, timings, found)
 
 
-def _compared(
-    name: str,
-    label: str,
-    kind: str,
-    path: Path,
-    data: Path,
-    folders: dict[str, Path],
-    batches: Sequence[Sequence[list[str]]],
-    repetitions: int,
+def _rows(
+    name: str, label: str, kind: str, timings: dict[str, Timing], found: dict[str, list[list[str]]]
 ) -> Iterator[Row]:
-    number = sum(map(len, batches))
-    note(f"engines: {label}, {kind}: timing {repetitions} repetitions of {len(folders) + 1} cases")
-    with ExitStack() as stack:
-        written = Path(stack.enter_context(TemporaryDirectory()))
-        outputs = {case: written / f"{case}.json" for case in (FAIRSEQ, *folders)}
-        steps = {FAIRSEQ: stack.enter_context(in_process(by_fairseq, path, data, batches, outputs[FAIRSEQ]))}
-        for case, folder in folders.items():
-            steps[case] = stack.enter_context(in_process(by_engine, folder, case, batches, outputs[case]))
-        timings = interleaved(steps, repetitions)
-        found = {case: json.loads(file.read_text("utf-8")) for case, file in outputs.items()}
-    for case in folders:
-        differ = sum(one != other for one, other in zip(found[case], found[FAIRSEQ], strict=True))
-        what = f"{label}, {kind} ({number}): {case} / fairseq; {differ} differ"
-        yield _row(what, TARGETS.get((name, kind, case), ""), timings, FAIRSEQ, case)
-    rival, exact = "CTranslate2 float32", [case for case in EXACT if case in folders]
-    if rival in folders and exact:
+    label = f"{label}, {len(found[FAIRSEQ])} {'in ' if kind == 'batches' else ''}{kind}"
+    for case in timings:
+        if case != FAIRSEQ:
+            differ = sum(one != other for one, other in zip(found[case], found[FAIRSEQ], strict=True))
+            what = f"{label}: {case} / fairseq; {differ} differ"
+            yield _row(what, TARGETS.get((name, kind, case), ""), timings, FAIRSEQ, case)
+    rival, exact = "CTranslate2 float32", [case for case in EXACT if case in timings]
+    if rival in timings and exact:
         best = min(exact, key=lambda case: _median(timings[case]))
-        yield _row(f"{label}, {kind}: time of {best} / {rival}", "<= 1.1", timings, best, rival)
+        yield _row(f"{label}: time of {best} / {rival}", "<= 1.1", timings, best, rival)
 
 
 def _row(what: str, target: str, timings: dict[str, Timing], one: str, other: str) -> Row:

@@ -7,6 +7,7 @@ to the decoder's features by least squares.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from argparse import Namespace
@@ -52,16 +53,13 @@ def checkpoint(path: Path, options: Mapping[str, Any]) -> Path:
 
     deepnmt.register()
     torch.manual_seed(1)
-    types = _dictionary()
-    model = DLCLTransformerModel.build_model(
-        DLCLTransformerConfig(**options, decoder_learned_pos=True, dropout=0.0),
-        Namespace(source_dictionary=types, target_dictionary=types),
-    )
+    types, config = _dictionary(), DLCLTransformerConfig(**options, decoder_learned_pos=True, dropout=0.0)
+    model = DLCLTransformerModel.build_model(config, Namespace(source_dictionary=types, target_dictionary=types))
     with torch.no_grad():
         _end_after(model.eval())
     task = {"_name": "translation", "data": ".", "source_lang": "de", "target_lang": "en", "left_pad_source": True}
-    named = {"_name": NAME, **options, "decoder_learned_pos": True}
-    write(new_contents({"model": named, "task": task}, model.state_dict()), path)
+    cfg = {"model": {**dataclasses.asdict(config), "_name": NAME}, "task": task}
+    write(new_contents(cfg, model.state_dict()), path)
     return path
 
 
