@@ -81,15 +81,18 @@ PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
 python3 "$ROOT/scripts/synthesise.py" begin "$PARTS" "${WORDS[@]}"
 
-up_to_date() {
-    [[ -f $OUT/preprocess.json ]] || return 1
-    python3 "$ROOT/scripts/manifest.py" compare "$OUT/preprocess.json" "$PARTS/preprocess.json" || exit
+# End here if OUT is there. Another shard that has made it removes PARTS.
+end_if_made() {
+    [[ -f $OUT/preprocess.json ]] || return 0
+    if [[ -f $PARTS/preprocess.json ]]; then
+        python3 "$ROOT/scripts/manifest.py" compare "$OUT/preprocess.json" "$PARTS/preprocess.json"
+    fi
     echo "$OUT is up to date"
     rm -rf -- "$PARTS"
     exit 0
 }
 
-up_to_date || true
+end_if_made
 if [[ -e $OUT ]] && ! [[ -d $OUT && -z $(ls -A -- "$OUT") ]]; then
     die "$OUT exists, and was not made by synthesise.sh; remove it or choose another OUT"
 fi
@@ -97,11 +100,10 @@ fi
 run python3 "$ROOT/scripts/synthesise.py" translate "$PARTS" "${SHARDS:-1}" "${SHARD:-0}"
 
 # Of several shards, one makes OUT.
-if command -v flock >/dev/null; then
-    exec {LOCK}>"$PARTS/lock"
+if command -v flock >/dev/null && { exec {LOCK}>"$PARTS/lock"; } 2>/dev/null; then
     flock "$LOCK"
 fi
-up_to_date || true
+end_if_made
 LEFT=$(python3 "$ROOT/scripts/synthesise.py" left "$PARTS")
 if [[ $LEFT -gt 0 ]]; then
     echo "shard $SHARD of $SHARDS is done; other shards have $LEFT chunks left"

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.synthetic.leakage import check_leaks, held_out
 from deepnmt.synthetic.like_folder import (
@@ -180,6 +179,8 @@ class Job:
             check_leaks(self.text("tok"), held_out(self.data, wanted), self.data)
 
     def _check_model(self, checkpoint: Path) -> None:
+        from deepnmt.checkpoints.state import CheckpointState  # here, since torch takes a second
+
         state = CheckpointState.of(checkpoint, numbers=False)
         task = state.options("task")
         trained = task.get("source_lang"), task.get("target_lang")

@@ -60,5 +60,5 @@ choose() {
             best=$bleu CHOSEN=$save/$candidate.pt
         fi
     done
-    printf 'Chosen on validation: %s (tokenised BLEU %s)\n' "$CHOSEN" "$best"
+    printf 'Chosen on validation: %s (tokenised BLEU %s)\n' "$(basename "$CHOSEN")" "$best"
 }

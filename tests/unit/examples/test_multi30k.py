@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import importlib.util
+import json
 import subprocess
 import sys
 import threading
@@ -109,11 +110,40 @@ def test_unknown_recipe(script: str, recipes: str) -> None:
 
 @pytest.mark.parametrize(
     "script",
-    ["examples/multi30k/run.sh", "examples/multi30k/progressive.sh", "examples/demo/run.sh", "scripts/setup.sh"],
+    [
+        *(f"examples/multi30k/{name}.sh" for name in ("run", "progressive", "synthetic", "distil")),
+        "examples/demo/run.sh",
+        "scripts/setup.sh",
+    ],
 )
 def test_help(script: str) -> None:
     done = subprocess.run([str(ROOT / script), "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"usage: {Path(script).name}")
+
+
+def test_unknown_row() -> None:
+    done = subprocess.run([str(EXAMPLE / "synthetic.sh"), "back", "hind"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "synthetic.sh: error: ROW must be one of those of --help, but is 'hind'\n"
+
+
+def test_rows_of_the_table(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("rows", EXAMPLE / "rows.py")
+    assert spec is not None
+    assert spec.loader is not None
+    rows = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(rows)
+    with pytest.raises(UserError, match="must have scores of a test set, but has none"):
+        rows.lines(tmp_path)
+    found = {"valid.average3": 9.5, "valid.average10": 12.25, "test": 11.0, "test.greedy": 10.0}
+    for name, bleu in found.items():
+        folder = tmp_path / "seed-1" / "back" / name
+        folder.mkdir(parents=True)
+        scores = {"tokenised BLEU": {"score": bleu}, "BLEU": {"score": bleu + 0.5}}
+        (folder / "scores.json").write_text(json.dumps(scores))
+    log = "Translated 1,000 sentences (13,000 tokens) in 9.0s (110.5 sentences/s, 1444.4 tokens/s)\n"
+    (tmp_path / "seed-1" / "back" / "test" / "generate.log").write_text(log)
+    assert rows.lines(tmp_path)[1:] == [["seed-1/back", "12.25", "11.00", "11.50", "110.5", "10.00", ""]]
 
 
 def test_setup_names_what_the_machine_lacks(tmp_path: Path) -> None:

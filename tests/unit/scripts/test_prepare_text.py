@@ -164,7 +164,10 @@ def test_unreadable_record(tmp_path: Path) -> None:
         read_record(tmp_path / "preprocess.json")
 
 
-@pytest.mark.parametrize("script", ["preprocess.sh", "train.sh", "average.sh", "generate.sh", "score.sh"])
+FLOW = ["preprocess.sh", "train.sh", "average.sh", "generate.sh", "score.sh"]
+
+
+@pytest.mark.parametrize("script", [*FLOW, "binarise.sh", "synthesise.sh", "mix.sh", "iterate.sh"])
 def test_help(script: str) -> None:
     result = subprocess.run([SCRIPTS / script, "--help"], capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stderr) == (0, "")

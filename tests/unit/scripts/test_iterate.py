@@ -1,0 +1,90 @@
+"""The steps of scripts/iterate.sh: what is checked before the first training, and the table of the rounds."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import iterate
+import pytest
+from support.flow import SCRIPTS, errors
+from support.substitution import SOURCE, TARGET, monolingual, sentences, substituted, substitution_data
+
+from deepnmt.errors import UserError
+
+LINES = sentences(6, seed=4)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("iterate")
+    data = substitution_data(folder / "data")
+    (folder / "tiny.yaml").write_text("arch: transformer\n")
+    (folder / "rounds.yaml").write_text("kind: back\ntrain: tiny.yaml\nsynthesis: --method top-k 5\n")
+    return {
+        "recipe": folder / "rounds.yaml",
+        "data": data,
+        "mono-target": monolingual(folder, data, TARGET, LINES, []),
+        "mono-source": monolingual(folder, data, SOURCE, [substituted(line) for line in LINES], []),
+    }
+
+
+def words(folders: dict[str, Path], save: Path, **changed: object) -> list[str]:
+    keys = {**folders, "save": save, **{key.replace("_", "-"): value for key, value in changed.items()}}
+    recipe = keys.pop("recipe")
+    return [str(recipe), *(word for key, value in keys.items() for word in (f"--{key}", str(value)))]
+
+
+def test_what_fits_is_begun_and_resumed_with_the_same(folders: dict[str, Path], tmp_path: Path) -> None:
+    save = tmp_path / "save"
+    iterate.check(iterate.read_rounds(words(folders, save)))
+    iterate.check(iterate.read_rounds(words(folders, save, rounds=7, min_gain=0.5)))
+    with pytest.raises(UserError, match=r"was begun with upsample 1, not 2; choose another --save"):
+        iterate.check(iterate.read_rounds(words(folders, save, upsample=2)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"mono_source": "TARGET"}, "mono-en: must be text of de made by binarise.sh --mono, but is en"),
+        ({"mono_source": "DATA"}, "data: must be text of de made by binarise.sh --mono, but is another"),
+        ({"train": "none.yaml"}, "train must be a recipe, but there is no none.yaml"),
+        ({"synthesis": "--method best"}, "--method must be beam, greedy, sampling or top-k K, but is 'best'"),
+        ({"synthesis": "--nbest 3"}, "synthesis: --nbest is for distil alone"),
+    ],
+)
+def test_refused(folders: dict[str, Path], tmp_path: Path, changed: dict[str, str], fault: str) -> None:
+    places = {"TARGET": str(folders["mono-target"]), "DATA": str(folders["data"])}
+    given = {key: places.get(value, value) for key, value in changed.items()}
+    with pytest.raises(UserError, match=re.escape(fault)):
+        iterate.check(iterate.read_rounds(words(folders, tmp_path / "save", **given)))
+    assert not (tmp_path / "save").exists()
+
+
+def test_text_of_one_side_alone_is_refused_in_one_line(folders: dict[str, Path], tmp_path: Path) -> None:
+    one = {key: path for key, path in folders.items() if key != "mono-source"}
+    command = [str(SCRIPTS / "iterate.sh"), *words(one, tmp_path / "save")]
+    (line,) = errors(subprocess.run(command, capture_output=True, text=True, check=False))
+    assert line == (
+        f"iterate.py: error: {folders['recipe']}: mono-source must be given, as mono-target is: "
+        "each direction needs text of its target"
+    )
+
+
+def test_table_of_the_rounds(folders: dict[str, Path], tmp_path: Path) -> None:
+    rounds = iterate.read_rounds(words(folders, tmp_path, rounds=2, min_gain=1))
+    bleu = {0: (10.0, 12.0), 1: (11.5, 12.25), 2: (11.75, 12.25)}
+    assert iterate.table(rounds) == ""
+    for number, scores in bleu.items():
+        while (step := rounds.next_step()) is not None and step.round == number:
+            step.result.parent.mkdir(parents=True, exist_ok=True)
+            score = scores[step.result.parent.parent.name == "reverse"]
+            step.result.write_text(json.dumps({"tokenised BLEU": {"score": score}}))
+    assert iterate.table(rounds).splitlines() == [
+        "round\tforward\treverse\tgain",
+        "0\t10.00\t12.00\t",
+        "1\t11.50\t12.25\t1.50",
+        "2\t11.75\t12.25\t0.25",
+    ]
