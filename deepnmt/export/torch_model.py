@@ -6,9 +6,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from deepnmt.checkpoints.file import write as write_checkpoint
+from deepnmt.checkpoints.packed import SCALES, packed
 from deepnmt.checkpoints.state import CheckpointState, new_contents
 from deepnmt.errors import UserError
+from deepnmt.kernels.products import obstacle
 
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
@@ -21,15 +25,16 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
         weights: type of the numbers
 
     Raises:
-        UserError: a checkpoint cannot be read, or the disk is full
+        UserError: a checkpoint cannot be read, the disk is full, or the processor cannot compute with such weights
     """
-    if weights != "float32":
-        raise UserError(f"--weights {weights}: --engine torch has float32 alone")
+    if reason := obstacle(weights, torch.device("cpu")):
+        raise UserError(f"--weights {weights}: {reason}")
     for number, path in enumerate(checkpoints, start=1):
-        write_checkpoint(_model_alone(CheckpointState.of(path)), folder / f"model{number if number > 1 else ''}.pt")
+        state = CheckpointState.of(path)
+        write_checkpoint(_model_alone(state, weights), folder / f"model{number if number > 1 else ''}.pt")
 
 
-def _model_alone(state: CheckpointState) -> dict[str, Any]:
+def _model_alone(state: CheckpointState, weights: str) -> dict[str, Any]:
     """Return a checkpoint without optimizer, scores, and the paths of the machine that it was trained on."""
     if state.is_old():
         options: dict[str, Any] = {"cfg": None, "args": Namespace(**{**state.options(), "data": "."})}
@@ -38,4 +43,7 @@ def _model_alone(state: CheckpointState) -> dict[str, Any]:
         options = {"cfg": {**cfg, "task": {**cfg["task"], "data": "."}}}
     # What the task keeps says in which direction a model writes.
     kept = {"task_state": state.contents.get("task_state") or {}}
-    return {**new_contents({}, state.tensors()), **options, **kept}
+    if weights == "float32":
+        return {**new_contents({}, state.tensors()), **options, **kept}
+    tensors, scales = packed(state.tensors(), weights)
+    return {**new_contents({}, tensors), **options, **kept, SCALES: scales}

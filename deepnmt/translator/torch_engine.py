@@ -1,7 +1,7 @@
 """The torch engine: fairseq's models and this package's, one or an ensemble, by this package's beam search.
 
 Files of its model folders: model.pt, a checkpoint of fairseq's without what the optimizer keeps; of an ensemble,
-model2.pt, model3.pt, ... besides.
+model2.pt, model3.pt, ... besides. Large weights are in bfloat16, or in int8 with scales, where the folder says so.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from torch import Tensor
 
 import deepnmt
 from deepnmt.checkpoints.file import read
+from deepnmt.checkpoints.packed import SCALES, unpacked
 from deepnmt.errors import UserError
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions, check
+from deepnmt.search.reduced import reduce_products
 from deepnmt.translator.engine import Hypothesis, SearchSettings
 from deepnmt.translator.model_folder import ModelFolder
 
@@ -32,9 +34,10 @@ T = TypeVar("T")
 
 def load(folder: ModelFolder, threads: int | None) -> TorchEngine:
     """Return the engine of a model folder. Raises `UserError` if a model cannot be read."""
-    if folder.weights != "float32":
-        raise UserError(f"--weights {folder.weights}: --engine torch has float32 alone")
-    return load_checkpoints(model_files(folder.path), folder.path, (folder.source_lang, folder.target_lang), threads)
+    languages = folder.source_lang, folder.target_lang
+    # Of fewer bits, products are for the CPU alone.
+    device = None if folder.weights == "float32" else "cpu"
+    return load_checkpoints(model_files(folder.path), folder.path, languages, threads, device, folder.weights)
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -53,6 +56,7 @@ def load_checkpoints(
     languages: tuple[str, str],
     threads: int | None = None,
     device: str | None = None,
+    weights: str = "float32",
 ) -> TorchEngine:
     """Return the engine of one or several checkpoints.
 
@@ -62,9 +66,10 @@ def load_checkpoints(
         languages: of source and target
         threads: for torch; None: as many as it likes
         device: of torch; None: the GPU if there is one
+        weights: type of the numbers; that of the checkpoints, if they are an exported model's
 
     Raises:
-        UserError: a checkpoint cannot be read
+        UserError: a checkpoint cannot be read, or the processor cannot compute with such weights
     """
     deepnmt.register()
     # fairseq reports every step.
@@ -74,8 +79,16 @@ def load_checkpoints(
     for path in paths:
         read(path)
     overrides = {"data": str(dictionaries), "source_lang": languages[0], "target_lang": languages[1]}
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path) for path in paths], overrides)
-    return TorchEngine(models, task, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    models, task = [], None
+    for path in paths:
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path), overrides)
+        state["model"] = unpacked(state["model"], state.get(SCALES, {}))
+        found, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides, task=task, state=state)
+        models += found
+    engine = TorchEngine(models, task, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    for model in models:
+        reduce_products(model, weights)
+    return engine
 
 
 class TorchEngine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from argparse import Namespace
@@ -19,9 +20,12 @@ from deepnmt.commands import translate as translate_command
 from deepnmt.errors import UserError
 from deepnmt.export import torch_model
 from deepnmt.export.exporter import Export, export
+from deepnmt.kernels import products
+from deepnmt.kernels.products import obstacle
 from deepnmt.search.options import SearchOptions
+from deepnmt.search.reduced import kind_of
 from deepnmt.translator import Translator
-from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.engine import SearchSettings, load_engine
 from deepnmt.translator.model_folder import ModelFolder
 
 SEARCH = SearchSettings(beam=3, max_len_b=12)
@@ -212,3 +216,32 @@ def test_the_commands(data: Path, plain: Path, tmp_path: Path, capsysbinary: pyt
 def test_the_command_has_the_options_of_the_search() -> None:
     names = [name.replace("_", "-") for name in SearchOptions.__dataclass_fields__ if name != "_name"]
     assert list(translate_command.MORE) == names
+
+
+@pytest.mark.parametrize(("weights", "share", "largest"), [("bfloat16", 0.6, 1.0), ("int8", 0.4, 4.0)])
+def test_weights_of_fewer_bits(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: str, share: float, largest: float
+) -> None:
+    if obstacle(weights, torch.device("cpu")) is not None:
+        pytest.skip(f"this processor has no products of {weights}")
+    wide = {f"{stack}_{name}": 256 for stack in ("encoder", "decoder") for name in ("embed_dim", "ffn_embed_dim")}
+    checkpoint = write_checkpoint(tmp_path / "wide.pt", data, **wide)
+    task = Export([checkpoint], data, search=SEARCH)
+    full, small = tmp_path / "full", tmp_path / "small"
+    export(task, full)
+    result = export(dataclasses.replace(task, weights=weights, allow_loss=True), small)
+    assert result is not None
+    # The model is random, and its logits are far apart.
+    assert 1e-4 < result.difference < largest
+    assert (small / "model.pt").stat().st_size < share * (full / "model.pt").stat().st_size
+    engine: Any = load_engine(ModelFolder.open(small))
+    assert kind_of(engine.models[0].encoder.layers[0].fc1) == kind_of(engine.models[0].decoder.layers[0].fc1) == weights
+    # Each translation is that of its sentence alone.
+    translator = Translator(small)
+    assert [translator.translate(line) for line in LINES] == translator.translate(LINES)
+    monkeypatch.setattr(products, "_capabilities", dict)
+    with pytest.raises(UserError, match=rf"^--weights {weights}: needs a processor with avx"):
+        Translator(small)
+    with pytest.raises(UserError, match=rf"^--weights {weights}: needs a processor with avx"):
+        export(dataclasses.replace(task, weights=weights), tmp_path / "other")
+    assert not (tmp_path / "other").exists()

@@ -1,0 +1,55 @@
+"""A model's tensors in fewer bits, as exported folders hold them.
+
+Large weights of linear maps and embeddings are rounded, a scale for each row of int8; all else stays as it is. What is
+read back is rounded, and rounding it once more changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import Tensor
+
+from deepnmt.checkpoints.state import Tensors
+from deepnmt.kernels.products import quantised
+from deepnmt.search.reduced import FEW_WEIGHTS
+
+MAPS = "q_proj|k_proj|v_proj|out_proj|fc1|fc2|embed_tokens|output_projection|project_in_dim|project_out_dim"
+WEIGHT = re.compile(rf"(.*\.)?({MAPS})\.weight")
+# The scales' place in a checkpoint, beside "model": as tensors of the model they would be too many.
+SCALES = "row_scales"
+
+
+def packed(tensors: Tensors, kind: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the tensors with large weights in fewer bits, and of int8 the scales, O x 1, by the weights' names.
+
+    Args:
+        tensors: of a model, by their names
+        kind: "bfloat16" or "int8"
+    """
+    result: dict[str, Tensor] = {}
+    scales: dict[str, Tensor] = {}
+    # Tables that embeddings and vocabulary share are stored once.
+    done: dict[int, tuple[Tensor, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if not WEIGHT.fullmatch(name) or tensor.numel() < FEW_WEIGHTS:
+            result[name] = tensor
+            continue
+        if tensor.data_ptr() not in done:
+            weight = tensor.float()
+            done[tensor.data_ptr()] = quantised(weight) if kind == "int8" else (weight.bfloat16(), weight)
+        result[name] = done[tensor.data_ptr()][0]
+        if kind == "int8":
+            scales[name] = done[tensor.data_ptr()][1]
+    return result, scales
+
+
+def unpacked(tensors: Tensors, scales: Tensors) -> dict[str, Tensor]:
+    """Return what `packed` has made of a model's tensors, in float32."""
+    result = {}
+    for name, tensor in tensors.items():
+        result[name] = tensor * scales[name] if name in scales else tensor
+        if tensor.dtype == torch.bfloat16:
+            result[name] = tensor.float()
+    return result

@@ -1,0 +1,46 @@
+"""Weights in fewer bits: which they are, how far they are off, and that reading and writing again changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from deepnmt.checkpoints import packed as module
+from deepnmt.checkpoints.packed import packed, unpacked
+
+
+@pytest.mark.parametrize(("kind", "size", "bound"), [("bfloat16", 2, 2**-8), ("int8", 1, 0.5 / 127)])
+def test_large_weights_alone_are_rounded(monkeypatch: pytest.MonkeyPatch, kind: str, size: int, bound: float) -> None:
+    monkeypatch.setattr(module, "FEW_WEIGHTS", 300)
+    torch.manual_seed(1)
+    shared = torch.randn(40, 8)
+    tensors = {
+        "encoder.embed_tokens.weight": shared,
+        "decoder.output_projection.weight": shared,
+        "decoder.layers.0.fc1.weight": torch.randn(64, 8) * torch.logspace(-3, 3, 64).unsqueeze(1),
+        "decoder.layers.0.fc2.weight": torch.randn(8, 16),
+        "decoder.layers.0.fc1.bias": torch.randn(400),
+        "decoder.history.weight": torch.randn(30, 30),
+        "decoder.version": torch.tensor([3.0]),
+    }
+    small, scales = packed(tensors, kind)
+    read = unpacked(small, scales)
+    large = list(tensors)[:3]
+    assert list(read) == list(tensors)
+    for name, tensor in tensors.items():
+        if name not in large:
+            assert torch.equal(read[name], tensor)
+            continue
+        assert small[name].element_size() == size
+        largest = tensor.abs() if kind == "bfloat16" else tensor.abs().amax(1, keepdim=True)
+        assert ((read[name] - tensor).abs() <= bound * 1.001 * largest).all()
+        assert not torch.equal(read[name], tensor)
+    assert small[large[0]].data_ptr() == small[large[1]].data_ptr()
+    assert list(scales) == (large if kind == "int8" else [])
+    again, _ = packed(read, kind)
+    assert all(torch.equal(again[name], small[name]) for name in tensors)
+
+
+def test_half_precision_is_read_as_float32() -> None:
+    tensors = {"decoder.layers.0.fc1.weight": torch.randn(512, 256).half()}
+    assert unpacked(*packed(tensors, "int8"))["decoder.layers.0.fc1.weight"].dtype == torch.float32
