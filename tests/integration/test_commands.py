@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq_cli import generate
 from grammar.generate import write_splits
 from support.checkpoints import run_main
 from support.processes import SECONDS, finish, started, wait_until
 
 from deepnmt.checkpoints.file import read
 from deepnmt.commands import export, translate
+from deepnmt.errors import UserError
 from deepnmt.text.nbest import read_nbest
 from deepnmt.text.pipeline import join_bpe
 
@@ -315,7 +317,9 @@ STOCK = [
 
 
 @pytest.mark.parametrize("extra", [HALF, STOCK], ids=["fp16", "stock-options"])
-def test_fairseq_train_with_options_of_its_own(flow: Flow, tmp_path: Path, extra: list[str]) -> None:
+def test_fairseq_train_with_options_of_its_own(
+    flow: Flow, tmp_path: Path, extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     criterion = [] if "--criterion" in extra else ["--criterion", "label_smoothed_cross_entropy"]
     done = fairseq(
         "train", flow["data"], "--user-dir", ROOT / "deepnmt", "--arch", "dlcl_transformer_tiny", "--cpu",
@@ -325,11 +329,12 @@ def test_fairseq_train_with_options_of_its_own(flow: Flow, tmp_path: Path, extra
     assert "num_updates 2" in done.stdout + done.stderr
     saved = parameters(tmp_path / "checkpoint_last.pt")
     assert all(tensor.isfinite().all() for tensor in saved.values())
-    # The checkpoint is read again by a process that is given none of these options.
-    fairseq(
-        "generate", flow["data"], "--user-dir", ROOT / "deepnmt", "--path", tmp_path / "checkpoint_last.pt", "--cpu",
+    # The checkpoint is read again by a command that is given none of these options.
+    run_main(
+        generate.cli_main, "fairseq-generate", flow["data"], "--path", tmp_path / "checkpoint_last.pt", "--cpu",
         "--beam", 1, "--max-len-b", 3, "--batch-size", 20,
     )  # fmt: skip
+    assert "Generate test with beam=1: BLEU4 = " in capsys.readouterr().out
 
 
 def test_options_that_make_no_sense_are_refused_at_start(flow: Flow, tmp_path: Path) -> None:
@@ -374,5 +379,5 @@ def test_fairseq_names_a_truncated_checkpoint_and_a_dictionary_that_does_not_fit
     for language in ("de", "en"):
         with (other / f"dict.{language}.txt").open("a", encoding="utf-8") as file:
             file.write("new 1\n")
-    done = fairseq("generate", other, *arguments[1:], flow["average"], status=1)
-    assert "deepnmt: error: dictionary must have the" in error_line(done)
+    with pytest.raises(UserError, match=r"^dictionary must have the"):
+        run_main(generate.cli_main, "fairseq-generate", other, "--cpu", "--path", flow["average"])

@@ -19,7 +19,7 @@ from support.fake_cuda import shim
 from support.fake_cuda.cases import Search, cases
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = 3
+PARTS = 2
 NAMES = [name for name, _ in cases()]
 
 
