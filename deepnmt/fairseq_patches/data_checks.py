@@ -59,7 +59,7 @@ def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
 )
 def check_dictionaries_first(stock: Any, cls: Any, cfg: Any, **kwargs: Any) -> Any:
     """Name the line of a dictionary that is faulty, and the folder that has no languages."""
-    if cfg.num_batch_buckets > 0 and not hasattr(numpy, "compat"):
+    if cfg.num_batch_buckets > 0 and not numpy.__version__.startswith("1."):
         raise UserError(
             f"--num-batch-buckets must be 0 with numpy {numpy.__version__}, in which fairseq's buckets fail, "
             f"but is {cfg.num_batch_buckets}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -100,9 +101,11 @@ def flat(cfg: Any) -> dict[str, Any]:
     """Return all options by name, without those that only stand for another one."""
     values: dict[str, Any] = {name: getattr(cfg[name], "_name", None) for name in ("lr_scheduler", "criterion", "task")}
     for group in (cfg[name] for name in cfg):
-        if isinstance(group, DictConfig):
-            plain = OmegaConf.to_container(group, resolve=False, enum_to_str=True)
-            assert isinstance(plain, dict)
+        # Optimizers without a dataclass come as a namespace.
+        if isinstance(group, (DictConfig, Namespace)):
+            plain: Any = vars(group)
+            if isinstance(group, DictConfig):
+                plain = OmegaConf.to_container(group, resolve=False, enum_to_str=True)
             for name, value in plain.items():
                 if not str(value).startswith("${"):
                     values.setdefault(str(name), value)
@@ -195,7 +198,6 @@ def bytes_of_parameter(cfg: Any) -> int:
     copies = half and not (common.memory_efficient_fp16 or common.memory_efficient_bf16)
     # Sharded or offloaded moments are elsewhere.
     own = optimizer._name == "adam" and cfg.distributed_training.zero_sharding == "none"
-    # Optimizers without a dataclass come as a namespace.
     moments = 4 if getattr(optimizer, "fp16_adam_stats", False) else 8
     return (4 if half else 8) + (8 if copies else 0) + (moments if own else 0)
 

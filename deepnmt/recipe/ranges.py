@@ -107,6 +107,7 @@ RANGES: dict[str, Rule] = {
     "adam_betas": Rule("two numbers of at least 0 and below 1, such as (0.9, 0.98)", betas),
     "adam_eps": number(0),
     "weight_decay": number(0),
+    "momentum": number(0),
     "label_smoothing": SHARE,
     "quant_noise_pq": Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1),
     "adaptive_softmax_cutoff": Rule("whole numbers that increase, such as 10000,20000", increasing),

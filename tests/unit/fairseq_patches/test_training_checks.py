@@ -148,6 +148,11 @@ def test_validation_by_bleu_is_looked_at_before_the_first_epoch(name: str, messa
         check_training(configuration(data, task__eval_bleu=True, **faulty))
 
 
+def test_options_of_an_optimizer_without_a_dataclass(data: Path) -> None:
+    with pytest.raises(UserError, match=r"^--momentum must be a finite number of at least 0, but is -3.0$"):
+        check_training(configuration(data, "--optimizer=sgd", "--momentum=-3"))
+
+
 @pytest.mark.parametrize("started", ["script", "module"])
 def test_hydra_is_asked_when_it_sets_up_the_task(started: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cfg = configuration(data, optimization__lr=[-1.0])
