@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def main() -> None:
 def command() -> None:
     """Export what the command line says."""
     arguments = parse()
+    # Which fast paths are taken is of no use here.
+    logging.getLogger("deepnmt").setLevel(logging.WARNING)
     # here, since it takes seconds
     from deepnmt.export.exporter import Export, export
     from deepnmt.reranking.weights_file import as_option

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from contextlib import ExitStack
@@ -49,6 +50,8 @@ def main() -> None:
 def command() -> None:
     """Translate what the command line says."""
     arguments = parse()
+    # Which fast paths are taken is of no use here.
+    logging.getLogger("deepnmt").setLevel(logging.WARNING)
     _check(arguments)
     given = _given(arguments)
     # Faulty weights need not wait until a model is loaded.
