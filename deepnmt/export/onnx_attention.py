@@ -1,7 +1,9 @@
 """Attention as operations of a graph: the encoder's, and that of one step of the decoder.
 
-Twins: deepnmt/model/attention.py, deepnmt/model/relative_position.py, deepnmt/model/merged_attention.py, and
-deepnmt/search/incremental/attention_steps.py, whose shared entries and mask these steps have, too.
+Twins: deepnmt/model/attention.py, deepnmt/model/relative_position.py, deepnmt/model/merged_attention.py
+
+As in the package's search, a sentence's hypotheses share the entries of the steps so far, and a mask says which of them
+a hypothesis descends from.
 
 Shapes: N sentences of M rows (positions in the encoder, hypotheses in a step); C channels in H heads of D; S source
 positions; E entries, the keys of a sentence's hypotheses in all steps so far; R relative distances.

@@ -1,6 +1,6 @@
 """The history between the layers of a stack as operations of a graph.
 
-Twins: deepnmt/model/dlcl.py, deepnmt/search/incremental/dlcl_steps.py
+Twin: deepnmt/model/dlcl.py
 
 Shapes: rows x C; n outputs that a row of weights reads.
 """

@@ -1,6 +1,6 @@
 """The layers of both stacks as operations of a graph.
 
-Twins: deepnmt/model/layers.py, and deepnmt/search/incremental/layer_steps.py, whose table of a sublayer this follows.
+Twin: deepnmt/model/layers.py
 
 Shapes: rows x C, where a row is a position of a sentence, or of a hypothesis.
 """

@@ -1,8 +1,12 @@
-"""Which models the graphs can express: an option is computed, plays no part after training, or is refused."""
+"""Which models the graphs can express: an option is computed, plays no part after training, or is refused.
+
+An option that is new is refused until it stands in one of the lists.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 from fairseq.models.transformer import TransformerEncoder, TransformerEncoderBase
@@ -11,6 +15,7 @@ from torch import nn
 
 from deepnmt.errors import UserError
 from deepnmt.export.onnx_layers import ACTIVATIONS
+from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.layers import DeepEncoderLayer
 from deepnmt.model.stack import STACKS
@@ -34,7 +39,7 @@ COMPUTED = frozenset(
         *("residual_scale", "merged_attention", "skip_schedule", "skip_scale", "quant_noise_pq"),
     }
 )
-# Options that change nothing in a trained model, or nothing without one that is refused.
+# Options that change nothing in a trained model, or nothing without another one that is refused.
 TRAINING = frozenset(
     {
         *("dropout", "attention_dropout", "activation_dropout", "relu_dropout", "dlcl_dropout", "fast_dropout"),
@@ -42,18 +47,9 @@ TRAINING = frozenset(
         *("checkpoint_activations", "offload_activations", "min_params_to_wrap", "quant_noise_pq_block_size"),
         *("initializer", "ds_init_alpha", "dlcl_init", "dlcl_freeze", "base_sublayers", "base_shuffle"),
         *("adaptive_softmax_dropout", "adaptive_softmax_factor", "tie_adaptive_weights", "tie_adaptive_proj"),
-        *("adaptive_input", "char_inputs", "export"),
+        *("adaptive_input", "char_inputs", "export", "_name"),
     }
 )
-# Options that the graphs do not compute, with the only value that they may have.
-REFUSED: dict[str, object] = {
-    "adaptive_softmax_cutoff": None,
-    "cross_self_attention": False,
-    "base_layers": 0,
-    "quant_noise_scalar": 0,
-    "encoder_xformers_att_config": None,
-    "decoder_xformers_att_config": None,
-}
 ENCODERS = (TransformerEncoderBase, TransformerEncoder, DeepEncoder)
 ENCODER_LAYERS = (TransformerEncoderLayerBase, TransformerEncoderLayer, DeepEncoderLayer)
 
@@ -76,10 +72,10 @@ def check(model: Any, options: Any) -> None:
 
 
 def _option_faults(options: Any) -> Iterator[str]:
-    for name, allowed in REFUSED.items():
-        value = getattr(options, name, allowed)
-        if value and value != allowed:
-            yield f"--{name.replace('_', '-')} {value}: use --engine torch"
+    for option in fields(DLCLTransformerConfig):
+        value = getattr(options, option.name, option.default)
+        if option.name not in COMPUTED | TRAINING and value and value != option.default:
+            yield f"--{option.name.replace('_', '-')} {value}: use --engine torch"
     if str(options.activation_fn) not in ACTIVATIONS:
         yield f"--activation-fn {options.activation_fn}: use --engine torch"
 

@@ -1,6 +1,6 @@
 """One step of the decoder as a graph.
 
-Twin: deepnmt/search/incremental/decoder_steps.py
+Twin: deepnmt/model/decoder.py
 
     tokens, N x M           the newest of each hypothesis
     position                of these tokens, from 0
