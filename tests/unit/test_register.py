@@ -25,6 +25,8 @@ LIGHT = (
     "deepnmt.export",
     "deepnmt.commands.translate",
     "deepnmt.commands.export",
+    "deepnmt.commands.rerank",
+    "deepnmt.commands.combine",
 )
 # Modules that import torch without fairseq.
 WITHOUT_FAIRSEQ = (
