@@ -55,8 +55,12 @@ paste -d '\n' "$OUT/test/src.de" "$OUT/test/hyp.en" "$OUT/test/ref.en" |
 step "7/7 exporting the model, and translating by it"
 run deepnmt-export "$OUT/checkpoints/average.pt" "$OUT/data" "$OUT/model"
 # None of these sentences is in the corpus.
-OWN="Die Kinder haben gestern den Brief nicht gelesen.
+cat >"$OUT/own.de" <<'TEXT'
+Die Kinder haben gestern den Brief nicht gelesen.
 Meine Tante wird morgen das alte Haus verkaufen.
-Weil die Köchin müde war, hat sie heute keinen Kuchen gebacken."
-run deepnmt-translate "$OUT/model" <<<"$OWN" | paste -d '\n' <(cat <<<"$OWN") -
+Weil die Köchin müde war, hat sie heute keinen Kuchen gebacken.
+TEXT
+run deepnmt-translate "$OUT/model" "$OUT/own.de" --output "$OUT/own.en"
+printf '\n'
+paste -d '\n' "$OUT/own.de" "$OUT/own.en"
 printf '\nDone in %d s; everything is in %s\n' "$SECONDS" "$OUT"
