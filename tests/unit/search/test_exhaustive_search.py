@@ -130,12 +130,11 @@ def search(
     """The strings that the task's generator finds, with their scores."""
     task_ = DeepTranslationTask(DeepTranslationConfig(**options), TYPES, TYPES)
     models = [model(seed) for seed in seeds]
-    args = Namespace(
-        **{"beam": len(STRINGS), "max_len_b": LONGEST, "min_len": 0, "unkpen": math.inf, **(generation or {})}
-    )
+    args = Namespace(**{"beam": len(STRINGS), "max_len_b": LONGEST, "min_len": 0, **(generation or {})})
     fusion = {"lm_model": LANGUAGE_MODEL, "lm_weight": args.lm_weight} if hasattr(args, "lm_weight") else {}
     generator = task_.build_generator(models, args, extra_gen_cls_kwargs={"tokens_to_suppress": OTHERS, **fusion})
     assert type(generator) is BeamGenerator
+    generator.unk_penalty = math.inf  # which the command line refuses
     inputs = batch([SENTENCES[number] for number in sentences], [[5]] * len(sentences))
     del inputs["prev_output_tokens"]
     with torch.no_grad():
