@@ -43,7 +43,7 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
     for name in ("lenpen", "unkpen", "diverse_beam_strength", "max_len_a"):
         if not math.isfinite(value := getattr(args, name, 0.0)):
             faults.append(f"--{name.replace('_', '-')} must be a finite number, but is {value}")
-    if getattr(args, "sampling", False) and args.sampling_topk > len(self.target_dictionary):
+    if getattr(args, "sampling", False) and getattr(args, "sampling_topk", -1) > len(self.target_dictionary):
         types = len(self.target_dictionary)
         faults.append(
             f"--sampling-topk must be at most the {types} types of the dictionary, but is {args.sampling_topk}"
