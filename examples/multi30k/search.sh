@@ -9,8 +9,8 @@ usage() {
 usage: search.sh MODEL DATA OUT [--more MODEL]... [--r2l MODEL] [--reverse MODEL] [--lm MODEL] [--errors FILE] [--limit N]
 
 Measures the techniques of docs/search.md with a trained model: beams, length penalties, length range, coverage, stopping,
-pruning; reranking, consensus, recombination; and what further models allow. Settings are chosen by BLEU on validation,
-and the chosen one alone translates the test set. It can be stopped at any moment; run the same command again to resume.
+pruning; reranking, consensus, recombination; and what further models allow. Settings are chosen by BLEU on validation
+alone. It can be stopped at any moment; run the same command again to resume.
 
   --more MODEL     another model of the same direction, for ensembles and lists; repeatable
   --r2l MODEL      trained with --right-to-left

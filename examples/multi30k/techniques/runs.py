@@ -28,7 +28,6 @@ class Row:
     setting: str
     folders: dict[str, Path]
     seconds: dict[str, float]
-    tuned: bool = False
 
 
 @dataclass
@@ -91,7 +90,7 @@ class Runs:
         weights = self.out / name.replace(" ", "-") / VALID / "weights.json"
         how = {VALID: ["--tune", "--oracle"], TEST: ["--weights", str(weights), "--oracle"]}
         row = self.chosen(name, "rerank", sources, {subset: [*words, *options] for subset, words in how.items()})
-        row.setting, row.tuned = "tuned weights", True
+        row.setting = "tuned weights"
         return row
 
     def consensus(self, name: str, sources: Sequence[Search], *options: str) -> Row:
@@ -104,7 +103,7 @@ class Runs:
         return Row(name, row.setting, row.folders, row.seconds)
 
     def combine(self, name: str, sources: Sequence[Search]) -> Row:
-        """Return the row of a recombination, whose weights are tuned on validation."""
+        """Return the row of a recombination, with equal or tuned weights."""
         models = ["--models", self.models.ensemble()]
         paths, tuned = self.out / "combine-paths" / VALID, self.out / "combine-weights" / VALID
         made = [self.search(search, VALID) for search in sources]
@@ -114,10 +113,13 @@ class Runs:
         if not (tuned / "rerank.json").exists():
             command = [sys.executable, "-m", "deepnmt.commands.rerank", "--nbest", paths, "--data", self.data]
             run(*command, "--tune", tuned)
-        words = [*models, "--weights", str(tuned / "weights.json")]
-        row = self.chosen(name, "combine", sources, {VALID: words, TEST: words})
-        row.setting, row.tuned = "tuned weights", True
-        return row
+        # Weights that are tuned on a list may lead a search astray: validation chooses once more.
+        found = []
+        for setting, weights in (("equal weights", []), ("tuned weights", ["--weights", str(tuned / "weights.json")])):
+            words = [*models, *weights]
+            row = self.chosen(f"{name} {setting}", "combine", sources, {VALID: words, TEST: words})
+            found.append(Row(name, setting, row.folders, row.seconds))
+        return max(found, key=lambda each: self.scores(each.folders[VALID])["BLEU"])
 
     def choices(self) -> list[Row]:
         """Return the rows of choices among translations."""
