@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from deepnmt.kernels.fast_path import linear_obstacle
+from deepnmt.kernels.products import mm
 
 
 def reference(x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
@@ -41,9 +42,9 @@ class _FeedForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         rows = x.reshape(-1, x.size(-1))
-        inner = torch.mm(rows, w1.t()).add_(b1).relu_()
+        inner = mm(rows, w1.t()).add_(b1).relu_()
         ctx.save_for_backward(rows, w1, w2, inner)
-        return torch.mm(inner, w2.t()).add_(b2).view(*x.shape[:-1], -1)
+        return mm(inner, w2.t()).add_(b2).view(*x.shape[:-1], -1)
 
     @staticmethod
     @once_differentiable
@@ -51,12 +52,12 @@ class _FeedForward(torch.autograd.Function):
         rows, w1, w2, inner = ctx.saved_tensors
         shape = gradient.shape
         gradient = gradient.reshape(-1, shape[-1])
-        to_inner = torch.mm(gradient, w2)
+        to_inner = mm(gradient, w2)
         torch.ops.aten.threshold_backward.grad_input(to_inner, inner, 0, grad_input=to_inner)
         return (
-            torch.mm(to_inner, w1).view(*shape[:-1], -1),
-            torch.mm(to_inner.t(), rows),
+            mm(to_inner, w1).view(*shape[:-1], -1),
+            mm(to_inner.t(), rows),
             to_inner.sum(0),
-            torch.mm(gradient.t(), inner),
+            mm(gradient.t(), inner),
             gradient.sum(0),
         )

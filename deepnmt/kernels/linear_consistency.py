@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deepnmt.kernels import linear_cross_entropy
+from deepnmt.kernels.products import mm
 from deepnmt.kernels.projection import ProjectionGradients, pieces
 
 Pair = tuple[float, float]
@@ -190,5 +191,5 @@ class _Run:
 
     def _logits(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits and the probabilities of some positions, in float32 at least."""
-        x = torch.mm(features, self.weight.t()).to(self.exact)
+        x = mm(features, self.weight.t()).to(self.exact)
         return x, torch.softmax(x, dim=1)

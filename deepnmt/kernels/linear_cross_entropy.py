@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from deepnmt.kernels.products import mm
 from deepnmt.kernels.projection import ProjectionGradients, on_cpu, pieces
 
 # Below this, a probability has lost digits.
@@ -139,7 +140,7 @@ class _Run:
                 logits = features.new_empty(len(features), types)
                 # In one place, where both have one type.
                 softmax = logits if logits.dtype == self.exact else torch.empty_like(logits, dtype=self.exact)
-            x = torch.mm(features, self.weight.t(), out=logits[: len(features)])
+            x = mm(features, self.weight.t(), out=logits[: len(features)])
             hit[some] = x.gather(1, target).squeeze(1)
             if accuracy:
                 self.correct += x.argmax(1).eq(target.squeeze(1)).sum()
@@ -167,6 +168,6 @@ class _Run:
         nll = -chosen.log()
         lost = chosen < TINY
         if lost.any():
-            x = torch.mm(features[lost], self.weight.t())
+            x = mm(features[lost], self.weight.t())
             nll[lost] = -torch.log_softmax(x, dim=1, dtype=self.exact).gather(1, target[lost]).squeeze(1)
         return p, nll

@@ -10,7 +10,7 @@ Shapes: R rows; C input and O output channels.
 A row has a scale of its own, so that its result does not depend on what else is in the batch.
 
 With AVX-512, MKL uses its fastest kernels on Intel's processors only. On AMD's, oneDNN takes its place for large
-products: in a translation its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's.
+products, where its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ KINDS = ("float32", "bfloat16", "int8")
 INSTRUCTIONS = {"float32": (), "bfloat16": ("avx512_bf16", "amx_bf16"), "int8": ("avx512_vnni", "avx_vnni")}
 # Multiplications below which a call of oneDNN costs more than it saves.
 FEW_MULTIPLICATIONS = 2**20
+# In training, a side of a matrix below which oneDNN gains nothing.
+SHORT_SIDE = 256
 LARGEST = 127
 
 
@@ -131,6 +133,18 @@ def prefers_onednn(weight: Tensor) -> bool:
     return weight.device.type == "cpu" and weight.dtype == torch.float32 and _onednn_is_faster()
 
 
+def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
+    """Return `torch.mm(a, b)` by the faster library.
+
+    Args:
+        a, b: matrices
+        out: memory that the result may lie in; it need not
+    """
+    if min(*a.shape, b.size(1)) >= SHORT_SIDE and a.dtype == b.dtype and prefers_onednn(a):
+        return onednn_linear(a, b.t(), None)
+    return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
+
+
 def onednn_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
     """Return x W' + b in float32, by oneDNN."""
     result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
@@ -150,7 +164,7 @@ def _onednn_is_faster() -> bool:
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )
     if found:
-        logger.info(f"large products of the search are oneDNN's, which is faster than MKL on {name}")
+        logger.info(f"large products in float32 are computed by oneDNN, which is faster than MKL on {name}")
     return found
 
 

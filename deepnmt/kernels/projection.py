@@ -11,6 +11,8 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
+from deepnmt.kernels.products import mm
+
 # Logits at a time: on the CPU few enough for its cache, on a GPU many enough to fill it; enough for fast products.
 LOGITS = {"cpu": 2**22, "other": 2**26}
 
@@ -52,10 +54,7 @@ class ProjectionGradients:
         features = self.features[some]
         gradient = gradient.to(features.dtype)
         if self.to_features is not None:
-            if self.to_features.dtype == gradient.dtype:
-                torch.mm(gradient, self.weight, out=self.to_features[some])
-            else:
-                self.to_features[some] = torch.mm(gradient, self.weight)
+            self.to_features[some] = mm(gradient, self.weight)
         if self.to_weight is not None:
             if self.to_weight.dtype == gradient.dtype:
                 self.to_weight.addmm_(gradient.t(), features)

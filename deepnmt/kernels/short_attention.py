@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from deepnmt.kernels.dropout import dropout_noise
+from deepnmt.kernels.products import mm
 
 # Keys beyond which torch's attention is faster.
 SHORT = 128
@@ -133,8 +134,8 @@ class _Attention(torch.autograd.Function):
         settings, (shape, key_shape) = ctx.settings, ctx.shapes
         batch = shape[1]
         output = torch.zeros_like(attended) if gradient is None else _rows(gradient)
-        dwo, dbo = torch.mm(output.t(), attended), output.sum(0)
-        inner = _heads(torch.mm(output, wo), batch, settings.heads)
+        dwo, dbo = mm(output.t(), attended), output.sum(0)
+        inner = _heads(mm(output, wo), batch, settings.heads)
         dropped = probabilities if noise is None else probabilities * noise
         dv = _rows(torch.bmm(dropped.transpose(1, 2), inner), batch)
         to_scores = torch.bmm(inner, v.transpose(1, 2))
@@ -147,17 +148,17 @@ class _Attention(torch.autograd.Function):
         source = x if y is None else y
         dk = _rows(torch.bmm(to_scores.transpose(1, 2), q), batch)[: len(source)]
         dv = dv[: len(source)]
-        dx = torch.mm(dq, wq)
-        dy = dx.addmm_(dk, wk) if y is None else torch.mm(dk, wk)
+        dx = mm(dq, wq)
+        dy = dx.addmm_(dk, wk) if y is None else mm(dk, wk)
         dy.addmm_(dv, wv)
         return (
             dx.view(shape),
             None if y is None else dy.view(key_shape),
-            torch.mm(dq.t(), x).mul_(settings.scaling),
+            mm(dq.t(), x).mul_(settings.scaling),
             dq.sum(0).mul_(settings.scaling),
-            torch.mm(dk.t(), source),
+            mm(dk.t(), source),
             dk.sum(0),
-            torch.mm(dv.t(), source),
+            mm(dv.t(), source),
             dv.sum(0),
             dwo,
             dbo,
@@ -192,9 +193,9 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor, rows: Optional[int] = None)
     """x W' + b; zeros from row len(x) on, up to `rows`."""
     # torch's addmm writes the bias to all rows before the product.
     if rows is None or rows == len(x):
-        return torch.mm(x, weight.t()).add_(bias)
+        return mm(x, weight.t()).add_(bias)
     result = x.new_empty(rows, len(weight))
-    torch.mm(x, weight.t(), out=result[: len(x)]).add_(bias)
+    torch.add(mm(x, weight.t()), bias, out=result[: len(x)])
     result[len(x) :].zero_()
     return result
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
 
-from deepnmt.kernels import products
+from deepnmt.kernels import feed_forward, products
 from deepnmt.kernels.kept import Kept
 from deepnmt.kernels.products import BFloat16Product, FullProduct, Int8Product, obstacle, product, quantised
 
@@ -165,3 +166,36 @@ def test_a_result_is_kept_while_its_tensors_are_unchanged() -> None:
     one.data = torch.zeros(2)
     assert [result(one), len(made)] == [0.0, 3]
     assert [result(other), result(other, one), result(other), len(made)] == [2.0, 2.0, 2.0, 6]
+
+
+@pytest.mark.parametrize("shape", [(256, 300, 257), (256, 255, 256), (300, 256, 255), (255, 256, 300)])
+def test_products_of_a_training_by_both_libraries(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, int]) -> None:
+    calls: list[int] = []
+    linear = products.onednn_linear
+    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: calls.append(1) or linear(x, w, b))
+    a, b = torch.randn(shape[0], shape[1]), torch.randn(shape[1], shape[2])
+    expected = a.double() @ b.double()
+    # As they come in forward and backward passes: either may lie the other way round.
+    for one in (a, a.t().contiguous().t()):
+        for other in (b, b.t().contiguous().t()):
+            assert (products.mm(one, other) - expected).abs().max() < 1e-3
+    assert len(calls) == (4 if min(shape) >= 256 else 0)
+    assert torch.equal(products.mm(a.double(), b.double()), expected)
+
+
+def test_a_wide_sublayer_has_the_gradients_of_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    torch.manual_seed(1)
+    inner, outer, x = torch.nn.Linear(256, 320), torch.nn.Linear(320, 256), torch.randn(300, 1, 256)
+    found = []
+    for function in (feed_forward.feed_forward, feed_forward.reference):
+        kind = torch.float32 if function is feed_forward.feed_forward else torch.float64
+        maps = [copy.deepcopy(each).to(kind) for each in (inner, outer)]
+        y = x.to(kind).requires_grad_()
+        function(y, *maps).square().sum().backward()
+        found.append([y.grad, *(p.grad for each in maps for p in each.parameters())])
+    for mine, exact in zip(*found):
+        assert mine is not None
+        assert exact is not None
+        assert float((mine - exact).norm() / exact.norm()) < 1e-5
