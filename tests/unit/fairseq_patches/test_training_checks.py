@@ -263,6 +263,11 @@ def test_later_folders_and_formats_that_are_not_known(tmp_path: Path, caplog: py
     assert warnings_of(caplog, configuration(both, **batches_of(7))) == [
         f"--max-tokens is 7: 1 of the 2 sentences of train in {folders[1]} have more, up to 8, and are left out"
     ]
+    # The longer side counts, whichever it is.
+    for short, long in (("de", "en"), ("en", "de")):
+        write_side(folders[1] / f"train.de-en.{short}", [[4, 2], [4, 2]])
+        write_side(folders[1] / f"train.de-en.{long}", [[4, 2], [4, 5, 6, 7, 8, 9, 10, 2]])
+        assert len(warnings_of(caplog, configuration(both, **batches_of(7)))) == 1
     assert not warnings_of(caplog, configuration(both, **batches_of(1), task__dataset_impl="raw"))
 
 
