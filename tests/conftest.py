@@ -1,5 +1,20 @@
 """All tests run with the package registered, whatever each of them imports and in whichever order."""
 
+import logging
+from collections.abc import Iterator
+
+import pytest
+
 import deepnmt
 
 deepnmt.register()
+
+
+@pytest.fixture(autouse=True)
+def levels_of_logging() -> Iterator[None]:
+    """Restore what each logger lets through: commands that a test runs in its own process lower it."""
+    loggers = [logging.getLogger(name) for name in (None, "deepnmt", "fairseq")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels):
+        logger.setLevel(level)

@@ -192,7 +192,7 @@ def test_a_wide_sublayer_has_the_gradients_of_float64(monkeypatch: pytest.Monkey
     for function in (feed_forward.feed_forward, feed_forward.reference):
         kind = torch.float32 if function is feed_forward.feed_forward else torch.float64
         maps = [copy.deepcopy(each).to(kind) for each in (inner, outer)]
-        y = x.to(kind).requires_grad_()
+        y = x.clone().to(kind).requires_grad_()
         function(y, *maps).square().sum().backward()
         found.append([y.grad, *(p.grad for each in maps for p in each.parameters())])
     for mine, exact in zip(*found):
