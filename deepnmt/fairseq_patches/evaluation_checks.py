@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairseq import options, utils
+from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig
 
 from deepnmt.errors import UserError
@@ -42,6 +43,8 @@ def _faults(cfg: Any) -> Iterator[str]:
         yield f"--model-overrides must be a dictionary such as {{'data': 'DATA'}}, but is {evaluated.model_overrides}"
     if cfg.common.seed is not None and not RANGES["seed"].holds(cfg.common.seed):
         yield f"--seed must be {RANGES['seed'].words}, but is {cfg.common.seed}"
+    if cfg.task._name == "translation_from_pretrained_bart" and cfg.task.langs is None:
+        yield "--langs must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
     if not str(cfg.task._name).endswith("_lev"):
         for name in ("print_step", "retain_iter_history"):
             if search[name]:
@@ -60,13 +63,17 @@ def _is_mapping(text: str) -> bool:
     "parse_args_and_arch",
     "(parser, input_args=None, parse_known=False, suppress_defaults=False, modify_parser=None)",
     order=10,
-    why="fairseq-validate has no default for --task, and looks None up",
+    why="fairseq-validate has no default for --task and looks None up, and fairseq-eval-lm takes any task",
 )
 def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
-    """Parse a command line. Raises `UserError` if it has to name a task and does not."""
+    """Parse a command line. Raises `UserError` if it has to name a task and does not, or names the wrong one."""
     try:
-        return stock(parser, *args, **kwargs)
+        parsed = stock(parser, *args, **kwargs)
     except KeyError as error:
         if error.args != (None,):
             raise
         raise UserError("--task must be given, such as --task translation, but is not") from None
+    # fairseq-eval-lm alone has this option.
+    if hasattr(parsed, "softmax_batch") and not hasattr(TASK_REGISTRY[parsed.task], "eval_lm_dataloader"):
+        raise UserError(f"--task must be one of language models, such as language_modeling, but is {parsed.task}")
+    return parsed

@@ -17,7 +17,8 @@ import torch
 from fairseq import tasks
 from fairseq.data import data_utils
 from fairseq.distributed import utils as distributed_utils
-from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.models.nat import FairseqNATModel
 from fairseq.registry import REGISTRIES
 from omegaconf import DictConfig, OmegaConf
 
@@ -117,6 +118,9 @@ def _missing(cfg: Any) -> Iterator[str]:
         yield "--optimizer must be given, but is not"
     if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
         yield "--max-tokens or --batch-size must be given, but neither is"
+    kind = ARCH_MODEL_REGISTRY.get(getattr(cfg.model, "_name", None), FairseqNATModel)
+    if getattr(cfg.criterion, "_name", None) == "nat_loss" and not issubclass(kind, FairseqNATModel):
+        yield f"--arch must be a non-autoregressive model with --criterion nat_loss, but is {cfg.model._name}"
     # fairseq's command line takes --bf16 for a TPU.
     if cfg.common.tpu and not cfg.common.bf16 and distributed_utils.xm is None:
         yield "--tpu must not be given without torch_xla, but is"

@@ -195,6 +195,11 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     yield from _average_faults(values)
     if values.get("criterion") in OTHER_CRITERIONS and values.get("task") in TEXT_TASKS:
         yield "criterion", f"must be one for translation, such as cross_entropy, but is {values['criterion']}"
+    cutoffs = values.get("adaptive_softmax_cutoff")
+    if cutoffs and increasing(cutoffs) and values.get("criterion") not in (None, "adaptive_loss"):
+        yield "criterion", f"must be adaptive_loss with adaptive-softmax-cutoff, but is {values['criterion']}"
+    if values.get("task") == "translation_from_pretrained_bart" and "langs" in values and values["langs"] is None:
+        yield "langs", "must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
     if values.get("dataset_impl") == "fasta" and values.get("task") in TEXT_TASKS:
         yield "dataset-impl", "must be mmap, lazy, cached or raw for translation, but is fasta"
     if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:

@@ -30,7 +30,7 @@ from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.options import SearchOptions
-from deepnmt.search.parts import ensemble, longest_translation, search_parts
+from deepnmt.search.parts import check_constraints, ensemble, longest_translation, search_parts
 from deepnmt.search.supported import generator_obstacle, model_obstacle
 
 
@@ -60,7 +60,8 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         if constraints is None and self.search.supports_constraints:
             raise UserError("--constraints must be given to fairseq-interactive alone, which reads them with each line")
         if "src_tokens" in sample["net_input"]:
-            longest_translation(self, sample["net_input"]["src_tokens"])
+            longest = longest_translation(self, sample["net_input"]["src_tokens"])
+            check_constraints(constraints, longest)
         obstacle = self._obstacle(sample["net_input"], prefix_tokens, constraints)
         if may_take("fast beam search", obstacle):
             found = self._search(sample["net_input"], self.eos if bos_token is None else bos_token)

@@ -93,6 +93,21 @@ def longest_translation(generator: SequenceGenerator, source: Tensor) -> int:
     return longest
 
 
+def check_constraints(constraints: Optional[Tensor], longest: int) -> None:
+    """Raise `UserError` if the constraints of a sentence are longer than its translation may be.
+
+    Args:
+        constraints: B x N, packed as fairseq does: their number, then the tokens of each and a 0
+        longest: tokens that a translation may have
+    """
+    tokens = 0 if constraints is None else int(constraints[:, 1:].ne(0).sum(1).max())
+    if tokens > longest:
+        raise UserError(
+            "--constraints must have at most the tokens that a translation may have (--max-len-a, --max-len-b), "
+            f"{longest}, but a sentence has {tokens}"
+        )
+
+
 def ensemble(options: SearchOptions, models: int) -> Ensemble:
     """Return the rule by which predictions are combined."""
     weights = options.weights()

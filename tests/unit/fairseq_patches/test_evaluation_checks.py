@@ -27,7 +27,7 @@ def imported(**changes: Any) -> None:
     """Do what each command does first: import the plug-in that its options name."""
     cfg = OmegaConf.create(parsed())
     for name, value in changes.items():
-        OmegaConf.update(cfg, name.replace("__", "."), value)
+        OmegaConf.update(cfg, name.replace("__", "."), value, merge=False, force_add=True)
     utils.import_user_module(cfg.common)
 
 
@@ -53,6 +53,10 @@ def imported(**changes: Any) -> None:
             {"generation__retain_iter_history": True},
             "--retain-iter-history must be given with an iterative decoder alone",
         ),
+        (
+            {"task": {"_name": "translation_from_pretrained_bart", "langs": None}},
+            "--langs must be the languages of the pretrained model, such as en_XX,de_DE, but is not given",
+        ),
     ],
     ids=str,
 )
@@ -65,6 +69,7 @@ def test_what_is_right_and_what_is_a_training() -> None:
     imported()
     imported(common_eval__model_overrides="{'data': 'other'}", common__seed=0)
     imported(generation__print_step=True, task___name="translation_lev")
+    imported(task={"_name": "translation_from_pretrained_bart", "langs": "en_XX,de_DE"})
     imported(common_eval__path=None, optimizer={"_name": "adam"})
 
 
@@ -81,3 +86,11 @@ def test_validation_needs_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
         options.parse_args_and_arch(options.get_validation_parser(), given)
     args = options.parse_args_and_arch(options.get_validation_parser(), [*given, "--task=translation"])
     assert args.task == "translation"
+
+
+def test_perplexity_is_of_language_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["fairseq-eval-lm"])
+    given = ["data", "--path=model.pt"]
+    with pytest.raises(UserError, match=r"^--task must be one of language models, .*, but is translation$"):
+        options.parse_args_and_arch(options.get_eval_lm_parser(), [*given, "--task=translation"])
+    assert options.parse_args_and_arch(options.get_eval_lm_parser(), given).task == "language_modeling"

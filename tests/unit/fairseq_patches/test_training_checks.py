@@ -95,6 +95,10 @@ def test_each_option_out_of_range_is_a_line(data: Path) -> None:
 def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
     with pytest.raises(UserError, match=r"^--tpu must not be given without torch_xla, but is$"):
         check_training(configuration(data, common__tpu=True))
+    cfg = configuration(data)
+    cfg.criterion = {"_name": "nat_loss"}
+    with pytest.raises(UserError, match=r"(?m)^--arch must be a non-autoregressive .*, but is dlcl_transformer_tiny$"):
+        check_training(cfg)
     cfg = configuration(data, common__amp=True, common__bf16=True, common__tpu=True, dataset__max_tokens=None)
     cfg.optimizer = None
     with pytest.raises(UserError, match="must be given") as error:

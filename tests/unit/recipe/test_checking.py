@@ -74,7 +74,8 @@ LINES = {
     "warmup-updates": [("0", "must be at least 1 with lr-scheduler inverse_sqrt, but is 0"), ("-4", "but is -4")],
     "log-interval": [("0", "must be at least 1 and at most 2147483647, but is 0")],
     "adaptive-softmax-cutoff": [(text, "must be whole numbers that increase, such as 10000,20000, but is")
-                                for text in ("5,3", "-3", "0", "4,4")],
+                                for text in ("5,3", "-3", "0", "4,4")]
+                               + [("4,9", "criterion must be adaptive_loss with adaptive-softmax-cutoff, but is label_")],
     "quant-noise-pq": [("2", "must be at least 0 and at most 1, but is 2.0")],
     "eval-bleu-detok-args": [(text, 'must be JSON such as {"target_lang": "de"}, but is') for text in ("[1", "[1]", "x")],
     "best-checkpoint-metric": [("bleu", "must be a figure of the validation, but is bleu without eval-bleu")],

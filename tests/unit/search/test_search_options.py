@@ -17,6 +17,7 @@ import deepnmt
 from deepnmt.errors import UserError
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions
+from deepnmt.search.parts import check_constraints
 from deepnmt.translation_task import DeepTranslationTask
 
 deepnmt.register()
@@ -85,3 +86,18 @@ def test_constraints_that_nobody_gave() -> None:
     generator = BeamGenerator([build().float()], dictionary(), beam_size=2, search_strategy=strategy)
     with pytest.raises(UserError, match=r"^--constraints must be given to fairseq-interactive alone"):
         generator.generate([], {"net_input": inputs})
+
+
+def test_constraints_longer_than_a_translation() -> None:
+    # each row: how many, then the tokens of each and a 0
+    two, three = torch.tensor([2, 5, 0, 6, 0, 0]), torch.tensor([1, 5, 6, 7, 0, 0])
+    check_constraints(None, 1)
+    check_constraints(torch.stack([two, three]), 3)
+    check_constraints(two[None], 2)
+    with pytest.raises(UserError, match=r"^--constraints must have at most .*, 2, but a sentence has 3$"):
+        check_constraints(torch.stack([two, three]), 2)
+    inputs = {name: EXAMPLE[name] for name in ("src_tokens", "src_lengths")}
+    strategy = LexicallyConstrainedBeamSearch(dictionary(), "ordered")
+    generator = BeamGenerator([build().float()], dictionary(), beam_size=2, max_len_b=2, search_strategy=strategy)
+    with pytest.raises(UserError, match=r"^--constraints must have at most .*, 2, but a sentence has 3$"):
+        generator.generate([], {"net_input": inputs}, constraints=three.expand(len(inputs["src_tokens"]), -1))
