@@ -1,0 +1,54 @@
+"""Alignments of both directions joined: grow-diag-final (Koehn 2003, N03-1017; Moses).
+
+Starts from the links that both directions have. A link of either direction that touches one of those taken so far, also
+diagonally, is taken if one of its words has no link yet; at last so are links of the forward direction, then of the
+reverse one, that have such a word, wherever they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from heapq import heapify, heappop, heappush
+
+# A link: the source word's place in its sentence, and the target word's, from 0.
+Link = tuple[int, int]
+NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def grow_diag_final(forward: Collection[Link], reverse: Collection[Link]) -> list[Link]:
+    """Return the joined links in rising order.
+
+    Args:
+        forward: at most one link for each target word, or any others
+        reverse: at most one for each source word, or any others
+    """
+    both = set(forward) | set(reverse)
+    taken = set(forward) & set(reverse)
+    sources, targets = {i for i, _ in taken}, {j for _, j in taken}
+    # The pair is read by target words, then source words, again and again: a link taken behind the place that is being
+    # read has its neighbours looked at in the next reading.
+    reading = [(j, i) for i, j in taken]
+    while reading:
+        heapify(reading)
+        later: list[Link] = []
+        while reading:
+            j, i = heappop(reading)
+            for down, right in NEIGHBOURS:
+                near, far = link = (i + down, j + right)
+                if link in taken or link not in both or (near in sources and far in targets):
+                    continue
+                taken.add(link)
+                sources.add(near)
+                targets.add(far)
+                if (far, near) > (j, i):
+                    heappush(reading, (far, near))
+                else:
+                    later.append((far, near))
+        reading = later
+    for direction in (forward, reverse):
+        for i, j in sorted(direction, key=lambda link: link[::-1]):
+            if i not in sources or j not in targets:
+                taken.add((i, j))
+                sources.add(i)
+                targets.add(j)
+    return sorted(taken)
