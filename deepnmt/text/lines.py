@@ -39,14 +39,15 @@ def read_lines(path: Path) -> Iterator[str]:
         yield from decode_lines(file, str(path))
 
 
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
     """Yield lines of bytes as text. Raises `UserError` with the number of a line that is not UTF-8.
 
     Args:
         lines: such as those of a file
         name: of the file, for messages
+        first: number of the first line
     """
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first):
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:

@@ -20,7 +20,7 @@ FLOORS = (
     ("console",),
     ("kernels", "literals", "lr_schedulers", "text"),
     ("alignment", "criterions", "model", "training"),
-    ("recipe", "search"),
+    ("cleaning", "recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
     ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),
     ("export",),

@@ -1,0 +1,100 @@
+"""Where the chunks of a file begin, so that processes can read them independently of each other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import decode_lines
+
+BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class FileIndex:
+    """The chunks of a file.
+
+    Attributes:
+        path: of the file
+        starts: byte that each chunk begins at, and the end of the file
+        lines: of the file
+        size: lines of a chunk
+        sha256: checksum of the file
+        skipped: lines before the first chunk
+    """
+
+    path: Path
+    starts: tuple[int, ...]
+    lines: int
+    size: int
+    sha256: str
+    skipped: int = 0
+
+    @classmethod
+    def of(
+        cls, path: Path, size: int, skipped: int = 0, tell: Callable[[int], object] = lambda size: None
+    ) -> FileIndex:
+        """Return the index of a file, which is read once.
+
+        Args:
+            path: of the file
+            size: lines of a chunk
+            skipped: lines before the first chunk
+            tell: called with the bytes of each block that was read
+
+        Raises:
+            UserError: it has no lines
+        """
+        digest, starts, lines, done, last = hashlib.sha256(), [0], 0, 0, b"\n"
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                digest.update(block)
+                ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
+                # A chunk begins after the line feeds of numbers skipped, skipped + size, ...; they count from 1.
+                first = (-(lines + 1 - skipped)) % size if lines + 1 > skipped else skipped - lines - 1
+                starts += [done + int(end) + 1 for end in ends[first::size]]
+                lines += len(ends)
+                done += len(block)
+                last = block[-1:]
+                tell(len(block))
+        lines += last != b"\n"
+        if lines <= skipped:
+            raise UserError(f"{path} is empty")
+        if skipped:
+            starts = starts[1:]
+        starts = [start for start in starts if start < done]
+        return cls(path, (*starts, done), lines - skipped, size, digest.hexdigest(), skipped)
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return len(self.starts) - 1
+
+    def lines_of(self, chunk: int) -> range:
+        """Return the numbers of a chunk's lines, from 0."""
+        return range(chunk * self.size, min((chunk + 1) * self.size, self.lines))
+
+    def read(self, chunk: int) -> list[bytes]:
+        """Return the lines of a chunk, without their line feeds."""
+        with self.path.open("rb") as file:
+            file.seek(self.starts[chunk])
+            text = file.read(self.starts[chunk + 1] - self.starts[chunk])
+        return text.removesuffix(b"\n").split(b"\n")
+
+    def read_text(self, chunk: int) -> list[str]:
+        """Return the lines of a chunk as text. Raises `UserError` with the number of a line that is not UTF-8."""
+        first = chunk * self.size + self.skipped
+        return list(decode_lines(self.read(chunk), str(self.path), first + 1))
+
+
+def sample_of(chunks: int, size: int, most: int) -> list[int]:
+    """Return the numbers of evenly spaced chunks that have at most so many lines together, but one chunk at least."""
+    number = min(chunks, max(most // size, 1))
+    places: NDArray[np.int64] = np.linspace(0, chunks - 1, number).round().astype(np.int64)
+    return [int(place) for place in places]

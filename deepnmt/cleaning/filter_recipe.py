@@ -1,0 +1,186 @@
+"""Recipes of clean.sh: a filter a line, in the order in which a pair meets them.
+
+    length 1:100
+    ratio 0.5:2            # whatever follows a sharp is a comment
+    numbers
+    score align.tsv:forward >= -5
+    dedup pair
+
+The same filters as options of the command win over the recipe's line of that name, or come after the recipe's lines.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import read_lines
+
+INTERVAL, LEAST, MOST, DEDUP, SCORE = "LOW:HIGH", "LEAST", "MOST", "pair|source|target", "FILE[:COLUMN] >= X"
+DEDUP_KINDS = ("pair", "source", "target")
+CONDITION = re.compile(r"(?P<file>.+?)\s*(?P<sign>>=|<=)\s*(?P<bound>\S+)")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of filter.
+
+    Attributes:
+        syntax: of its value
+        default: its value where none is given; empty: there must be one
+        low: least bound it takes
+        high: highest bound it takes
+        whole: bounds are whole numbers
+        text: what it looks at
+    """
+
+    syntax: str
+    default: str
+    low: float
+    high: float
+    whole: bool
+    text: str
+
+
+KINDS = {
+    "length": Kind(INTERVAL, "1:100", 0, math.inf, True, "words on each side"),
+    "ratio": Kind(INTERVAL, "", 0, math.inf, False, "words of the target for each word of the source"),
+    "ratio-sigma": Kind(MOST, "4", 0, math.inf, False, "standard deviations of the log length ratio from its median"),
+    "max-word": Kind(MOST, "40", 1, math.inf, True, "characters of the longest word"),
+    "script": Kind(LEAST, "0.5", 0, 1, False, "share of the language's own letters among all letters"),
+    "letters": Kind(LEAST, "0.5", 0, 1, False, "share of letters among all signs but white space"),
+    "numbers": Kind(MOST, "0", 0, math.inf, True, "numbers without a partner on the other side"),
+    "no-copies": Kind(MOST, "0.8", 0, 1, False, "share of the words that both sides have"),
+    "repeats": Kind(MOST, "1", 0, math.inf, True, "words in a row that repeat those just before them"),
+    "characters": Kind(MOST, "6", 0, math.inf, False, "how unusual the characters are, in standard deviations"),
+    "language": Kind(LEAST, "0.2", -9, 9, False, "how much more usual the characters are here than on the other side"),
+    "score": Kind(SCORE, "", -math.inf, math.inf, False, "score in a file"),
+    "dedup": Kind(DEDUP, "pair", 0, 0, False, "equal to one before"),
+}
+REPEATABLE = ("score", "dedup")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter with its bounds.
+
+    Attributes:
+        name: one of `KINDS`
+        value: as it was given
+        low: least value that passes
+        high: highest value that passes
+        file: of a score
+        column: of a score's file; empty: its only one
+    """
+
+    name: str
+    value: str
+    low: float = -math.inf
+    high: float = math.inf
+    file: str = ""
+    column: str = ""
+
+    @property
+    def label(self) -> str:
+        """The filter as a line of a recipe."""
+        return f"{self.name} {self.value}"
+
+
+def parse_filter(name: str, value: str, place: str) -> Filter:
+    """Return a filter.
+
+    Args:
+        name: its kind
+        value: empty for the kind's default
+        place: that messages begin with
+
+    Raises:
+        UserError: there is no such kind, or the value is wrong
+    """
+    if name not in KINDS:
+        raise UserError(f"{place}: must be one of {', '.join(KINDS)}, but is '{name}'")
+    kind = KINDS[name]
+    value = value or kind.default
+    if not value:
+        raise UserError(f"{place}: must have a value {kind.syntax}, but has none")
+    if kind.syntax == DEDUP:
+        if value not in DEDUP_KINDS:
+            raise UserError(f"{place}: must be pair, source or target, but is '{value}'")
+        return Filter(name, value)
+    if kind.syntax == SCORE:
+        return _score_filter(value, place)
+    if kind.syntax == INTERVAL:
+        low, colon, high = value.partition(":")
+        if not colon:
+            raise UserError(f"{place}: must be {INTERVAL}, but is '{value}'")
+        bounds = Filter(name, value, _bound(low, kind, place), _bound(high, kind, place))
+        if bounds.low > bounds.high:
+            raise UserError(f"{place}: must have a low bound that is at most the high one, but is {value}")
+        return bounds
+    bound = _bound(value, kind, place)
+    return Filter(name, value, low=bound) if kind.syntax == LEAST else Filter(name, value, high=bound)
+
+
+def _bound(text: str, kind: Kind, place: str) -> float:
+    what = "a whole number" if kind.whole else "a number"
+    try:
+        number = int(text) if kind.whole else float(text)
+    except ValueError:
+        raise UserError(f"{place}: must be {what}, but is '{text}'") from None
+    if math.isnan(number) or not kind.low <= number <= kind.high:
+        limits = f"from {kind.low:g} to {kind.high:g}" if kind.high < math.inf else f"at least {kind.low:g}"
+        raise UserError(f"{place}: must be {what} {limits}, but is {text}")
+    return number
+
+
+def _score_filter(value: str, place: str) -> Filter:
+    found = CONDITION.fullmatch(value)
+    if not found:
+        raise UserError(f"{place}: must be FILE[:COLUMN] >= X or FILE[:COLUMN] <= X, but is '{value}'")
+    bound = _bound(found["bound"], KINDS["score"], place)
+    file, column = split_column(found["file"])
+    low, high = (bound, math.inf) if found["sign"] == ">=" else (-math.inf, bound)
+    return Filter("score", f"{found['file']} {found['sign']} {found['bound']}", low, high, file, column)
+
+
+def split_column(text: str) -> tuple[str, str]:
+    """Return the file and the column that FILE[:COLUMN] names; a file that is there may have a colon in its name."""
+    file, colon, column = text.rpartition(":")
+    return (file, column) if colon and "/" not in column and not Path(text).exists() else (text, "")
+
+
+def read_recipe(path: Path) -> list[Filter]:
+    """Return the filters of a recipe. Raises `UserError` that names the first faulty line."""
+    filters = []
+    for number, line in enumerate(read_lines(path), start=1):
+        words = line.split("#")[0].split(maxsplit=1)
+        if words:
+            place = f"{path}:{number}" + (f": {words[0]}" if words[0] in KINDS else "")
+            filters.append(parse_filter(words[0], "".join(words[1:]).strip(), place))
+    if not filters:
+        raise UserError(f"{path}: must have a line for each filter, but has none")
+    return filters
+
+
+def joined(recipe: Iterable[Filter], options: Sequence[Filter]) -> tuple[Filter, ...]:
+    """Return the filters of a recipe and of the command line, whose bounds win where both have the filter.
+
+    Raises:
+        UserError: there is none, or one stands twice
+    """
+    filters = list(recipe)
+    for option in options:
+        places = [number for number, each in enumerate(filters) if each.name == option.name not in REPEATABLE]
+        if places:
+            filters[places[0]] = option
+        else:
+            filters.append(option)
+    labels = [each.name if each.name not in REPEATABLE else each.label for each in filters]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UserError(f"{label}: must stand once among the filters, but stands {labels.count(label)} times")
+    return tuple(filters)

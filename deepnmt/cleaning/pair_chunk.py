@@ -1,0 +1,63 @@
+"""Consecutive pairs of a corpus, and what several measures need of them: their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+# Written without spaces between words, so that each sign counts as a word.
+UNSPACED = ("zh", "ja", "th", "lo", "km", "my")
+SIGN = re.compile(r"[A-Za-z0-9]+|\S")
+
+
+def main_language(language: str) -> str:
+    """Return a language without its region: zh of zh-TW or zh_TW."""
+    return re.split("[-_]", language.lower())[0]
+
+
+class Side:
+    """The lines of one language.
+
+    Args:
+        lines: without their line feeds
+        language: such as de
+    """
+
+    def __init__(self, lines: Sequence[str], language: str) -> None:
+        self.lines = lines
+        self.language = main_language(language)
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """The words of each line: what stands between white space, or each sign of an unspaced language."""
+        if self.language in UNSPACED:
+            return [SIGN.findall(line) for line in self.lines]
+        return [line.split() for line in self.lines]
+
+    @cached_property
+    def folded(self) -> list[list[str]]:
+        """The words of each line without regard to case."""
+        return Side([line.casefold() for line in self.lines], self.language).words
+
+
+class Pairs:
+    """Consecutive pairs of a corpus.
+
+    Args:
+        sources: their lines, without line feeds
+        targets: as many
+        languages: source and target
+    """
+
+    def __init__(self, sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]) -> None:
+        assert len(sources) == len(targets)
+        self.source, self.target = (Side(lines, name) for lines, name in zip((sources, targets), languages))
+
+    def __len__(self) -> int:
+        return len(self.source.lines)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Source and target."""
+        return self.source, self.target

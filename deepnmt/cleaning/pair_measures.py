@@ -1,0 +1,213 @@
+"""Numbers that say how good a pair is: a column for each side of it, or one for the pair.
+
+| name          | value                                                      | columns   |
+| ------------- | ---------------------------------------------------------- | --------- |
+| `length`      | words of a line                                            | each side |
+| `ratio`       | words of the target / words of the source                  | pair      |
+| `ratio-sigma` | abs(log ratio - median) / sigma, both of the corpus        | pair      |
+| `max-word`    | characters of the longest word                             | each side |
+| `script`      | share of the language's letters among all letters          | each side |
+| `letters`     | share of letters among the signs that are no white space   | each side |
+| `numbers`     | numbers without a partner on the other side                | pair      |
+| `no-copies`   | share of words, without regard to case, that both have     | pair      |
+| `repeats`     | words in a row that repeat the one to three before them    | each side |
+| `characters`  | how unusual the characters are, in standard deviations     | each side |
+| `language`    | how much more usual they are here than on the other side   | each side |
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepnmt.cleaning.character_model import SIGMA, CharacterModel
+from deepnmt.cleaning.pair_chunk import Pairs, Side
+from deepnmt.cleaning.writing_systems import letters_of, share_of_letters, share_of_own_letters
+
+Values = Sequence[float] | NDArray[np.float64]
+NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d+)*")
+DIGITS = re.compile(r"\d+")
+# Smaller ones are often written as words.
+SPELT = 12
+LONGEST_BLOCK = 3
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Middle and width of the logarithm of the length ratio."""
+
+    middle: float = 0.0
+    sigma: float = 1.0
+
+    @classmethod
+    def of(cls, pairs: Pairs) -> Spread:
+        """Return the spread over pairs, by percentiles, so that faulty pairs do not widen it."""
+        ratios = np.array(length_ratios(pairs))
+        ratios = ratios[(ratios > 0) & np.isfinite(ratios)]
+        if not len(ratios):
+            return cls()
+        low, middle, high = np.percentile(np.log(ratios), SIGMA)
+        return cls(float(middle), max(float(high - low) / 2, 1e-6))
+
+    def distances(self, pairs: Pairs) -> Values:
+        """Return how far each pair is from the middle, in sigmas."""
+        with np.errstate(divide="ignore"):
+            return np.abs(np.log(length_ratios(pairs)) - self.middle) / self.sigma
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What measures have learnt from the corpus.
+
+    Attributes:
+        ratio: of the lengths
+        characters: of source and target
+    """
+
+    ratio: Spread
+    characters: tuple[CharacterModel, CharacterModel]
+
+    @classmethod
+    def of(cls, pairs: Pairs) -> Fitted:
+        """Return what is learnt from some pairs."""
+        source, target = (CharacterModel.learn(side.lines) for side in pairs.sides)
+        return cls(Spread.of(pairs), (source, target))
+
+
+NOTHING = Fitted(Spread(), (CharacterModel.learn([]), CharacterModel.learn([])))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of pairs.
+
+    Attributes:
+        by_side: it is a column for each side, and not one for the pair
+        edges: of the bins of its histogram
+    """
+
+    by_side: bool
+    edges: tuple[float, ...]
+
+
+def _even(low: float, high: float, bins: int) -> tuple[float, ...]:
+    return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
+
+
+MEASURES: Mapping[str, Measure] = {
+    "length": Measure(True, _even(-0.5, 119.5, 60)),
+    "ratio": Measure(False, _even(0, 4, 80)),
+    "ratio-sigma": Measure(False, _even(0, 8, 40)),
+    "max-word": Measure(True, _even(-0.5, 59.5, 60)),
+    "script": Measure(True, _even(0, 1, 40)),
+    "letters": Measure(True, _even(0, 1, 40)),
+    "numbers": Measure(False, _even(-0.5, 9.5, 10)),
+    "no-copies": Measure(False, _even(0, 1, 40)),
+    "repeats": Measure(True, _even(-0.5, 19.5, 20)),
+    "characters": Measure(True, _even(-6, 14, 40)),
+    "language": Measure(True, _even(-2, 4, 48)),
+}
+
+
+def columns_of(name: str, languages: tuple[str, str]) -> tuple[str, ...]:
+    """Return the names of a measure's columns."""
+    return tuple(f"{name}.{language}" for language in languages) if MEASURES[name].by_side else (name,)
+
+
+def measured(name: str, pairs: Pairs, fitted: Fitted) -> NDArray[np.float32]:
+    """Return the values of a measure: pairs x columns."""
+    if not MEASURES[name].by_side:
+        return np.asarray(_OF_PAIRS[name](pairs, fitted), dtype=np.float32)[:, None]
+    models = fitted.characters, fitted.characters[::-1]
+    values = [_OF_SIDES[name](side, *both) for side, both in zip(pairs.sides, models)]
+    return np.stack([np.asarray(value, dtype=np.float32) for value in values], axis=1)
+
+
+def length_ratios(pairs: Pairs) -> list[float]:
+    """Return target length / source length of each pair; infinite where the source alone is empty, else 0."""
+    return [
+        len(target) / len(source) if source else float("inf") if target else 0.0
+        for source, target in zip(pairs.source.words, pairs.target.words)
+    ]
+
+
+def shares_in_common(pairs: Pairs) -> list[float]:
+    """Return the share of the different words of the longer side that the other side has too."""
+    shares = []
+    for words, others in zip(pairs.source.folded, pairs.target.folded):
+        source, target = set(words), set(others)
+        shares.append(len(source & target) / max(len(source), len(target), 1))
+    return shares
+
+
+def numbers_of(line: str) -> Counter[str]:
+    """Return the numbers of a line, without what groups their digits or stands before a fraction."""
+    return Counter(_plain("".join(DIGITS.findall(number))) for number in NUMBER.findall(line))
+
+
+def _plain(digits: str) -> str:
+    # Digits of other writing systems as 0 to 9. Python refuses very long ones.
+    return str(int(digits)) if len(digits) < 1000 else digits
+
+
+def disagreeing_numbers(source: str, target: str) -> int:
+    """Return how many numbers of either line have no partner in the other.
+
+    Those up to 12 that only one side has may be written as words on the other.
+    """
+    first, second = numbers_of(source), numbers_of(target)
+    if first == second:
+        return 0
+    alone, others = list((first - second).elements()), list((second - first).elements())
+    if alone and others:
+        return max(len(alone), len(others))
+    return sum(1 for number in alone + others if len(number) > 2 or int(number) > SPELT)
+
+
+def repeated_words(words: Sequence[str]) -> int:
+    """Return the length of the longest run of words that repeats the one, two or three words before it."""
+    if len(set(words)) == len(words):
+        return 0
+    longest = 0
+    for size in range(1, LONGEST_BLOCK + 1):
+        run = 0
+        for word, earlier in zip(words[size:], words):
+            run = run + 1 if word == earlier else 0
+            if run >= size and run > longest:
+                longest = run
+    return longest
+
+
+def _numbers(pairs: Pairs, fitted: Fitted) -> Values:
+    return [
+        0 if not (NUMBER.search(source) or NUMBER.search(target)) else disagreeing_numbers(source, target)
+        for source, target in zip(pairs.source.lines, pairs.target.lines)
+    ]
+
+
+def _script(side: Side, model: CharacterModel, other: CharacterModel) -> Values:
+    own = letters_of(side.language)
+    latin = own.match("a") is not None
+    return [1.0 if latin and line.isascii() else share_of_own_letters(line, own) for line in side.lines]
+
+
+_OF_PAIRS: Mapping[str, Callable[[Pairs, Fitted], Values]] = {
+    "ratio": lambda pairs, fitted: length_ratios(pairs),
+    "ratio-sigma": lambda pairs, fitted: fitted.ratio.distances(pairs),
+    "numbers": _numbers,
+    "no-copies": lambda pairs, fitted: shares_in_common(pairs),
+}
+_OF_SIDES: Mapping[str, Callable[[Side, CharacterModel, CharacterModel], Values]] = {
+    "length": lambda side, model, other: [len(words) for words in side.words],
+    "max-word": lambda side, model, other: [max(map(len, words), default=0) for words in side.words],
+    "script": _script,
+    "letters": lambda side, model, other: [share_of_letters(line) for line in side.lines],
+    "repeats": lambda side, model, other: [repeated_words(words) for words in side.folded],
+    "characters": lambda side, model, other: model(side.lines),
+    "language": lambda side, model, other: other.entropies(side.lines)[0] - model.entropies(side.lines)[0],
+}

@@ -1,0 +1,188 @@
+"""The steps of clean.sh: a corpus to the pairs of it that are worth training on.
+
+commands:
+  clean.py begin FOLDER ... [options]          check everything, and begin FOLDER, which keeps the work done
+  clean.py measure FOLDER --workers N          measure the chunks that are missing
+  clean.py finish FOLDER                       decide, and write pairs and reports
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import workers
+
+from deepnmt import console
+from deepnmt.cleaning.chunk_results import ChunkMeasurer, fit, needs_fit, result_path, write_fitted
+from deepnmt.cleaning.clean_job import Job, Options
+from deepnmt.cleaning.clean_page import html_page
+from deepnmt.cleaning.clean_report import summary, table, text_report
+from deepnmt.cleaning.decisions import decide
+from deepnmt.cleaning.filter_recipe import KINDS, Filter, joined, parse_filter, read_recipe
+from deepnmt.cleaning.outcome import write_pairs
+from deepnmt.errors import UserError
+from deepnmt.text.record import read_record, write_record
+
+JOB = "job.json"
+ENDS = ("report.txt", "report.html", "clean.json")
+FITTED = "fitted.npz"
+
+
+def begin(folder: Path, output: str, prefix: str, options: Options, rejected: str) -> bool:
+    """Begin the folder of a job's work, or see that it was begun with the same; return whether the result is there.
+
+    Raises:
+        UserError: something does not fit, or folder or result are of something else
+    """
+    if os.path.abspath(output) == os.path.abspath(prefix):
+        raise UserError(f"--output must be another prefix than --input, but is {output}")
+    if rejected and os.path.abspath(rejected) in map(os.path.abspath, (output, prefix)):
+        raise UserError(f"--rejected must be another prefix than --input and --output, but is {rejected}")
+    options.check()
+    paths = Job(options).paths(prefix)
+    with console.progress(sum(path.stat().st_size for path in paths), "reading", "B") as bar:
+        job = Job.of(options, prefix, bar.update)
+    record = {**job.record(), "rejected": rejected}
+    made, begun = Path(f"{output}.clean.json"), folder / JOB
+    for file, key in ((made, "job"), (begun, "record")):
+        if file.exists():
+            compare(file, read_record(file, **{key: dict})[key], record)
+    if made.exists():
+        return True
+    if not begun.exists():
+        for name in (*options.languages, *ENDS):
+            if Path(f"{output}.{name}").exists():
+                raise UserError(
+                    f"{output}.{name} exists, and clean.sh has not finished it; remove it or choose another --output"
+                )
+    folder.mkdir(parents=True, exist_ok=True)
+    with console.whole_file(begun) as temporary:
+        write_record(temporary, {"record": record, "output": output, "input": prefix, **job.as_json()})
+    return False
+
+
+def compare(file: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Raise `UserError` naming the first difference between what was done and what is asked for."""
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            values = "another input" if key == "inputs" else f"{key} {shown(old.get(key))}, not {shown(new.get(key))}"
+            raise UserError(f"{file} was made with {values}; remove it or choose another --output")
+
+
+def shown(value: object) -> str:
+    """Return a value of a record for messages."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def measure(folder: Path, processes: int) -> None:
+    """Measure the chunks that are missing."""
+    job = Job.from_json(read_record(folder / JOB))
+    fitted = folder / FITTED if needs_fit(job) else None
+    if fitted and not fitted.exists():
+        print("learning from a sample of the corpus", file=sys.stderr)
+        write_fitted(fitted, fit(job))
+    todo = [chunk for chunk in range(job.chunks) if not result_path(folder, chunk).exists()]
+    left = sum(len(job.files["source"].lines_of(chunk)) for chunk in todo)
+    if not todo:
+        return
+    with console.progress(job.pairs, "measuring", " pairs") as bar:
+        # The estimate of the time left is of what this start has done.
+        bar.initial = bar.n = job.pairs - left
+        make = partial(ChunkMeasurer, job, folder, fitted)
+        for done in workers.map_in_order(make, todo, min(processes, len(todo)), chunk=1):
+            bar.update(done)
+
+
+def finish(folder: Path) -> None:
+    """Decide about all pairs, and write them and the reports; the record comes last.
+
+    Raises:
+        UserError: a filter removes all pairs, or the disk is full
+    """
+    record = read_record(folder / JOB, record=dict, output=str, input=str)
+    job, output, rejected = Job.from_json(record), record["output"], record["record"]["rejected"]
+    decisions = decide(job, folder)
+    kept, rest = str(folder / "kept"), str(folder / "rejected") if rejected else ""
+    with console.progress(job.pairs, "writing", " pairs") as bar:
+        outcomes = write_pairs(job, decisions, kept, rest, bar.update)
+    name = Path(record["input"]).name
+    texts = {
+        "report.txt": text_report(outcomes, job.pairs, decisions.kept),
+        "report.html": html_page(outcomes, decisions.histograms, job.pairs, decisions.kept, name),
+        "clean.json": "",
+    }
+    for end, text in texts.items():
+        Path(f"{kept}.{end}").write_text(text, encoding="utf-8")
+    write_record(
+        Path(f"{kept}.clean.json"),
+        {
+            "job": record["record"],
+            "counts": {"read": job.pairs, "kept": decisions.kept},
+            "removed": {each.filter.label: each.removed for each in outcomes},
+        },
+    )
+    for end in (*job.options.languages, "reason") if rejected else ():
+        shutil.move(f"{rest}.{end}", f"{rejected}.{end}")
+    for end in (*job.options.languages, *texts):
+        shutil.move(f"{kept}.{end}", f"{output}.{end}")
+    print(f"{table(outcomes, decisions.kept)}\n{summary(job.pairs, decisions.kept)}")
+
+
+def parse(words: list[str]) -> tuple[str, str, Options, str]:
+    """Return the arguments of `begin` but the folder.
+
+    Raises:
+        UserError: one is missing, unknown or wrong
+    """
+    parser = console.Parser("clean.sh", "", "")
+    add = parser.add_argument
+    for name in ("input", "output", "source-lang", "target-lang"):
+        add(f"--{name}", required=True)
+    add("--recipe", type=Path)
+    add("--rejected", default="")
+    add("--chunk", type=int, default=Options.chunk)
+    for name, kind in KINDS.items():
+        flag = f"--{name}" if name != "score" else "--score-filter"
+        nargs = "?" if kind.default else None
+        add(flag, dest="filters", action=FilterAction, nargs=nargs, const="", default=[])
+    given = parser.parse_args(words)
+    if not 1 <= given.chunk <= 1_000_000:
+        raise UserError(f"--chunk must be from 1 to 1000000, but is {given.chunk}")
+    filters = joined(read_recipe(given.recipe) if given.recipe else [], given.filters)
+    options = Options(given.source_lang, given.target_lang, filters, given.chunk)
+    return given.output, given.input, options, given.rejected
+
+
+class FilterAction(argparse.Action):
+    """Collects the filters in the order of the command line."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, space: argparse.Namespace, value: object, option: str | None = None
+    ) -> None:
+        """Append a filter."""
+        name = str(option).removeprefix("--").removesuffix("-filter")
+        filters: list[Filter] = [*space.filters, parse_filter(name, str(value or ""), str(option))]
+        space.filters = filters
+
+
+def main() -> None:
+    """Do what the command line says."""
+    command, folder, *words = sys.argv[1:] if len(sys.argv) > 2 else ["", ""]
+    if command == "begin":
+        print("made" if begin(Path(folder), *parse(words)) else "begun")
+    elif command == "measure" and words[:1] == ["--workers"]:
+        measure(Path(folder), int(words[1]))
+    elif command == "finish":
+        finish(Path(folder))
+    else:
+        raise UserError("the first argument must be begin, measure or finish")
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Keep the pairs of a corpus that are worth training on.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+    cat <<'HELP'
+usage: clean.sh --input PREFIX --output PREFIX --source-lang LANG --target-lang LANG [--recipe FILE] [filters] [options]
+
+Reads parallel text, PREFIX.LANG with one sentence per line, and keeps the pairs that pass all filters, as they are and
+in their order. Each pair that goes is counted by the first filter that it does not pass.
+
+filters, in the order in which pairs meet them; each can also be a line of the recipe, without the dashes:
+  --length LOW:HIGH      words on each side (1:100)
+  --ratio LOW:HIGH       words of the target for each word of the source
+  --ratio-sigma K        log length ratio within K standard deviations of the corpus's median (4)
+  --max-word N           longest word, in characters (40)
+  --script SHARE         least share of a language's own letters among all letters (0.5)
+  --letters SHARE        least share of letters among all signs but white space (0.5)
+  --numbers N            most numbers without a partner on the other side (0); those up to 12 may be spelt out
+  --no-copies SHARE      highest share of the words that both sides have (0.8)
+  --repeats N            most words in a row that repeat the one to three words before them (1)
+  --characters K         characters at most K standard deviations less usual than the corpus's median (6)
+  --language MARGIN      least margin by which the characters are more usual here than on the other side, in nats for
+                         each (0.2)
+  --score-filter 'FILE[:COLUMN] >= X'      scores in a file, a line for each pair (also <=); in a recipe: score
+  --dedup pair|source|target               the first of equal pairs, or of those with an equal side (pair)
+  The numbers in brackets are taken where a filter has no value of its own.
+
+options:
+  --recipe FILE          a filter a line; the same filters as options win over it, others come after it
+  --rejected PREFIX      write the other pairs to PREFIX.LANG, and to PREFIX.reason line number and filter
+  --workers N            processes (default: one per core)
+  --chunk N              pairs that a process measures at a time (default: 20000)
+
+Writes OUTPUT.LANG, OUTPUT.report.txt (what each filter has removed, with examples), OUTPUT.report.html (the same as a
+page, with histograms) and OUTPUT.clean.json (options, checksums, counts). The work done so far is in OUTPUT.parts. The
+script can be stopped at any moment; run the same command again to resume. The same files result after any number of
+starts and with any number of processes.
+
+examples:
+  scripts/clean.sh --input raw/train --output raw/clean --source-lang de --target-lang en --recipe configs/clean.txt
+  scripts/clean.sh --input raw/train --output raw/clean --source-lang de --target-lang en --ratio 0.5:2 --dedup pair
+HELP
+}
+
+OUT='' WORKERS=$(nproc) WORDS=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --output) OUT=$(value "$@"); shift ;;
+        --workers) WORKERS=$(value "$@"); shift ;;
+        -h | --help) usage; exit 0 ;;
+        *) WORDS+=("$1") ;;
+    esac
+    shift
+done
+[[ -n $OUT ]] || die "--output must be given (see --help)"
+number_from --workers 1 1024 "$WORKERS"
+need python3
+
+PARTS=$OUT.parts
+ON_INTERRUPT="resume from the work done in $PARTS"
+STATE=$(python3 "$ROOT/scripts/clean.py" begin "$PARTS" --output "$OUT" "${WORDS[@]}")
+if [[ $STATE == made ]]; then
+    rm -rf -- "$PARTS"
+    echo "$OUT is up to date"
+    exit 0
+fi
+run python3 "$ROOT/scripts/clean.py" measure "$PARTS" --workers "$WORKERS"
+run python3 "$ROOT/scripts/clean.py" finish "$PARTS"
+rm -rf -- "$PARTS"
+echo "$OUT is ready: report in $OUT.report.txt and $OUT.report.html"

@@ -1,0 +1,91 @@
+"""The measures of pairs: constructed pairs whose values are plain to see."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+import numpy as np
+import pytest
+
+from deepnmt.cleaning.pair_chunk import Pairs
+from deepnmt.cleaning.pair_measures import MEASURES, NOTHING, Fitted, Spread, columns_of, measured
+from deepnmt.cleaning.writing_systems import LANGUAGES, letters_of
+
+PAIRS = [
+    ("a", "length", "eins zwei drei", "one", [3, 1]),
+    ("b", "length", "我喜歡 NMT 。", " two  words ", [5, 2]),
+    ("c", "ratio", "eins zwei", "one two three", [1.5]),
+    ("d", "ratio", "", "one", [math.inf]),
+    ("e", "ratio", "", "", [0]),
+    ("f", "max-word", "a bbbb cc", "", [4, 0]),
+    ("g", "script", "abcä", "abc где 12", [1, 0.5]),
+    ("h", "script", "12 !", "где", [1, 0]),
+    ("i", "letters", "ab 12!", "...", [0.4, 0]),
+    ("j", "letters", "", "ab cd", [1, 1]),
+    ("k", "numbers", "am 3. Mai 1.000,50 Euro", "on May 3, 1,000.50 euros", [0]),
+    ("l", "numbers", "12 Hunde", "twelve dogs", [0]),
+    ("m", "numbers", "13 Hunde", "thirteen dogs", [1]),
+    ("n", "numbers", "5 oder 7", "5 or 8", [1]),
+    ("o", "numbers", "007", "7", [0]),
+    ("p", "numbers", "٣ und 4", "3 and 4", [0]),
+    ("q", "numbers", "20 und 20", "20", [1]),
+    ("r", "no-copies", "Der New York Times", "the NEW york times", [0.75]),
+    ("s", "no-copies", "", "", [0]),
+    ("t", "repeats", "so so so gut", "a b a b c", [2, 2]),
+    ("u", "repeats", "a b a c", "Ja ja nein", [0, 1]),
+    ("v", "repeats", "x a b c a b c", "a b c d a b c d", [3, 0]),
+]
+
+
+@pytest.mark.parametrize(("name", "source", "target", "expected"), [pair[1:] for pair in PAIRS])
+def test_values(name: str, source: str, target: str, expected: list[float]) -> None:
+    languages = ("zh-TW", "en") if "我" in source else ("de", "en")
+    values = measured(name, Pairs([source], [target], languages), NOTHING)
+    np.testing.assert_allclose(values, [expected])
+
+
+def test_distance_from_the_middle_ratio() -> None:
+    # 100 pairs whose log ratios are log 2 + 0.1 times the quantiles of a normal distribution, but for 5 faulty ones.
+    spread = Spread(math.log(2), 0.1)
+    pairs = Pairs(["a"] * 3, ["a a", "a a a a", ""], ("de", "en"))
+    np.testing.assert_allclose(spread.distances(pairs), [0, math.log(2) / 0.1, math.inf])
+
+
+def test_the_spread_is_that_of_good_pairs_even_with_a_tenth_of_faulty_ones() -> None:
+    random = np.random.default_rng(1)
+    sources = np.full(20_000, 200)
+    targets = np.exp(np.log(300) + 0.1 * random.standard_normal(20_000)).round().astype(int)
+    targets[::10] = 2
+    pairs = Pairs(["a " * int(n) for n in sources], ["b " * int(n) for n in targets], ("de", "en"))
+    spread = Spread.of(pairs)
+    assert spread.middle == pytest.approx(math.log(1.5), abs=0.02)
+    assert spread.sigma == pytest.approx(0.1, rel=0.25)
+    assert np.log(targets / 200).std() > 1
+
+
+def test_each_measure_has_its_columns() -> None:
+    pairs = Pairs(["ein Haus", "zwei Häuser"], ["a house", "two houses"], ("de", "en"))
+    fitted = Fitted.of(pairs)
+    for name, measure in MEASURES.items():
+        values = measured(name, pairs, fitted)
+        assert values.shape == (2, len(columns_of(name, ("de", "en"))))
+        assert np.isfinite(values).all()
+        assert list(measure.edges) == sorted(set(measure.edges))
+
+
+def test_letters_by_their_unicode_names() -> None:
+    own = {name: letters_of(name) for name in ("de", "ru", "el", "zh", "ja", "ko")}
+    for sign, language in [
+        ("ß", "de"),
+        ("ё", "ru"),
+        ("ώ", "el"),
+        ("體", "zh"),
+        ("か", "ja"),
+        ("体", "ja"),
+        ("한", "ko"),
+    ]:
+        found = {name for name, pattern in own.items() if pattern.fullmatch(sign)}
+        assert language in found
+        assert found <= {language, "zh", "ja"}, unicodedata.name(sign)
+    assert len(LANGUAGES) > 100

@@ -1,0 +1,239 @@
+"""scripts/clean.py: which pairs are kept, in which order, what is counted, and that work can be resumed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import clean
+import pytest
+from grammar.generate import sample_pairs
+
+from deepnmt.cleaning.breaking import FAULTS, Pair, broken
+from deepnmt.cleaning.chunk_results import result_path
+from deepnmt.cleaning.outcome import EXAMPLES
+from deepnmt.errors import UserError
+from deepnmt.text.record import read_record
+
+RECIPE = Path(__file__).resolve().parents[3] / "configs" / "clean.txt"
+
+
+def write(prefix: Path, pairs: list[Pair]) -> Path:
+    for side, language in enumerate(("de", "en")):
+        Path(f"{prefix}.{language}").write_bytes("".join(f"{pair[side]}\n" for pair in pairs).encode())
+    return prefix
+
+
+def read(prefix: Path) -> list[Pair]:
+    sides = [Path(f"{prefix}.{language}").read_bytes().decode().split("\n")[:-1] for language in ("de", "en")]
+    return list(zip(*sides))
+
+
+def begin(prefix: Path, output: Path, *words: str) -> bool:
+    """What clean.sh does first."""
+    given = ["--input", str(prefix), "--output", str(output), "--source-lang", "de", "--target-lang", "en", *words]
+    return clean.begin(output.with_name(f"{output.name}.parts"), *clean.parse(given))
+
+
+def cleaned(prefix: Path, output: Path, *words: str, processes: int = 1) -> list[Pair]:
+    """What clean.sh does."""
+    parts = output.with_name(f"{output.name}.parts")
+    begin(prefix, output, *words)
+    clean.measure(parts, processes)
+    clean.finish(parts)
+    return read(output)
+
+
+def removed(output: Path) -> dict[str, int]:
+    return read_record(Path(f"{output}.clean.json"))["removed"]
+
+
+FAULTY = [
+    ("length 1:6", ("Das ist ein Haus aus sieben Wörtern", "This is a house")),
+    ("length 1:6", ("", "This is a house")),
+    ("ratio 0.5:2", ("Haus", "This is a house")),
+    ("ratio 0.5:2", ("Das ist ein Haus", "house")),
+    ("max-word 12", ("Das Donaudampfschiff", "the steam boat")),
+    ("script 0.5", ("Das ist Haus", "это дом this")),
+    ("letters 0.5", ("Das ... !!! ???", "the ... !!!")),
+    ("numbers 0", ("Das kostet 20 Euro", "It costs 30 euros")),
+    ("no-copies 0.8", ("Das ist ein Haus", "das ist ein haus")),
+    ("repeats 1", ("Das ist ein Haus", "This is is is")),
+    ("dedup pair", ("Das ist ein Haus", "This is a house")),
+]
+GOOD = [("Das ist ein Haus", "This is a house"), ("Der Hund", "The dog"), ("Das kostet 20 Euro", "It costs 20 euros")]
+
+
+def test_each_rule_removes_its_pairs_and_the_rest_keeps_its_order(tmp_path: Path) -> None:
+    corpus = [GOOD[0]] + [pair for _, pair in FAULTY[:5]] + [GOOD[1]] + [pair for _, pair in FAULTY[5:]] + [GOOD[2]]
+    filters = [word for name in dict.fromkeys(name for name, _ in FAULTY) for word in f"--{name}".split(" ")]
+    rejected = tmp_path / "rejected"
+    prefix = write(tmp_path / "corpus", corpus)
+    assert cleaned(prefix, tmp_path / "out", *filters, "--chunk", "4", "--rejected", str(rejected)) == GOOD
+    assert removed(tmp_path / "out") == Counter(name for name, _ in FAULTY)
+    reasons = [line.split("\t") for line in Path(f"{rejected}.reason").read_text().splitlines()]
+    assert [(reason, pair) for (_, reason), pair in zip(reasons, read(rejected))] == FAULTY
+    assert [corpus[int(line) - 1] for line, _ in reasons] == [pair for _, pair in FAULTY]
+
+
+def test_kept_and_rejected_are_the_input_byte_for_byte(tmp_path: Path) -> None:
+    random = Random(5)
+    signs = ["a", "b", " ", "\t", "\r", "\x85", "\u2028", "ü", "1", ""]
+    corpus = [("".join(random.choices(signs, k=6)), "".join(random.choices(signs, k=6))) for _ in range(300)]
+    prefix = write(tmp_path / "corpus", corpus)
+    rejected = tmp_path / "rejected"
+    kept = cleaned(
+        prefix, tmp_path / "out", "--length", "2:3", "--dedup", "source", "--rejected", str(rejected), "--chunk", "37"
+    )
+    lines = [int(line.split("\t")[0]) - 1 for line in Path(f"{rejected}.reason").read_text().splitlines()]
+    assert lines == sorted(lines)
+    rest = iter(kept)
+    gone = dict(zip(lines, read(rejected)))
+    assert [gone[line] if line in gone else next(rest) for line in range(300)] == corpus
+    assert 0 < len(kept) < 300
+
+
+def test_only_pairs_that_came_so_far_count_as_the_first_of_duplicates(tmp_path: Path) -> None:
+    corpus = [("a b", "x"), ("a b", "x y"), ("c d", "x y"), ("a b", "x y"), ("e f", "u v")]
+    prefix = write(tmp_path / "corpus", corpus)
+    kept = cleaned(prefix, tmp_path / "one", "--ratio", "1:1", "--dedup", "source", "--chunk", "2")
+    assert kept == [corpus[1], corpus[2], corpus[4]]
+    kept = cleaned(prefix, tmp_path / "two", "--dedup", "source", "--ratio", "1:1", "--chunk", "2")
+    assert kept == [corpus[2], corpus[4]]
+    kept = cleaned(prefix, tmp_path / "three", "--dedup", "target", "--chunk", "2")
+    assert kept == [corpus[0], corpus[1], corpus[4]]
+    kept = cleaned(prefix, tmp_path / "four", "--dedup", "--chunk", "2")
+    assert kept == [*corpus[:3], corpus[4]]
+
+
+def test_scores_of_a_file_are_a_filter(tmp_path: Path) -> None:
+    prefix = write(tmp_path / "corpus", [("a", "b"), ("c", "d"), ("e", "f")])
+    scores = tmp_path / "scores.tsv"
+    scores.write_text("forward\tbackward\n-1\t0\n-3\t0\n-2\t1\n")
+    kept = cleaned(prefix, tmp_path / "out", "--score-filter", f"{scores}:forward >= -2", "--chunk", "2")
+    assert kept == [("a", "b"), ("e", "f")]
+
+
+@pytest.fixture(scope="module")
+def dirty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A corpus of 3,000 good pairs and 1,500 with faults of six kinds, and the kinds of its lines."""
+    good, random = sample_pairs(3000, seed=1), Random(2)
+    kinds = [kind for kind in FAULTS for _ in range(250)]
+    bad = [broken(kind, good, row, 1) for kind, row in zip(kinds, random.sample(range(3000), len(kinds)))]
+    corpus = [*zip(["good"] * 3000, good), *zip(kinds, bad)]
+    random.shuffle(corpus)
+    prefix = write(tmp_path_factory.mktemp("dirty") / "corpus", [pair for _, pair in corpus])
+    return prefix, [kind for kind, _ in corpus]
+
+
+def test_faults_are_found_by_kind(dirty: tuple[Path, list[str]], tmp_path: Path) -> None:
+    prefix, kinds = dirty
+    rejected = tmp_path / "rejected"
+    cleaned(prefix, tmp_path / "out", "--recipe", str(RECIPE), "--rejected", str(rejected), "--chunk", "500")
+    lines = [line.split("\t") for line in Path(f"{rejected}.reason").read_text().splitlines()]
+    gone, total = Counter(kinds[int(line) - 1] for line, _ in lines), Counter(kinds)
+    recall = {kind: gone[kind] / total[kind] for kind in total}
+    assert min(recall[kind] for kind in ("copied", "language", "repeated", "numbers")) > 0.98, recall
+    assert recall["good"] < 0.02, recall
+    # What only a dictionary could find; those few whose lengths do not fit are found.
+    assert max(recall["shuffled"], recall["cut"]) < 0.7, recall
+
+
+def test_any_number_of_processes_and_starts_gives_the_same_files(dirty: tuple[Path, list[str]], tmp_path: Path) -> None:
+    prefix, _ = dirty
+    words = ["--recipe", str(RECIPE), "--chunk", "700"]
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    whole = cleaned(prefix, tmp_path / "one" / "out", *words, processes=2)
+    parts = tmp_path / "two" / "out.parts"
+    begin(prefix, tmp_path / "two" / "out", *words)
+    clean.measure(parts, 1)
+    # What a kill in the middle leaves: chunks that are missing, a file that is not whole.
+    stamps = {}
+    for chunk in range(7):
+        if chunk % 2:
+            result_path(parts, chunk).unlink()
+        else:
+            stamps[chunk] = result_path(parts, chunk).stat().st_mtime_ns
+    (parts / "chunk-000001.npz.tmp.1").write_bytes(b"half")
+    assert cleaned(prefix, tmp_path / "two" / "out", *words) == whole
+    assert {chunk: result_path(parts, chunk).stat().st_mtime_ns for chunk in stamps} == stamps
+    for end in ("de", "en", "report.txt", "report.html", "clean.json"):
+        assert (tmp_path / "one" / f"out.{end}").read_bytes() == (tmp_path / "two" / f"out.{end}").read_bytes()
+    assert begin(prefix, tmp_path / "two" / "out", *words)
+
+
+def test_reports_have_numbers_and_examples(dirty: tuple[Path, list[str]], tmp_path: Path) -> None:
+    prefix, _ = dirty
+    hostile = write(
+        tmp_path / "hostile", [*read(prefix), *[("<script>alert(1)</script> & 7", "x 8\x1b[31m") for _ in range(9)]]
+    )
+    kept = cleaned(hostile, tmp_path / "out", "--numbers", "--ratio-sigma", "--dedup")
+    text, page = (Path(f"{tmp_path}/out.report.{end}").read_text("utf-8") for end in ("txt", "html"))
+    counts = removed(tmp_path / "out")
+    assert sum(counts.values()) + len(kept) == 4509
+    for label, number in counts.items():
+        assert re.search(rf"^{label} .* {number:,} ", text, re.MULTILINE)
+        assert f"<td>{number:,}</td>" in page
+    assert text.count("  line ") == sum(min(number, EXAMPLES) for number in counts.values())
+    assert "\x1b" not in text + page
+    assert "<script" not in page
+    assert page.count("<svg") == 2
+    assert not re.search(r"https?://|src=|@import|url\(", page)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], r"a filter must be given, as an option or in a --recipe, but there is none"),
+        (["--ratio", "2:1"], r"--ratio: must have a low bound that is at most the high one, but is 2:1"),
+        (["--ratio"], r"argument --ratio: expected one argument"),
+        (["--chunk", "0", "--dedup"], r"--chunk must be from 1 to 1000000, but is 0"),
+        (["--nonsense"], r"unrecognized arguments: --nonsense"),
+        (["--score-filter", "none.tsv >= 1"], r"none\.tsv"),
+    ],
+)
+def test_refused_options(tmp_path: Path, words: list[str], message: str) -> None:
+    prefix = write(tmp_path / "corpus", [("a", "b")])
+    with pytest.raises((UserError, FileNotFoundError), match=message):
+        begin(prefix, tmp_path / "out", *words)
+    assert not (tmp_path / "out.parts").exists()
+
+
+def test_a_language_of_unknown_letters_is_refused(tmp_path: Path) -> None:
+    words = ["--input", "x", "--output", "y", "--source-lang", "tlh", "--target-lang", "en", "--script"]
+    with pytest.raises(UserError, match=r"script: the language must be one of af, .*, but is tlh"):
+        clean.begin(tmp_path / "parts", *clean.parse(words))
+
+
+def test_a_filter_that_removes_all_is_refused(tmp_path: Path) -> None:
+    prefix = write(tmp_path / "corpus", [("a b", "c"), ("d", "e")])
+    with pytest.raises(UserError, match=r"ratio 5:6: must leave pairs, but removes all 1 that come as far"):
+        cleaned(prefix, tmp_path / "out", "--length", "1:1", "--ratio", "5:6", "--dedup")
+    assert not Path(f"{tmp_path}/out.de").exists()
+
+
+def test_files_of_other_lengths_are_refused(tmp_path: Path) -> None:
+    prefix = write(tmp_path / "corpus", [("a", "b"), ("c", "d")])
+    scores = tmp_path / "scores"
+    scores.write_text("1\n")
+    with pytest.raises(UserError, match=r"corpus\.de has 2 lines, but .*scores has 1: line n of both must be one pair"):
+        begin(prefix, tmp_path / "out", "--score-filter", f"{scores} >= 1")
+
+
+def test_work_begun_or_done_with_something_else_is_refused(tmp_path: Path) -> None:
+    prefix = write(tmp_path / "corpus", GOOD)
+    begin(prefix, tmp_path / "out", "--numbers")
+    with pytest.raises(UserError, match=r"job\.json was made with filters numbers 0, not numbers 1; remove it"):
+        begin(prefix, tmp_path / "out", "--numbers", "1")
+    cleaned(prefix, tmp_path / "out", "--numbers")
+    write(prefix, GOOD[:2])
+    with pytest.raises(UserError, match=r"out\.clean\.json was made with another input; remove it"):
+        begin(prefix, tmp_path / "out", "--numbers")
+    with pytest.raises(UserError, match="--output must be another prefix than --input"):
+        begin(prefix, prefix, "--numbers")
+    write(tmp_path / "other", GOOD)
+    with pytest.raises(UserError, match=r"other\.de exists, and clean\.sh has not finished it"):
+        begin(prefix, tmp_path / "other", "--numbers")
