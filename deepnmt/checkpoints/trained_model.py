@@ -75,6 +75,8 @@ def check_whole(state: CheckpointState, config: DLCLTransformerConfig) -> None:
     ]
     if config.base_layers:
         faults.append(f"{state.name}: cfg.model.base_layers must be 0, but is {config.base_layers}")
+    if config.two_sided:
+        faults.append(f"{state.name}: cfg.model.two_sided must be false, but is true")
     if faults:
         raise UserError(*faults)
 

@@ -8,10 +8,12 @@ def register() -> None:
     from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
     from deepnmt.criterions.r_drop import RDrop, RDropConfig
     from deepnmt.criterions.simcut import SimCut, SimCutConfig
+    from deepnmt.criterions.two_sided_loss import TwoSided, TwoSidedConfig
 
     for name, criterion, options in (
         ("fused", FusedLabelSmoothedCrossEntropy, FusedConfig),
         ("r_drop", RDrop, RDropConfig),
         ("simcut", SimCut, SimCutConfig),
+        ("two_sided", TwoSided, TwoSidedConfig),
     ):
         register_criterion(f"label_smoothed_cross_entropy_{name}", dataclass=options)(criterion)

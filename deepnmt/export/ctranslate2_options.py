@@ -72,6 +72,7 @@ ONLY: dict[str, tuple[object, str]] = {
     "quant_noise_scalar": (0.0, "torch"),
     "char_inputs": (False, "torch"),
     "base_layers": (0, "torch"),
+    "two_sided": (False, "torch"),
 }
 # Options with a rule of their own in `_rules`.
 RULES = frozenset(

@@ -138,6 +138,14 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         metadata={"help": "rescale kept sublayers in training, or all sublayers at inference"},
     )
 
+    two_sided: bool = field(
+        default=False,
+        metadata={
+            "help": "let the decoder attend to the states of a second one as well, which has translated the sentence "
+            "from its end; trained by --criterion label_smoothed_cross_entropy_two_sided"
+        },
+    )
+
     fast_dropout: bool = field(
         default=False,
         metadata={

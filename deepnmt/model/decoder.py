@@ -17,6 +17,9 @@ from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
 from deepnmt.model.layers import DeepDecoderLayer, DeepLayer
 
+# What the encoder's output has for a two-sided decoder: states, L x B x C, and their padding, B x L.
+BACKWARD = BACKWARD_STATES, BACKWARD_PADDING = "backward_out", "backward_padding_mask"
+
 
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's decoder; `history` is added to them unless the layers form a plain chain.
@@ -59,6 +62,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         if encoder_out is not None:
             source = next(iter(encoder_out["encoder_out"]), None)
             source_padding = next(iter(encoder_out["encoder_padding_mask"]), None)
+        backward = {name: (encoder_out or {}).get(name, [None])[0] for name in BACKWARD}
 
         x, padding = self._embed(prev_output_tokens, incremental_state)
         mask = None
@@ -82,6 +86,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
                 need_attn=index == alignment_layer,
                 need_head_weights=index == alignment_layer,
                 factors=None if factors is None else factors[index],
+                **backward,
             )
             states.append(x)
             if layer_attention is not None and index == alignment_layer:

@@ -163,13 +163,26 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
 
 
 class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[misc]
-    """A decoder layer: self-attention, cross-attention, feed-forward; or merged attention (12) and feed-forward."""
+    """A decoder layer: self-attention, cross-attention, feed-forward; or merged attention (12) and feed-forward.
+
+    Two-sided, the cross-attention's sublayer has a second one, (36).
+    """
 
     def __init__(self, cfg: NestedConfig, no_encoder_attn: bool = False) -> None:
         super().__init__(cfg, no_encoder_attn)
         if cfg.deep.merged_attention:
             self.self_attn = None
             self.self_attn_layer_norm = None
+        self.backward_attn: Optional[Attention] = None
+        if cfg.deep.two_sided:
+            self.backward_attn = Attention(
+                self.embed_dim,
+                cfg.decoder.attention_heads,
+                kdim=cfg.decoder.output_dim,
+                vdim=cfg.decoder.output_dim,
+                encoder_decoder_attention=True,
+                **self.attention_options(cfg),
+            )
         self.arrange(cfg, "decoder")
 
     def build_self_attention(
@@ -214,8 +227,11 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         need_attn: bool = False,
         need_head_weights: bool = False,
         factors: Optional[Sequence[float]] = None,
+        backward_out: Optional[Tensor] = None,
+        backward_padding_mask: Optional[Tensor] = None,
     ) -> tuple[Tensor, Optional[Tensor], None]:
-        """Return output and cross-attention; arguments are fairseq's, and `factors` as in the encoder's layer."""
+        """Return output and cross-attention; arguments are fairseq's, `factors` as in the encoder's layer, and what
+        `two_sided.py` adds to the encoder's output."""
         attention: Optional[Tensor] = None
         need_weights = need_attn or need_head_weights or (not self.training and self.need_attn)
 
@@ -259,6 +275,17 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                     need_weights=need_weights,
                     need_head_weights=need_head_weights,
                 )
+            if self.backward_attn is not None:
+                second, _ = self.backward_attn(
+                    query=y,
+                    key=backward_out,
+                    value=backward_out,
+                    key_padding_mask=backward_padding_mask,
+                    incremental_state=incremental_state,
+                    static_kv=True,
+                    need_weights=False,
+                )
+                attended = attended + second
             return cast(Tensor, attended)
 
         branches = {SELF_ATTENTION: attend_itself, FEED_FORWARD: self.feed_forward}

@@ -15,6 +15,10 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
         types: in the dictionaries of source and target
     """
     layers = sum(config.depth(stack) * _layer(config, stack) for stack in STACKS)
+    if config.two_sided:
+        # The backward decoder, and the forward one's second attention.
+        width = config.width("decoder")
+        layers += config.depth("decoder") * (_layer(config, "decoder") + 2 * width**2)
     source, target = (words * config.width(stack) for words, stack in zip(types, STACKS))
     tables = [target] if config.share_all_embeddings else [source, target]
     if not (config.share_all_embeddings or config.share_decoder_input_output_embed):

@@ -7,6 +7,7 @@ from typing import Any
 SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD = "self_attn", "encoder_attn", "final"
 # The feed-forward sublayer is always there, and the last one.
 SUBLAYERS = (SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD)
+BACKWARD_ATTENTION = "backward_attn"
 
 
 def sublayers_of(layer: Any) -> list[str]:
@@ -19,7 +20,11 @@ def sublayers_of(layer: Any) -> list[str]:
 
 def branch_modules(layer: Any, name: str) -> list[Any]:
     """Return the modules of a sublayer's function F."""
-    return [layer.fc1, layer.fc2] if name == FEED_FORWARD else [getattr(layer, name)]
+    if name == FEED_FORWARD:
+        return [layer.fc1, layer.fc2]
+    # A two-sided decoder has another attention in the sublayer of its cross-attention.
+    second = getattr(layer, BACKWARD_ATTENTION, None) if name == CROSS_ATTENTION else None
+    return [getattr(layer, name)] if second is None else [getattr(layer, name), second]
 
 
 def last_projection(name: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from argparse import ArgumentParser
-from typing import Any
+from typing import Any, Optional
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerModelBase
-from torch import nn
+from torch import Tensor, nn
 
 import deepnmt
 from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
@@ -16,6 +17,7 @@ from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.fast_dropout import use_fast_dropout
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.layer_list import wrap_layers
+from deepnmt.model.two_sided import TwoSidedEncoder
 from deepnmt.model.validate import check
 
 NAME = "dlcl_transformer"
@@ -46,19 +48,62 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         check(own, joined=task.source_dictionary == task.target_dictionary)
         stock = to_transformer_config(own)
         model: DLCLTransformerModel = super().build_model(stock, task)
-        INITIALIZERS[str(own.initializer)](model, own)
+        initializer = INITIALIZERS[str(own.initializer)]
+        initializer(model, own)
+        stacks = [model.encoder, model.decoder]
+        if own.two_sided:
+            backward = model.add_backward_decoder(own)
+            initializer(nn.ModuleDict({"encoder": model.encoder, "decoder": backward}), own)
+            stacks.append(backward)
         if own.fast_dropout:
             use_fast_dropout(model)
-        for stack in (model.encoder, model.decoder):
+        for stack in stacks:
             wrap_layers(stack, stock)
         return model
 
     @classmethod
     def build_encoder(cls, cfg: Any, src_dict: Any, embed_tokens: nn.Embedding) -> DeepEncoder:
         """Return the stack; called by `build_model`."""
-        return DeepEncoder(cfg, src_dict, embed_tokens)
+        return (TwoSidedEncoder if cfg.deep.two_sided else DeepEncoder)(cfg, src_dict, embed_tokens)
 
     @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Any, embed_tokens: nn.Embedding) -> DeepDecoder:
         """Return the stack; called by `build_model`."""
         return DeepDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+    def add_backward_decoder(self, config: DLCLTransformerConfig) -> DeepDecoder:
+        """Give a two-sided model the decoder that `TwoSidedEncoder` needs, and return it."""
+        plain = to_transformer_config(dataclasses.replace(config, two_sided=False))
+        self.encoder.backward_decoder = DeepDecoder(plain, self.decoder.dictionary, self.decoder.embed_tokens)
+        return self.encoder.backward_decoder  # type: ignore[no-any-return]
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor],
+        prev_output_tokens: Tensor,
+        return_all_hiddens: bool = True,
+        features_only: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+        backward: bool = False,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return what fairseq's Transformer does, for the same arguments.
+
+        With `backward`, "backward_output" is what the backward decoder of a two-sided model says of the reversed
+        reference.
+        """
+        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, return_all_hiddens=return_all_hiddens)
+        output, extra = self.decoder(
+            prev_output_tokens,
+            encoder_out=encoder_out,
+            features_only=features_only,
+            alignment_layer=alignment_layer,
+            alignment_heads=alignment_heads,
+            src_lengths=src_lengths,
+            return_all_hiddens=return_all_hiddens,
+        )
+        if backward:
+            output_of = self.encoder.backward_output
+            extra = {**extra, "backward_output": output_of(prev_output_tokens, encoder_out, features_only)}
+        return output, extra

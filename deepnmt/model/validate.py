@@ -41,6 +41,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
+        *_two_sided_faults(config),
     ]
     if faults:
         raise UserError(*dict.fromkeys(faults))  # both stacks may have the same fault
@@ -199,6 +200,23 @@ def _embedding_faults(config: DLCLTransformerConfig, joined: bool) -> Iterator[s
                     f"--{_dashed(name)} must be --decoder-embed-dim {widths[1]} where the decoder's embeddings are "
                     f"shared, but is {getattr(config, name)}"
                 )
+
+
+def _two_sided_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    if not config.two_sided:
+        return
+    for name in (
+        "no_cross_attention",
+        "cross_self_attention",
+        "encoder_layers_to_keep",
+        "decoder_layers_to_keep",
+        "base_layers",
+        "adaptive_softmax_cutoff",
+    ):
+        if value := getattr(config, name):
+            yield f"--{_dashed(name)} must not be given with --two-sided, but is {value}"
+    if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
+        yield f"--initializer must need no batches with --two-sided, but is {config.initializer}"
 
 
 def _dashed(name: str) -> str:

@@ -147,6 +147,8 @@ OTHER_CRITERIONS = frozenset(
         "speech_unit_lm_criterion", "tacotron2", "wav2vec",
     )
 )  # fmt: skip
+# The loss of two-sided models.
+TWO_SIDED = "label_smoothed_cross_entropy_two_sided"
 HALF = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 
 
@@ -204,10 +206,23 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
         yield "dataset-impl", "must be mmap, lazy, cached or raw for translation, but is fasta"
     if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:
         yield "best-checkpoint-metric", "must be a figure of the validation, but is bleu without eval-bleu"
+    yield from _two_sided_faults(values)
     ends = [values.get(name) or 0 for name in ENDS]
     if "max_update" in written and values.get("max_update") == 0 and not any(end > 0 for end in ends):
         others = ", ".join(map(dashed, ENDS[1:]))
         yield "max-update", f"must be at least 1 where nothing else ends the training ({others}), but is 0"
+
+
+def _two_sided_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what a two-sided model cannot be trained with."""
+    chosen = values.get("criterion") == TWO_SIDED
+    if chosen and not values.get("two_sided"):
+        yield "two-sided", f"must be given with criterion {TWO_SIDED}, but is not"
+    if values.get("two_sided") and not chosen:
+        yield "criterion", f"must be {TWO_SIDED} with two-sided, but is {values.get('criterion')}"
+    if values.get("two_sided") and values.get("ddp_backend") == "fully_sharded":
+        # Greedy translations take a number of steps that differs from process to process.
+        yield "ddp-backend", "must not be fully_sharded with two-sided, but is"
 
 
 def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:

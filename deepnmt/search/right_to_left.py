@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from fairseq.data import BaseWrapperDataset, Dictionary
 from torch import Tensor
 
+from deepnmt.kernels.reversal import reversal, reversed_words
 from deepnmt.search.hypotheses import Hypothesis
 
 # fairseq's options of generation that speak of places in the translation, with the values that do not ask for them.
@@ -24,14 +24,6 @@ NEEDS_LEFT_TO_RIGHT: dict[str, tuple[object, ...]] = {
     "print_alignment": (None, False),
     "lm_path": (None,),
 }
-
-
-def reversal(tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Return the order, T, in which the words of a sentence are reversed."""
-    order = torch.arange(len(tokens), device=tokens.device)
-    words = tokens.ne(dictionary.eos()) & tokens.ne(dictionary.pad())
-    order[words] = order[words].flip(0)
-    return order
 
 
 class ReversedTargets(BaseWrapperDataset):  # type: ignore[misc]
@@ -48,17 +40,12 @@ class ReversedTargets(BaseWrapperDataset):  # type: ignore[misc]
 
     def __getitem__(self, index: int) -> Tensor:
         """Return a target."""
-        return turned_target(super().__getitem__(index), self.dictionary)
-
-
-def turned_target(tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Return a sentence, T, with its words in the opposite order."""
-    return tokens[reversal(tokens, dictionary)]
+        return turned_targets(super().__getitem__(index), self.dictionary)
 
 
 def turned_targets(tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Return the sentences of a batch, B x T, with their words in the opposite order."""
-    return torch.stack([turned_target(row, dictionary) for row in tokens])
+    """Return a sentence, T, or those of a batch, B x T, with their words in the opposite order."""
+    return reversed_words(tokens, dictionary.eos(), dictionary.pad())
 
 
 def turned_hypothesis(hypothesis: Hypothesis, dictionary: Dictionary, axis: int = 1) -> Hypothesis:
@@ -69,7 +56,7 @@ def turned_hypothesis(hypothesis: Hypothesis, dictionary: Dictionary, axis: int 
         dictionary: of the target
         axis: of the words in the attention; S x T, but T x S where fairseq scores references
     """
-    order = reversal(hypothesis["tokens"], dictionary)
+    order = reversal(hypothesis["tokens"], dictionary.eos(), dictionary.pad())
     turned = {name: hypothesis[name][order] for name in ("tokens", "positional_scores")}
     attention = hypothesis.get("attention")
     if attention is not None and attention.numel():

@@ -14,6 +14,7 @@ from torch import nn
 
 from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.layers import DeepDecoderLayer
+from deepnmt.model.sublayers import BACKWARD_ATTENTION
 from deepnmt.search.incremental.layer_steps import SELF_ATTENTION, SOURCE_ATTENTION
 
 DECODERS = (TransformerDecoderBase, TransformerDecoder, DeepDecoder)
@@ -65,7 +66,9 @@ def _layer_obstacle(layer: Any) -> Optional[str]:
         return "a decoder layer is not fairseq's or this package's"
     if not type(layer.fc1) is type(layer.fc2) is nn.Linear:
         return "a feed-forward sublayer has other maps than linear ones"
-    for attention, kinds in ((layer.self_attn, SELF_ATTENTION), (layer.encoder_attn, SOURCE_ATTENTION)):
+    second = getattr(layer, BACKWARD_ATTENTION, None)
+    known = ((layer.self_attn, SELF_ATTENTION), (layer.encoder_attn, SOURCE_ATTENTION), (second, SOURCE_ATTENTION))
+    for attention, kinds in known:
         if attention is not None and not _is_known_attention(attention, kinds):
             return "an attention is not fairseq's or this package's"
     return None

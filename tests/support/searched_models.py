@@ -40,6 +40,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "other widths": {"decoder_input_dim": 12, "decoder_output_dim": 20},
     "adaptive softmax": {"adaptive_softmax_cutoff": "8,16"},
     "shared embeddings": {"share_all_embeddings": True},
+    "two-sided": {**PRE_NORM, "two_sided": True},
+    "two-sided, merged": {"two_sided": True, "merged_attention": True, "decoder_output_dim": 20},
 }
 
 

@@ -14,10 +14,12 @@ computed once and shared by the hypotheses.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from deepnmt.kernels.short_attention import REGISTER
@@ -40,6 +42,7 @@ class Step:
             Where KP is less than `REGISTER`, there are as many entries as that
         padding: NH x 1 x entries, -inf at padding of the source, else 0; None: there is none
         parents: N x K, the hypothesis that each continues; None in the first step
+        backward_padding: as `padding`, of the states of a two-sided model
     """
 
     position: int
@@ -48,11 +51,51 @@ class Step:
     mask: Tensor
     padding: Optional[Tensor] = None
     parents: Optional[Tensor] = None
+    backward_padding: Optional[Tensor] = None
 
-    def for_heads(self, heads: int, padding: Optional[Tensor], like: Tensor) -> Step:
-        """Return the step with the padding of a model's source, and a mask of its heads and of the type of `like`."""
-        mask = self.mask.type_as(like).unsqueeze(1).expand(-1, heads, -1, -1).flatten(0, 1)
-        return replace(self, mask=mask, padding=padding)
+    def for_heads(self, source: Memory, backward: Optional[Memory], like: Tensor) -> Step:
+        """Return the step with the padding of what a model attends to, and a mask of its heads and the type of `like`.
+
+        Args:
+            source: of the model
+            backward: the states of a two-sided model
+            like: has the type
+        """
+        mask = self.mask.type_as(like).unsqueeze(1).expand(-1, source.heads, -1, -1).flatten(0, 1)
+        second = None if backward is None else backward.padding()
+        return replace(self, mask=mask, padding=source.padding(), backward_padding=second)
+
+
+class Memory:
+    """What all hypotheses of a sentence attend to: the encoder's output, or the states of a two-sided model.
+
+    Args:
+        states: S x N x C
+        padding: N x S
+        heads: H
+
+    Attributes:
+        entries: room for keys and values, at least S
+    """
+
+    def __init__(self, states: Tensor, padding: Tensor, heads: int) -> None:
+        self.states, self.heads, self.positions = states, heads, len(states)
+        self.entries = max(self.positions, REGISTER)
+        padding = F.pad(padding.bool(), (0, self.entries - self.positions), value=True)
+        self._padding: Optional[Tensor] = None  # N x H x 1 x entries
+        if bool(padding.any()):
+            hidden = states.new_zeros(padding.shape).masked_fill(padding, -math.inf)
+            self._padding = hidden[:, None, None].repeat(1, heads, 1, 1)
+
+    def padding(self) -> Optional[Tensor]:
+        """Return `Step.padding`."""
+        return None if self._padding is None else self._padding.flatten(0, 1)
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """As `DecoderSteps.keep`."""
+        if self._padding is not None:
+            move(self._padding, holes, movers)
+            self._padding = self._padding[:sentences]
 
 
 def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
@@ -178,17 +221,16 @@ class SourceAttentionSteps(AttentionSteps):
     Args:
         module: fairseq's
         maps: of the model
-        source: the encoder's output, S x N x C
-        entries: room for keys and values, at least S
+        memory: the encoder's output
     """
 
     weights: Tensor  # the last step's probabilities, NH x M x entries
 
-    def __init__(self, module: Any, maps: Maps, source: Tensor, entries: int) -> None:
+    def __init__(self, module: Any, maps: Maps, memory: Memory) -> None:
         super().__init__(module, maps)
         self.query = maps(module.q_proj, scale=module.scaling)
-        positions, sentences, channels = source.shape
-        both = maps(module.k_proj, module.v_proj)(source.reshape(-1, channels))
+        (positions, sentences, channels), entries = memory.states.shape, memory.entries
+        both = maps(module.k_proj, module.v_proj)(memory.states.reshape(-1, channels))
         both = both.view(positions, sentences, 2, self.heads, self.width)
         keys = both.new_zeros(sentences, self.heads, self.width, entries)
         values = both.new_zeros(sentences, self.heads, entries, self.width)
@@ -213,8 +255,8 @@ class MergedAttentionSteps(SourceAttentionSteps):
     # Of the values of all positions before, M x N x C.
     total: Optional[Tensor] = None
 
-    def __init__(self, module: Any, maps: Maps, source: Tensor, entries: int) -> None:
-        super().__init__(module, maps, source, entries)
+    def __init__(self, module: Any, maps: Maps, memory: Memory) -> None:
+        super().__init__(module, maps, memory)
         self.value = maps(module.v_proj)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:

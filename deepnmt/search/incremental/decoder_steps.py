@@ -8,16 +8,14 @@ Rows are MN, hypothesis-major, inside; features leave as NM, sentence-major.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from deepnmt.kernels.short_attention import REGISTER
-from deepnmt.search.incremental.attention_steps import Step, move
+from deepnmt.model.decoder import BACKWARD_PADDING, BACKWARD_STATES
+from deepnmt.search.incremental.attention_steps import Memory, Step
 from deepnmt.search.incremental.dlcl_steps import HistorySteps
 from deepnmt.search.incremental.layer_steps import LayerSteps, norm_function
 from deepnmt.search.incremental.maps import Maps
@@ -36,21 +34,17 @@ class DecoderSteps:
 
     def __init__(self, decoder: Any, encoder_out: dict[str, list[Tensor]], beam: int, longest: int, maps: Maps) -> None:
         self.decoder, self.maps = decoder, maps
-        source = encoder_out["encoder_out"][0]
-        padding = encoder_out["encoder_padding_mask"][0].bool()
-        self.positions = len(source)
-        entries = max(self.positions, REGISTER)
-        padding = F.pad(padding, (0, entries - self.positions), value=True)
-        self.heads = decoder.layers[0].nh
-        self.padding: Optional[Tensor] = None  # N x H x 1 x entries
-        if bool(padding.any()):
-            hidden = source.new_zeros(padding.shape).masked_fill(padding, -math.inf)
-            self.padding = hidden[:, None, None].repeat(1, self.heads, 1, 1)
+        heads = decoder.layers[0].nh
+        source, padding = encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"][0]
+        self.source, self.backward = Memory(source, padding, heads), None
+        if BACKWARD_STATES in encoder_out:
+            self.backward = Memory(encoder_out[BACKWARD_STATES][0], encoder_out[BACKWARD_PADDING][0], heads)
         ones = (1.0, 1.0, 1.0)
         skipping = getattr(decoder, "skipping", None)
         factors = [ones] * len(decoder.layers) if skipping is None else skipping.draw()
         self.layers = [
-            LayerSteps(layer, maps, source, entries, beam, factors[index]) for index, layer in enumerate(decoder.layers)
+            LayerSteps(layer, maps, self.source, self.backward, beam, factors[index])
+            for index, layer in enumerate(decoder.layers)
         ]
         history = getattr(decoder, "history", None)
         self.history = HistorySteps(history) if history is not None else None
@@ -59,7 +53,7 @@ class DecoderSteps:
         if decoder.embed_positions is not None:
             # All hypotheses are equally long; of the tokens, fairseq looks at whether they are padding alone.
             self.embedded_positions = decoder.embed_positions(
-                padding.new_full((1, longest), decoder.padding_idx + 1, dtype=torch.long)
+                torch.full((1, longest), decoder.padding_idx + 1, device=source.device)
             )
 
     def __call__(self, tokens: Tensor, step: Step) -> Tensor:
@@ -70,7 +64,7 @@ class DecoderSteps:
             step: which it is; the mask is N x M x KP
         """
         x = self._embed(tokens.t().flatten(), step.position)
-        step = step.for_heads(self.heads, None if self.padding is None else self.padding.flatten(0, 1), x)
+        step = step.for_heads(self.source, self.backward, x)
         history = self.history
         if history is not None:
             history.start(x)
@@ -99,8 +93,8 @@ class DecoderSteps:
             attention = self.layers[index].source_attention
             if attention is None:
                 return None
-            weights = attention.weights.view(step.sentences, self.heads, step.hypotheses, -1)
-            found.append(weights[..., : self.positions].mean(dim=1))
+            weights = attention.weights.view(step.sentences, self.source.heads, step.hypotheses, -1)
+            found.append(weights[..., : self.source.positions].mean(dim=1))
         return found[0] if len(found) == 1 else torch.stack(found).mean(0)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
@@ -111,11 +105,9 @@ class DecoderSteps:
             holes: the places before `sentences` of those that are done
             movers: the places from `sentences` on of those that are not done, which they take
         """
-        if self.padding is not None:
-            move(self.padding, holes, movers)
-            self.padding = self.padding[:sentences]
-        for layer in self.layers:
-            layer.keep(sentences, holes, movers)
+        for part in (self.source, self.backward, *self.layers):
+            if part is not None:
+                part.keep(sentences, holes, movers)
 
     def _embed(self, tokens: Tensor, position: int) -> Tensor:
         """Return the embeddings, MN x C, of tokens, MN, hypothesis-major."""

@@ -11,7 +11,7 @@ once, and results that nobody else reads are written over.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Optional
 
 import torch
@@ -26,6 +26,7 @@ from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
 from deepnmt.search.incremental.attention_steps import (
+    Memory,
     MergedAttentionSteps,
     RelativeSelfAttentionSteps,
     SelfAttentionSteps,
@@ -101,25 +102,37 @@ class LayerSteps:
     Args:
         layer: the module
         maps: of the model
-        source: the encoder's output, S x N x C
-        entries: see `SourceAttentionSteps`
+        source: the encoder's output
+        backward: the states of a two-sided model; None for others
         beam: K
         factors: what the sublayers' outputs are multiplied by
     """
 
     def __init__(
-        self, layer: Any, maps: Maps, source: Tensor, entries: int, beam: int, factors: tuple[float, ...]
+        self,
+        layer: Any,
+        maps: Maps,
+        source: Memory,
+        backward: Optional[Memory],
+        beam: int,
+        factors: tuple[float, ...],
     ) -> None:
         self.self_attention: Optional[SelfAttentionSteps] = None
         self.source_attention: Optional[SourceAttentionSteps] = None
+        self.backward_attention: Optional[SourceAttentionSteps] = None
         branches: dict[str, Callable[[Tensor, Step], Tensor]] = {}
         if layer.self_attn is not None:
-            self.self_attention = SELF_ATTENTION[type(layer.self_attn)](layer.self_attn, maps, source.size(1), beam)
+            self.self_attention = SELF_ATTENTION[type(layer.self_attn)](
+                layer.self_attn, maps, source.states.size(1), beam
+            )
             branches["self_attn"] = self.self_attention
         if layer.encoder_attn is not None:
             attention = SOURCE_ATTENTION[type(layer.encoder_attn)]
-            self.source_attention = attention(layer.encoder_attn, maps, source, entries)
+            self.source_attention = attention(layer.encoder_attn, maps, source)
             branches["encoder_attn"] = self.source_attention
+        if backward is not None:
+            self.backward_attention = SourceAttentionSteps(layer.backward_attn, maps, backward)
+            branches["encoder_attn"] = self._attend_both
         branches[FEED_FORWARD] = feed_forward(layer, maps)
         self.sublayers = [
             sublayer(layer, name, branches[name], factor) for name, factor in zip(sublayers_of(layer), factors)
@@ -134,9 +147,16 @@ class LayerSteps:
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """As `DecoderSteps.keep`."""
-        for attention in (self.self_attention, self.source_attention):
+        for attention in (self.self_attention, self.source_attention, self.backward_attention):
             if attention is not None:
                 attention.keep(sentences, holes, movers)
+
+    def _attend_both(self, x: Tensor, step: Step) -> Tensor:
+        """Return the function of a two-sided cross-attention's sublayer, MN x C."""
+        assert self.source_attention is not None
+        assert self.backward_attention is not None
+        second = self.backward_attention(x, replace(step, padding=step.backward_padding))
+        return self.source_attention(x, step).add_(second)
 
 
 def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], factor: float) -> SublayerSteps:

@@ -102,6 +102,14 @@ def test_the_loader_names_what_is_wrong(name: str, tmp_path: Path) -> None:
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
+@pytest.mark.parametrize("use", ["grow", "shrink"])
+def test_two_sided_models_keep_their_depth(use: str, tmp_path: Path) -> None:
+    torch.save(checkpoint(two_sided=True), tmp_path / "in.pt")
+    with pytest.raises(UserError, match=r"in\.pt: cfg\.model\.two_sided must be false, but is true$"):
+        USES[use](tmp_path / "in.pt")
+    assert checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "in.pt"))["model"]
+
+
 def test_half_precision_is_fine(tmp_path: Path) -> None:
     state = checkpoint()
     state["model"] = {name: tensor.half() for name, tensor in state["model"].items()}

@@ -31,6 +31,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "quantisation noise": ({"quant_noise_pq": 0.1}, "--quant-noise-pq 0.1: use --engine onnx"),
     "experts": ({"base_layers": 1}, "--base-layers 1: use --engine torch"),
     "one table of two dictionaries": ({"merge_src_tgt_embed": True}, "--merge-src-tgt-embed: use --engine onnx"),
+    "two-sided": ({"two_sided": True}, "--two-sided: use --engine torch"),
     "xFormers": ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers-att-config {}: use --engine torch"),
 }
 

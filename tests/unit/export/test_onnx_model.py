@@ -27,7 +27,7 @@ from deepnmt.translator.onnx_engine import OnnxEngine
 
 RELATIVE = {"encoder_max_relative_length": 2, "decoder_max_relative_length": 2}
 KINDS: dict[str, dict[str, Any]] = {
-    **{name: given for name, given in MODELS.items() if "adaptive_softmax_cutoff" not in given},
+    **{name: given for name, given in MODELS.items() if not {"adaptive_softmax_cutoff", "two_sided"} & given.keys()},
     "relative keys in both": {**RELATIVE, "relative_positions": "keys", "no_token_positional_embeddings": True},
     "windows, slices, b2t": {**RELATIVE, "dlcl_window": 2, "dlcl_granularity": "2", "encoder_norm": "b2t"},
     "merged, groups, admin": {"merged_attention": True, "encoder_groups": "0,2,3", "residual_scale": "admin"},
@@ -101,6 +101,7 @@ REFUSED: dict[str, Any] = {
     "encoder_xformers_att_config": "{}",
     "decoder_xformers_att_config": "{}",
     "base_layers": 1,
+    "two_sided": True,
 }
 
 

@@ -92,6 +92,16 @@ def test_each_option_out_of_range_is_a_line(data: Path) -> None:
     assert sorted(str(error.value).splitlines()) == sorted(RANGE_FAULTS.values())
 
 
+def test_two_sided_models(data: Path) -> None:
+    with pytest.raises(UserError, match=r"^--criterion must be") as error:
+        check_training(configuration(data, model__two_sided=True, distributed_training__ddp_backend="fully_sharded"))
+    assert str(error.value).splitlines() == [
+        "--criterion must be label_smoothed_cross_entropy_two_sided with two-sided, "
+        "but is label_smoothed_cross_entropy",
+        "--ddp-backend must not be fully_sharded with two-sided, but is",
+    ]
+
+
 def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
     with pytest.raises(UserError, match=r"^--tpu must not be given without torch_xla, but is$"):
         check_training(configuration(data, common__tpu=True))

@@ -127,6 +127,24 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"share_decoder_input_output_embed": True, "decoder_output_dim": 8},
         r"--decoder-output-dim must be --decoder-embed-dim 16 where the decoder's embeddings are shared, but is 8",
     ),
+    *(
+        (
+            {**NO_GROUPS, "two_sided": True, name: value},
+            rf"--{option} must not be given with --two-sided, but is .*{kept}",
+        )
+        for name, value, option, kept in (
+            ("no_cross_attention", True, "no-cross-attention", "True"),
+            ("cross_self_attention", True, "cross-self-attention", "True"),
+            ("encoder_layers_to_keep", [0], "encoder-layers-to-keep", "0"),
+            ("decoder_layers_to_keep", [0], "decoder-layers-to-keep", "0"),
+            ("base_layers", 1, "base-layers", "1"),
+            ("adaptive_softmax_cutoff", [5, 10], "adaptive-softmax-cutoff", "10"),
+        )
+    ),
+    (
+        {"two_sided": True, "initializer": "admin", "residual_scale": "admin"},
+        r"--initializer must need no batches with --two-sided, but is admin",
+    ),
 ]
 
 

@@ -180,10 +180,12 @@ def test_reversing_twice_is_the_identity() -> None:
         ([2], [2]),
     ):
         tokens = torch.tensor(sentence)
-        assert right_to_left.turned_target(tokens, TYPES).tolist() == reverse
-        assert right_to_left.turned_target(torch.tensor(reverse), TYPES).tolist() == sentence
+        assert right_to_left.turned_targets(tokens, TYPES).tolist() == reverse
+        assert right_to_left.turned_targets(torch.tensor(reverse), TYPES).tolist() == sentence
     palindrome = torch.tensor([5, 6, 7, 6, 5, 2])
-    assert right_to_left.turned_target(palindrome, TYPES).equal(palindrome)
+    assert right_to_left.turned_targets(palindrome, TYPES).equal(palindrome)
+    batch = torch.tensor([[5, 6, 7, 2], [8, 9, 2, 1], [1, 1, 4, 2]])
+    assert right_to_left.turned_targets(batch, TYPES).tolist() == [[7, 6, 5, 2], [9, 8, 2, 1], [1, 1, 4, 2]]
 
 
 def test_attention_goes_with_the_words() -> None:

@@ -1,0 +1,80 @@
+"""`label_smoothed_cross_entropy_two_sided`: the loss of a decoder that sees both sides, and of its helper."""
+
+# No postponed annotations here: fairseq builds its command line from the types of the fields.
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+from fairseq.logging import metrics
+
+from deepnmt.errors import UserError
+from deepnmt.kernels.reversal import reversed_words
+
+
+@dataclass
+class TwoSidedConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
+    """fairseq's options of the label-smoothed cross entropy, and the weight of the forward decoder."""
+
+    two_sided_weight: float = field(
+        default=0.5, metadata={"help": "weight of the forward decoder's loss; the backward one's is the rest of 1"}
+    )
+
+
+class TwoSided(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
+    """Both decoders of a two-sided model (Zhang 2018, AAAI, arXiv 1801.05122):
+
+        loss = l NLL_forward + (1 - l) NLL_backward                                                   (37)
+
+    each label-smoothed; the backward decoder is given the reference from its last word to its first. The log's
+    `nll_loss`, and the perplexity, are the forward decoder's; `backward_nll_loss` is the other's.
+
+    Raises:
+        UserError: the weight is not within 0 and 1, or a prefix is to be ignored, which the backward decoder ends with
+    """  # fmt: skip
+
+    def __init__(self, task: Any, cfg: TwoSidedConfig) -> None:
+        super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
+        faults = []
+        if not 0 <= cfg.two_sided_weight <= 1:
+            faults.append(f"--two-sided-weight must be from 0 to 1, but is {cfg.two_sided_weight}")
+        if cfg.ignore_prefix_size:
+            faults.append(f"--ignore-prefix-size must be 0 with a two-sided model, but is {cfg.ignore_prefix_size}")
+        if faults:
+            raise UserError(*faults)
+        self.weight = cfg.two_sided_weight
+        self.eos = task.target_dictionary.eos()
+
+    def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
+        """The loss of a batch, as fairseq's criterions give it."""
+        net_output = model(**sample["net_input"], backward=True)
+        loss, nll = self.compute_loss(model, net_output, sample, reduce)
+        turned = {**sample, "target": reversed_words(sample["target"], self.eos, self.padding_idx)}
+        backward_output = net_output[1]["backward_output"], None
+        backward_loss, backward_nll = self.compute_loss(model, backward_output, turned, reduce)
+        loss = self.weight * loss + (1 - self.weight) * backward_loss
+        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        logging_output = {
+            "loss": loss.data,
+            "nll_loss": nll.data,
+            "backward_nll_loss": backward_nll.data,
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": sample_size,
+        }
+        if self.report_accuracy:
+            correct, total = self.compute_accuracy(model, net_output, sample)
+            logging_output |= {"n_correct": correct.data, "total": total.data}
+        return loss, sample_size, logging_output
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
+        """Log what fairseq logs, and the backward decoder's loss in bits per token."""
+        super().reduce_metrics(logging_outputs)
+        ntokens = sum(log.get("ntokens", 0) for log in logging_outputs)
+        nll = sum(log.get("backward_nll_loss", 0) for log in logging_outputs)
+        metrics.log_scalar("backward_nll_loss", nll / ntokens / math.log(2), ntokens, round=3)

@@ -1,0 +1,107 @@
+"""A decoder that sees both sides of the word that it writes (Zhang 2018, AAAI, arXiv 1801.05122).
+
+    backward decoder:   y' = greedy translation, from its last word to its first;  H' = the states that wrote it
+    forward decoder:    F(x) = Att_source(x, E) + Att_backward(x, H')   in the cross-attention's sublayer         (36)
+
+A sentence is translated by the backward decoder first. What the forward decoder then attends to are the states of that
+translation, in training too: those of the reference would give the next word away. The states are computed once more
+from the translation, all positions at a time, so that gradients flow through them, but not through the choice of words.
+
+The encoder owns the backward decoder, and its output has the states: whatever searches or scores translations hands
+them on with the rest. With an output projection of zeros in Att_backward, the model is the plain one.
+
+Shapes: S x B x C is source positions, batch, channels; T target positions; L longest translation, end symbol included.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from deepnmt.kernels.reversal import reversed_words
+from deepnmt.model.decoder import BACKWARD_PADDING, BACKWARD_STATES, DeepDecoder
+from deepnmt.model.encoder import DeepEncoder
+
+# A backward translation has at most A words for each of its source, and B more. Its own rule, so that neither the
+# reference nor the other sentences of a batch play a part.
+LONGEST_A, LONGEST_B = 2, 10
+
+
+class TwoSidedEncoder(DeepEncoder):
+    """The encoder, and the backward decoder's translation of what it has read.
+
+    Attributes:
+        backward_decoder: of the options of the forward decoder, with whose table of embeddings it is built
+    """
+
+    backward_decoder: DeepDecoder
+
+    def forward_scriptable(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Optional[Tensor] = None,
+    ) -> dict[str, list[Tensor]]:
+        """Return what the plain encoder does, and the backward states, L x B x C, with their padding, B x L."""
+        found = super().forward_scriptable(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
+        words = src_tokens.ne(self.padding_idx).sum(1) - 1  # without the end symbol
+        decoder = self.backward_decoder
+        longest = (LONGEST_A * words + LONGEST_B).clamp(max=int(decoder.max_positions()) - 1)
+        tokens = greedy_translation(decoder, found, longest)
+        states, _ = decoder.extract_features(tokens, encoder_out=found)
+        return {
+            **found,
+            BACKWARD_STATES: [states.transpose(0, 1)],
+            BACKWARD_PADDING: [tokens.eq(self.padding_idx)],
+        }
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Return the sentences of a batch in a new order, some of them perhaps several times."""
+        found: dict[str, list[Tensor]] = super().reorder_encoder_out(encoder_out, new_order)
+        for name, axis in ((BACKWARD_STATES, 1), (BACKWARD_PADDING, 0)):
+            found[name] = [tensor.index_select(axis, new_order) for tensor in encoder_out[name]]
+        return found
+
+    def backward_output(self, prev_output_tokens: Tensor, encoder_out: Any, features_only: bool = False) -> Tensor:
+        """Return what the backward decoder says of the reversed reference.
+
+        Args:
+            prev_output_tokens: of the forward decoder, B x T
+            encoder_out: what `forward` returned
+            features_only: return features, B x T x C, in the place of logits, B x T x V
+        """
+        decoder = self.backward_decoder
+        tokens = reversed_words(prev_output_tokens, decoder.dictionary.eos(), self.padding_idx)
+        output: Tensor = decoder(tokens, encoder_out=encoder_out, features_only=features_only)[0]
+        return output
+
+
+@torch.no_grad()
+def greedy_translation(decoder: DeepDecoder, encoder_out: dict[str, list[Tensor]], longest: Tensor) -> Tensor:
+    """Return the most probable token after token, B x L: the end symbol first, padding after the last word.
+
+    Args:
+        decoder: in training, its dropout rests meanwhile
+        encoder_out: of the source
+        longest: words that each translation may have, B
+    """
+    eos, pad, training = decoder.dictionary.eos(), decoder.dictionary.pad(), decoder.training
+    decoder.eval()
+    tokens = longest.new_full((len(longest), 1), eos)
+    done = torch.zeros_like(longest, dtype=torch.bool)
+    state: dict[str, dict[str, Optional[Tensor]]] = {}
+    try:
+        while not bool(done.all()):
+            # What follows the end of a translation is not read again.
+            before = tokens.masked_fill(tokens.eq(pad), eos)
+            logits = decoder(before, encoder_out=encoder_out, incremental_state=state)[0][:, -1]
+            logits[:, pad] = -torch.inf
+            best = logits.argmax(1)
+            done |= best.eq(eos) | (longest < tokens.size(1))
+            tokens = torch.cat([tokens, best.masked_fill(done, pad).unsqueeze(1)], dim=1)
+    finally:
+        decoder.train(training)
+    return tokens[:, :-1]  # in the last step, all translations end
