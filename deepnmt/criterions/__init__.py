@@ -6,12 +6,14 @@ def register() -> None:
     from fairseq.criterions import register_criterion
 
     from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
+    from deepnmt.criterions.minimum_risk import MinimumRisk, MinimumRiskConfig
     from deepnmt.criterions.r_drop import RDrop, RDropConfig
     from deepnmt.criterions.simcut import SimCut, SimCutConfig
     from deepnmt.criterions.two_sided_loss import TwoSided, TwoSidedConfig
 
     for name, criterion, options in (
         ("fused", FusedLabelSmoothedCrossEntropy, FusedConfig),
+        ("mrt", MinimumRisk, MinimumRiskConfig),
         ("r_drop", RDrop, RDropConfig),
         ("simcut", SimCut, SimCutConfig),
         ("two_sided", TwoSided, TwoSidedConfig),

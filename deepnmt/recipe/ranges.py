@@ -149,6 +149,8 @@ OTHER_CRITERIONS = frozenset(
 )  # fmt: skip
 # The loss of two-sided models.
 TWO_SIDED = "label_smoothed_cross_entropy_two_sided"
+# The search of this criterion reads whole weights.
+RISK, SHARDED = "label_smoothed_cross_entropy_mrt", "fully_sharded"
 HALF = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
 
 
@@ -202,6 +204,8 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
         yield "criterion", f"must be adaptive_loss with adaptive-softmax-cutoff, but is {values['criterion']}"
     if values.get("task") == "translation_from_pretrained_bart" and "langs" in values and values["langs"] is None:
         yield "langs", "must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
+    if values.get("criterion") == RISK and values.get("ddp_backend") == SHARDED:
+        yield "ddp-backend", f"must not be {SHARDED} with criterion {RISK}, but is"
     if values.get("dataset_impl") == "fasta" and values.get("task") in TEXT_TASKS:
         yield "dataset-impl", "must be mmap, lazy, cached or raw for translation, but is fasta"
     if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:

@@ -25,6 +25,7 @@ CASES: dict[str, tuple[list[str], float]] = {
     "dropout": (DROPOUT, 1e-5),
     "r-drop": ([*DROPOUT, "--criterion", "label_smoothed_cross_entropy_r_drop"], 1e-5),
     "simcut": (["--criterion", "label_smoothed_cross_entropy_simcut", "--simcut-rate", "0.3"], 1e-5),
+    "risk": ([*DROPOUT, "--criterion", "label_smoothed_cross_entropy_mrt", "--mrt-beam", "3"], 1e-5),
     "relative": (["--encoder-max-relative-length", "3", "--decoder-max-relative-length", "2"], 1e-5),
     "checkpointing": (["--checkpoint-activations", "--encoder-skip", "0.4", *DROPOUT], 1e-5),
     "clipping": (["--clip-norm", "0.1"], 1e-5),

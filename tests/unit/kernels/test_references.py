@@ -18,7 +18,9 @@ from deepnmt.kernels import (
     feed_forward,
     linear_consistency,
     linear_cross_entropy,
+    linear_log_probs,
     output_norm,
+    projection,
     short_attention,
 )
 from deepnmt.training.fused_adam import FusedAdam
@@ -129,3 +131,16 @@ def test_dropout_has_the_rate_and_the_scale_of_the_reference() -> None:
     torch.testing.assert_close(*values)
     rates = [float((y == 0).double().mean()) for y in (dropout.dropout_noise(x, 0.3), dropout.reference(x, 0.3))]
     assert all(abs(rate - 0.3) < 0.01 for rate in rates)  # four standard deviations
+
+
+def test_log_probs_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, weight, target = torch.randn(11, 4), torch.randn(7, 4), torch.arange(11) % 7
+    for logits in (2**22, 20):
+        monkeypatch.setitem(projection.LOGITS, "cpu", logits)
+        same(
+            lambda h, W: linear_log_probs.linear_log_probs(h, W, target),
+            lambda h, W: linear_log_probs.reference(h, W, target),
+            features,
+            weight,
+        )
+    assert linear_log_probs.linear_log_probs(features[:0], weight, target[:0]).shape == (0,)

@@ -1,0 +1,224 @@
+"""`label_smoothed_cross_entropy_mrt`: among a model's own translations, the better ones should be the likelier ones.
+
+Shapes: B sentences, K translations of each, H = B * K of them all (fewer, where a search has found fewer), T target
+positions, C channels, V types.
+"""
+
+# No postponed annotations here: fairseq builds its command line from the types of the fields.
+
+import math
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterionConfig,
+    label_smoothed_nll_loss,
+)
+from fairseq.data.data_utils import collate_tokens
+from fairseq.logging import metrics
+from fairseq.tasks.translation import TranslationTask
+from torch import Tensor, nn
+
+from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
+from deepnmt.criterions.translations import Translations, Words
+from deepnmt.errors import UserError
+from deepnmt.kernels.fast_path import may_take
+from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
+from deepnmt.kernels.linear_log_probs import linear_log_probs
+
+# Tokens that a translation may have, a S + b for a source of S: longer ones are loops, which cost much.
+LONGEST = {"max_len_a": 1.5, "max_len_b": 10}
+
+
+@dataclass
+class MinimumRiskConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
+    """fairseq's options of the label-smoothed cross entropy, and those of the risk."""
+
+    mrt_beam: int = field(default=4, metadata={"help": "translations of each sentence, found by a beam of this size"})
+    mrt_alpha: float = field(
+        default=1.0, metadata={"help": "sharpness of the distribution over the translations of a sentence, above 0"}
+    )
+    mrt_lenpen: float = field(
+        default=1.0,
+        metadata={"help": "length penalty of the search and of the distribution: the --lenpen to translate with"},
+    )
+    mrt_nll_weight: float = field(
+        default=0.3, metadata={"help": "weight of the references' cross entropy beside the risk, at least 0"}
+    )
+
+
+class MinimumRisk(FusedLabelSmoothedCrossEntropy):
+    """Minimum-risk training (Shen 2016, ACL, P16-1159) on the n-best list of a beam search (Edunov 2018, N18-1033):
+
+        loss = n sum_y Q(y) (1 - BLEU(y)) + w NLL(r),   Q(y) = P(y)^(a / |y|^l) / sum_y' P(y')^(a / |y'|^l)     (38)
+
+    y runs over the K best translations by the present weights, without dropout; P and the NLL of the reference r come
+    from one pass of the training, with dropout, and have gradients. BLEU is that of a sentence in whole words. A
+    sentence's risk counts as often as its reference has tokens, n, as in corpus BLEU and as its NLL does, so that
+    learning rates keep their scale. With l = 0, Q is Shen's.
+
+    In validation it is the label-smoothed cross entropy alone. In training, the log has (38) as `loss`; as `nll_loss`,
+    and the perplexity, the NLL of the references without smoothing; as `risk` the expected risk of a sentence.
+
+    Raises:
+        UserError: every option that is out of range, or does not go with this criterion, a line each
+    """  # fmt: skip
+
+    def __init__(self, task: Any, cfg: MinimumRiskConfig) -> None:
+        super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
+        if faults := list(_faults(task, cfg)):
+            raise UserError(*faults)
+        self.task = task
+        self.beam, self.alpha, self.lenpen = cfg.mrt_beam, cfg.mrt_alpha, cfg.mrt_lenpen
+        self.weight = cfg.mrt_nll_weight
+        self.words = Words(task.target_dictionary)
+        self._generator: Optional[tuple[nn.Module, Any]] = None
+
+    def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
+        """The loss of a batch, as fairseq's criterions give it.
+
+        Returns:
+            the sum over the sentences, in training always reduced; the sample size; what to log
+        """
+        if not model.training:
+            result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
+            return result
+        found = self.search(model, sample)
+        compute = self.fused if may_take("fused loss", obstacle(model)) else self.unfused
+        with repeated_sources(model.encoder, found.rows):
+            loss, nll, log_probs = compute(model, *self.inputs(sample, found))
+        risk = (self.distribution(log_probs, found) * found.risk.to(log_probs)).sum(1)  # B
+        loss = (found.lengths * risk).sum() + self.weight * loss
+        sample_size = len(risk) if self.sentence_avg else sample["ntokens"]
+        logging_output = {
+            "loss": loss.detach(),
+            "nll_loss": nll.detach(),
+            "risk": risk.detach().sum(),
+            "ntokens": sample["ntokens"],
+            "nsentences": len(risk),
+            "sample_size": sample_size,
+        }
+        return loss, sample_size, logging_output
+
+    @torch.no_grad()
+    def search(self, model: Any, sample: dict[str, Any]) -> Translations:
+        """Return the best translations of a batch by the model, without dropout."""
+        inner = _unwrapped(model)
+        with evaluating(inner):
+            if self._generator is None or self._generator[0] is not inner:
+                options = Namespace(beam=self.beam, nbest=self.beam, lenpen=self.lenpen, **LONGEST)
+                self._generator = inner, self.task.build_generator([inner], options)
+            found = self._generator[1].generate([inner], sample)
+        return Translations.of(found, sample["target"], self.words)
+
+    def inputs(self, sample: dict[str, Any], found: Translations) -> tuple[dict[str, Any], Tensor, int]:
+        """Return the net input of one pass for references and translations, its target, B + H x T, and B."""
+        reference, before = sample["target"], sample["net_input"]["prev_output_tokens"]
+        pad, eos = self.padding_idx, self.task.target_dictionary.eos()
+        after = collate_tokens(found.tokens, pad)
+        shifted = collate_tokens(found.tokens, pad, eos, move_eos_to_beginning=True)
+        longest = max(reference.size(1), after.size(1))
+        target, previous = (
+            torch.cat([F.pad(each, (0, longest - each.size(1)), value=pad) for each in pair])
+            for pair in ((reference, after), (before, shifted))
+        )
+        return {**sample["net_input"], "prev_output_tokens": previous}, target, len(reference)
+
+    def fused(self, model: Any, inputs: dict[str, Any], target: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return loss and NLL of the references, and the translations' token log-probabilities, H x T."""
+        features = model(**inputs, features_only=True)[0]
+        weight = model.decoder.output_projection.weight
+        mask = target.ne(self.padding_idx)
+        losses = linear_cross_entropy(features[:size][mask[:size]], weight, target[:size][mask[:size]], self.eps)
+        log_probs = linear_log_probs(features[size:][mask[size:]], weight, target[size:][mask[size:]])
+        return losses.loss, losses.nll, log_probs.new_zeros(target[size:].shape).masked_scatter(mask[size:], log_probs)
+
+    def unfused(self, model: Any, inputs: dict[str, Any], target: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the same as `fused` for any model."""
+        log_probs = model.get_normalized_probs(model(**inputs), log_probs=True)
+        log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
+        loss, nll = label_smoothed_nll_loss(
+            log_probs[:size].flatten(0, 1), target[:size].flatten(), self.eps, ignore_index=self.padding_idx
+        )
+        chosen = log_probs[size:].gather(2, target[size:].unsqueeze(2)).squeeze(2)
+        return loss, nll, chosen.masked_fill(target[size:].eq(self.padding_idx), 0.0)
+
+    def distribution(self, log_probs: Tensor, found: Translations) -> Tensor:
+        """Return Q, B x K, for the translations' token log-probabilities, H x T; 0 in places without one."""
+        lengths = log_probs.new_tensor([len(each) for each in found.tokens])
+        scores = self.alpha * log_probs.sum(1) / lengths**self.lenpen
+        matrix = scores.new_full(found.risk.shape, -math.inf).masked_scatter(found.places, scores)
+        return torch.softmax(matrix, dim=1)
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
+        """Log what fairseq logs and, in training, the expected risk of a sentence."""
+        super().reduce_metrics(logging_outputs)
+        if any("risk" in log for log in logging_outputs):
+            sentences = sum(log.get("nsentences", 0) for log in logging_outputs)
+            risk = sum(log.get("risk", 0) for log in logging_outputs)
+            metrics.log_scalar("risk", risk / sentences, sentences, round=4)
+
+
+def _faults(task: Any, cfg: MinimumRiskConfig) -> Iterator[str]:
+    if not isinstance(task, TranslationTask):
+        yield f"--task must be translation or deep_translation with the risk of translations, but is {_name(task)}"
+    elif getattr(task, "right_to_left", False):
+        yield "--right-to-left must not be given with the risk of translations, which is that of whole words"
+    if cfg.ignore_prefix_size:
+        yield f"--ignore-prefix-size must be 0 with the risk of translations, but is {cfg.ignore_prefix_size}"
+    if not 2 <= cfg.mrt_beam <= 256:
+        yield f"--mrt-beam must be from 2 to 256, but is {cfg.mrt_beam}"
+    if not 0 < cfg.mrt_alpha < math.inf:
+        yield f"--mrt-alpha must be a finite number above 0, but is {cfg.mrt_alpha}"
+    for name in ("mrt_lenpen", "mrt_nll_weight"):
+        if not 0 <= getattr(cfg, name) < math.inf:
+            value = getattr(cfg, name)
+            yield f"--{name.replace('_', '-')} must be a finite number of at least 0, but is {value}"
+
+
+def _name(task: Any) -> str:
+    return str(getattr(getattr(task, "cfg", None), "_name", None) or type(task).__name__)
+
+
+def _unwrapped(model: Any) -> nn.Module:
+    """Return a model as it was before it was wrapped for distributed training."""
+    while isinstance(model.module if hasattr(model, "module") else None, nn.Module):
+        model = model.module
+    result: nn.Module = model
+    return result
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Within the context the model is evaluated; then each of its modules is as before."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
+def repeated_sources(encoder: Any, rows: Tensor) -> Iterator[None]:
+    """Within the context, an encoder encodes each sentence once, and returns those of `rows`.
+
+    So that references and translations have one pass of the model, as distributed training wants it, without encoding
+    a source for each of them. All have the same dropout mask of the encoder.
+    """
+
+    def repeat(module: Any, inputs: Any, output: Any) -> Any:
+        return module.reorder_encoder_out(output, rows)
+
+    handle = encoder.register_forward_hook(repeat)
+    try:
+        yield
+    finally:
+        handle.remove()
