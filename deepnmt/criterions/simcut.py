@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from deepnmt.criterions.consistency import ConsistencyConfig, ConsistencyCriterion
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_consistency import Coefficients
+from deepnmt.kernels.word_dropout import dropped_source, dropped_target, without
 
 
 @dataclass
@@ -80,17 +80,11 @@ def cut_second_half(model: nn.Module, rate: float, target: Tensor, pad: int) -> 
     """
 
     def cut(module: nn.Module, inputs: tuple[Tensor, ...], embedding: Tensor) -> Tensor:
-        sentences, length = embedding.shape[:2]
-        chosen = torch.rand(sentences, length, device=embedding.device) < rate
-        chosen[: sentences // 2] = False
         tokens = inputs[0]
-        if tokens.data_ptr() == target.data_ptr():
-            chosen[:, 0] = False
-        else:
-            # Tokens from each one on, itself included: 1 at the last, whichever side the padding is on.
-            following = tokens.ne(pad).long().flip(1).cumsum(1).flip(1)
-            chosen &= following.ne(1)
-        return embedding.masked_fill(chosen.unsqueeze(-1), 0.0)
+        is_target = tokens.data_ptr() == target.data_ptr()
+        chosen = dropped_target(tokens, rate) if is_target else dropped_source(tokens, rate, pad)
+        chosen[: len(tokens) // 2] = False
+        return without(embedding, chosen)
 
     # A module that both stacks share comes once only.
     tables = [module for name, module in model.named_modules() if name.rpartition(".")[2] == "embed_tokens"]

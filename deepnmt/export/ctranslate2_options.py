@@ -31,7 +31,7 @@ WRITTEN = frozenset(
 )
 # Options that say how a model is initialised, trained or stored, but not what it computes in inference.
 TRAINING = frozenset(
-    [f"{stack}_{name}" for stack in STACKS for name in ("embed_path", "layerdrop", "layers_to_keep")]
+    [f"{stack}_{name}" for stack in STACKS for name in ("embed_path", "layerdrop", "layers_to_keep", "word_dropout")]
     + ["dropout", "attention_dropout", "activation_dropout", "relu_dropout", "fast_dropout", "checkpoint_activations"]
     + [
         "offload_activations",

@@ -43,6 +43,7 @@ COMPUTED = frozenset(
 TRAINING = frozenset(
     {
         *("dropout", "attention_dropout", "activation_dropout", "relu_dropout", "dlcl_dropout", "fast_dropout"),
+        *("encoder_word_dropout", "decoder_word_dropout"),
         *("encoder_layerdrop", "decoder_layerdrop", "encoder_embed_path", "decoder_embed_path"),
         *("checkpoint_activations", "offload_activations", "min_params_to_wrap", "quant_noise_pq_block_size"),
         *("initializer", "ds_init_alpha", "dlcl_init", "dlcl_freeze", "base_sublayers", "base_shuffle"),

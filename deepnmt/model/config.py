@@ -125,6 +125,16 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         default=False,
         metadata={"help": "a cumulative mean and the cross-attention in one sublayer, instead of self-attention"},
     )
+    encoder_word_dropout: float = field(
+        default=0.0,
+        metadata={
+            "help": "probability of zeroing the embedding of a source token in training, its end symbol excepted"
+        },
+    )
+    decoder_word_dropout: float = field(
+        default=0.0,
+        metadata={"help": "the same of what the decoder reads, its first token excepted; what it is to predict stays"},
+    )
     encoder_skip: float = field(
         default=0.0, metadata={"help": "probability of skipping a sublayer of the encoder in training"}
     )

@@ -12,6 +12,7 @@ from typing import Any, Optional
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
+from deepnmt.kernels.word_dropout import dropped_target, without
 from deepnmt.model.build import build_history, build_skipping
 from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
@@ -37,6 +38,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.history = build_history(cfg.deep, "decoder")
         self.skipping = build_skipping(cfg.deep, "decoder")
+        self.word_dropout = cfg.deep.decoder_word_dropout
 
     def deep_layers(self) -> list[DeepLayer]:
         """Return the layers in their order; see `layer_list.deep_layers`."""
@@ -111,7 +113,10 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         if incremental_state is not None:
             tokens = tokens[:, -1:]
             positions = positions[:, -1:] if positions is not None else None
-        x = self.embed_scale * self.embed_tokens(tokens.contiguous())
+        embedding = self.embed_tokens(tokens.contiguous())
+        if self.training and self.word_dropout:
+            embedding = without(embedding, dropped_target(tokens, self.word_dropout))
+        x = self.embed_scale * embedding
         if self.quant_noise is not None:
             x = self.quant_noise(x)
         if self.project_in_dim is not None:

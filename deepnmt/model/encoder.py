@@ -12,6 +12,7 @@ import torch
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor, nn
 
+from deepnmt.kernels.word_dropout import dropped_source, without
 from deepnmt.model.build import build_history, build_skipping
 from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
@@ -31,6 +32,7 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         super().__init__(cfg, dictionary, embed_tokens)
         self.history = build_history(cfg.deep, "encoder")
         self.skipping = build_skipping(cfg.deep, "encoder")
+        self.word_dropout = cfg.deep.encoder_word_dropout
 
     def deep_layers(self) -> list[DeepLayer]:
         """Return the layers in their order; see `layer_list.deep_layers`."""
@@ -50,6 +52,11 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         """Return `encoder_out`, T x B x C, masks and, where asked for, all states, for tokens, B x T."""
         padding = src_tokens.eq(self.padding_idx)
         any_padding = bool(padding.any())
+        if self.training and self.word_dropout:
+            if token_embeddings is None:
+                token_embeddings = self.embed_tokens(src_tokens)
+            dropped = dropped_source(src_tokens, self.word_dropout, self.padding_idx)
+            token_embeddings = without(token_embeddings, dropped)
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)
         if any_padding:
             x = x * (1 - padding.unsqueeze(-1).type_as(x))

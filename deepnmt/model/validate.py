@@ -36,6 +36,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
     faults = [
         *_stack_faults(config),
         *_norm_faults(config),
+        *_word_dropout_faults(config),
         *_skipping_faults(config),
         *_attention_faults(config),
         *_history_faults(config),
@@ -107,6 +108,13 @@ def _norm_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         yield f"--ds-init-alpha must be above 0 and at most 1, but is {config.ds_init_alpha}"
     elif config.ds_init_alpha != 1 and str(config.initializer) != "ds-init":
         yield f"--initializer must be ds-init with --ds-init-alpha, but is {config.initializer}"
+
+
+def _word_dropout_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        rate = getattr(config, f"{stack}_word_dropout")
+        if not 0 <= rate < 1:
+            yield f"--{stack}-word-dropout must be at least 0 and below 1, but is {rate}"
 
 
 def _skipping_faults(config: DLCLTransformerConfig) -> Iterator[str]:

@@ -86,6 +86,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"initializer": "ds-init", "ds_init_alpha": 2}, r"--ds-init-alpha must be above 0 and at most 1, but is 2"),
     ({"ds_init_alpha": 0.5}, r"--initializer must be ds-init with --ds-init-alpha, but is default"),
+    ({"encoder_word_dropout": 1.0}, r"--encoder-word-dropout must be at least 0 and below 1, but is 1.0"),
+    ({"decoder_word_dropout": -0.1}, r"--decoder-word-dropout must be at least 0 and below 1, but is -0.1"),
     ({"encoder_skip": 1.0}, r"--encoder-skip must be at least 0 and below 1, but is 1.0"),
     ({"decoder_skip": -0.5}, r"--decoder-skip must be at least 0 and below 1, but is -0.5"),
     ({"encoder_skip": 0.2, "encoder_layerdrop": 0.1}, r"--encoder-skip and --encoder-layerdrop exclude each other"),

@@ -1,0 +1,36 @@
+"""Which tokens of a batch lose their embedding.
+
+Shapes: B sentences, T tokens.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def dropped_source(tokens: Tensor, rate: float, pad: int) -> Tensor:
+    """Return which tokens of sources are drawn, each with probability `rate`, B x T; never the last, the end symbol.
+
+    The draws are those of torch's generator of the device, which fairseq seeds for each update.
+    """
+    # Tokens from each one on, itself included: 1 at the last, whichever side the padding is on.
+    following = tokens.ne(pad).long().flip(1).cumsum(1).flip(1)
+    return _drawn(tokens, rate) & following.ne(1)
+
+
+def dropped_target(tokens: Tensor, rate: float) -> Tensor:
+    """Return the same of what a decoder reads; never the first, which says that a translation begins."""
+    drawn = _drawn(tokens, rate)
+    drawn[:, 0] = False
+    return drawn
+
+
+def without(embedding: Tensor, dropped: Tensor) -> Tensor:
+    """Return token embeddings, B x T x C, with zeros in the place of those that are dropped, B x T."""
+    return embedding.masked_fill(dropped.unsqueeze(-1), 0.0)
+
+
+def _drawn(tokens: Tensor, rate: float) -> Tensor:
+    sentences, length = tokens.shape
+    return torch.rand(sentences, length, device=tokens.device) < rate
