@@ -21,7 +21,11 @@ from fairseq.data import Dictionary
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.utils import split_paths
+from omegaconf import II
 
+from deepnmt.data import bpe_dropout
+from deepnmt.data.bpe_dropout import RecutPairs
 from deepnmt.errors import UserError
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.generator import BeamGenerator
@@ -45,6 +49,13 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
         default=False,
         metadata={"help": "train a model that writes translations from their end; checkpoints know it"},
     )
+    bpe_dropout: float = field(
+        default=0.0,
+        metadata={
+            "help": "cut the training text anew in each epoch, leaving out each merge of the BPE with this probability"
+        },
+    )
+    seed: int = II("common.seed")
     nbest_file: Optional[str] = field(
         default=None,
         metadata={"help": "append the --nbest translations of each sentence, with features, to this file"},
@@ -65,6 +76,8 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             cfg.upsample_primary = 1
         elif copies <= 0:
             raise UserError(f"--upsample-primary must be at least 1, but is {copies}")
+        if faults := list(bpe_dropout.option_faults(cfg)):
+            raise UserError(*faults)
         super().__init__(cfg, src_dict, tgt_dict)
         self.right_to_left = bool(cfg.right_to_left)
         self.loaded: list[bool] = []  # whether each model of an ensemble translates from right to left
@@ -121,9 +134,20 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         super().load_state_dict(state_dict)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load a subset."""
+        """Load a subset.
+
+        Raises:
+            UserError: --bpe-dropout is given, and the data have not what it needs
+        """
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
+        # fairseq combines its training sets, and no others.
+        if self.cfg.bpe_dropout and combine:
+            folders = split_paths(self.cfg.data)
+            folder = Path(folders[(epoch - 1) % len(folders)])
+            self.datasets[split] = RecutPairs(
+                dataset, folder, self.cfg.bpe_dropout, self.cfg.seed, self.max_positions()
+            )
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
 

@@ -110,6 +110,7 @@ def keep_batches_across_restarts(stock: Any, self: Any, dataset: Any, *args: Any
         args
         or kwargs.get("disable_iterator_cache")
         or kwargs.get("update_epoch_batch_itr")
+        or not self.can_reuse_epoch_itr(dataset)
         or getattr(self.cfg, "rebuild_batches", False)
         or dataset in self.dataset_to_epoch_iter
     )

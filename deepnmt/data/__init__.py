@@ -1,0 +1,1 @@
+"""Training data that is made anew while a model is trained."""

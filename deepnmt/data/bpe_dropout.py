@@ -1,0 +1,115 @@
+"""`--bpe-dropout`: pairs of sentences that are cut anew at the start of each epoch, from seed, epoch and line.
+
+The lengths change with the cut, so that the batches are made anew, too. All is a function of seed and epoch: a resumed
+training has the same batches, and so have several processes, which each cut the whole text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import BaseWrapperDataset, Dictionary
+from torch import Tensor
+
+from deepnmt.data.merge_walks import read_merges
+from deepnmt.data.recut_text import RecutText
+from deepnmt.errors import UserError
+from deepnmt.text.pipeline import CODES
+from deepnmt.text.record import read_record
+from deepnmt.text.settings import RECORD
+
+logger = logging.getLogger(__name__)
+# fairseq's options that fix something of each piece, with the values that do not ask for it.
+NEEDS_ONE_CUT: dict[str, tuple[object, ...]] = {
+    "truncate_source": (False,),
+    "num_batch_buckets": (0,),
+    "load_alignments": (False,),
+}
+
+
+def option_faults(cfg: Any) -> Iterator[str]:
+    """Yield what is wrong with --bpe-dropout and the options beside it."""
+    if not 0 <= cfg.bpe_dropout < 1:
+        yield f"--bpe-dropout must be at least 0 and below 1, but is {cfg.bpe_dropout}"
+    elif cfg.bpe_dropout:
+        for name, values in NEEDS_ONE_CUT.items():
+            if getattr(cfg, name) not in values:
+                yield f"--{name.replace('_', '-')}: must not be given with --bpe-dropout"
+
+
+class Side(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    """The sentences of a text as tensors, for fairseq."""
+
+    def __init__(self, text: RecutText) -> None:
+        self.text = text
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def __getitem__(self, line: int) -> Tensor:
+        """Return the numbers of a sentence's pieces."""
+        return torch.from_numpy(self.text[line])
+
+
+class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
+    """The pairs of a training text, cut anew in each epoch.
+
+    Args:
+        pairs: fairseq's `LanguagePairDataset` of binarised text
+        folder: of the data, which must have the codes
+        rate: probability of leaving out a merge, above 0 and below 1
+        seed: of the training
+        longest: pieces that a source and a target may have
+
+    Raises:
+        UserError: the folder has no codes, others, or copies that were cut by dropout
+    """
+
+    # fairseq makes the batches of an epoch anew for data sets that say so.
+    can_reuse_epoch_itr_across_epochs = False
+
+    def __init__(self, pairs: Any, folder: Path, rate: float, seed: int, longest: tuple[int, int]) -> None:
+        super().__init__(pairs)
+        self.rate, self.seed, self.cut_for = rate, seed, 0
+        ranks = read_codes(folder)
+        self.source = recut(pairs.src, pairs.src_dict, ranks, longest[0])
+        self.target = recut(pairs.tgt, pairs.tgt_dict, ranks, longest[1])
+        pairs.src, pairs.tgt = Side(self.source), Side(self.target)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Cut the text as an epoch has it; fairseq calls this more than once an epoch."""
+        if epoch == self.cut_for:
+            return
+        super().set_epoch(epoch)
+        self.cut_for = epoch
+        for number, side in enumerate((self.source, self.target)):
+            side.cut(self.rate, (self.seed, epoch, number))
+        pairs, kept = self.dataset, self.source.kept + self.target.kept
+        pairs.src_sizes, pairs.tgt_sizes = self.source.lengths, self.target.lengths
+        pairs.sizes = np.stack((pairs.src_sizes, pairs.tgt_sizes), axis=1)
+        logger.info(
+            f"--bpe-dropout {self.rate}: epoch {epoch} has {pairs.src_sizes.sum()} source and {pairs.tgt_sizes.sum()} "
+            f"target tokens; {kept} words kept their cut, for want of a type in the dictionary"
+        )
+
+
+def read_codes(folder: Path) -> dict[tuple[str, str], int]:
+    """Return the ranks of the merges of a data folder. Raises `UserError` if it has none, or copies of its text."""
+    if not (folder / CODES).is_file():
+        raise UserError(f"--bpe-dropout: DATA must have the file {CODES} of preprocess.sh, but {folder} has none")
+    if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
+        raise UserError(
+            f"--bpe-dropout: must not be given with {folder}, which was made by preprocess.sh --bpe-dropout --copies"
+        )
+    return read_merges(folder / CODES)
+
+
+def recut(sentences: Any, dictionary: Dictionary, ranks: dict[tuple[str, str], int], longest: int) -> RecutText:
+    """Return a side of fairseq's pairs as text that can be cut anew."""
+    numbers = (sentences[line].tolist() for line in range(len(sentences)))
+    return RecutText(numbers, dictionary.symbols, ranks, longest)

@@ -1,0 +1,162 @@
+"""BPE-dropout (Provilkov 2020, ACL, arXiv 1910.13267): the ways in which a word can be cut, as walks.
+
+A walk begins with the characters of a word. In each step the possible merges are tried, those of lower rank first and
+equal ones from left to right, and each is left out with probability p. The first that is not left out is made; the walk
+ends where all are left out, or none is possible. So the j-th merge of m, counted from 0, is made with probability
+
+    p^j (1 - p),    and the walk ends with p^m                                                                (34)
+
+One random number decides each step, and numpy takes that step for all words of a text at once. What a step leads to is
+worked out when it is first taken, and remembered.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from deepnmt.text.lines import read_lines
+from deepnmt.text.pipeline import SEPARATOR, check_codes
+
+END_OF_WORD = "</w>"
+MISSING = -1
+# From this number of states on, about 600 MB, the walks of an epoch begin with none.
+MOST_STATES = 2_000_000
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def read_merges(codes: Path) -> dict[tuple[str, str], int]:
+    """Return the merges in a file of codes and their ranks. Raises `UserError` if it is none."""
+    check_codes(codes)
+    ranks: dict[tuple[str, str], int] = {}
+    for rank, line in enumerate(list(read_lines(codes))[1:]):
+        first, second = line.strip("\r\n ").split(" ")
+        ranks.setdefault((first, second), rank)
+    return ranks
+
+
+class MergeWalks:
+    """The states that walks have come to so far; a state is a way in which a word is cut, and has a number.
+
+    Args:
+        ranks: of the merges
+        types: numbers of the dictionary, by type
+    """
+
+    def __init__(self, ranks: Mapping[tuple[str, str], int], types: Mapping[str, int]) -> None:
+        self.ranks, self.types = ranks, types
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all states."""
+        self.cuts: list[tuple[str, ...]] = []
+        self.numbers: dict[tuple[str, ...], int] = {}
+        # Of each state: how many merges are possible, and the first of its places in `following`.
+        self.degrees, self.places = array("q"), array("q")
+        # The states that the merges lead to, or MISSING where no walk has made that merge yet.
+        self.following = array("q")
+        # Of each state: how many pieces it has, and the first of their numbers in `pieces`.
+        self.lengths, self.starts = array("q"), array("q")
+        self.pieces = array("q")
+
+    def start(self, word: str) -> int:
+        """Return the state in which a word is in characters."""
+        return self._state((*word[:-1], word[-1] + END_OF_WORD))
+
+    def fixed(self, pieces: Sequence[int]) -> int:
+        """Return a new state that no merge leads away from.
+
+        Args:
+            pieces: their numbers in the dictionary
+        """
+        return self._add((), 0, pieces)
+
+    def merged(self, state: int) -> int:
+        """Return the state that a walk without dropout ends in."""
+        while self.degrees[state]:
+            state = self._follow(self.places[state], state, 0)
+        return state
+
+    def walk(self, states: Integers, rate: float, draw: Callable[[Integers, int], Floats]) -> Integers:
+        """Return the states in which walks end.
+
+        Args:
+            states: in which they begin
+            rate: p, above 0 and below 1
+            draw: returns uniform numbers above 0 and at most 1 for walks, by their numbers, in a step
+        """
+        current, walking, step = states.copy(), np.arange(len(states)), 0
+        while len(walking):
+            choices = np.floor(np.log(draw(walking, step)) / math.log(rate))
+            on = choices < _view(self.degrees)[current[walking]]
+            walking = walking[on]
+            before = current[walking]
+            current[walking] = self._follow_all(before, choices[on].astype(np.int64))
+            step += 1
+        return current
+
+    def pieces_of(self, states: Integers) -> tuple[Integers, Integers]:
+        """Return the numbers of the pieces of all the states, one state after the other, and how many each has."""
+        lengths = _view(self.lengths)[states]
+        ends = np.cumsum(lengths)
+        places = np.repeat(_view(self.starts)[states] - (ends - lengths), lengths) + np.arange(lengths.sum())
+        return _view(self.pieces)[places], lengths
+
+    def _follow_all(self, states: Integers, choices: Integers) -> Integers:
+        """Return the states that the chosen merges lead to."""
+        places = _view(self.places)[states] + choices
+        new = np.flatnonzero(_view(self.following)[places] == MISSING)
+        for place, state, choice in zip(places[new].tolist(), states[new].tolist(), choices[new].tolist()):
+            self._follow(place, state, choice)
+        following: Integers = _view(self.following)[places]
+        return following
+
+    def _follow(self, place: int, state: int, choice: int) -> int:
+        """Return the state that a merge leads to.
+
+        Args:
+            place: of the merge in `following`
+            state: before the merge
+            choice: the number of the merge among those that are possible
+        """
+        if self.following[place] == MISSING:
+            cut = self.cuts[state]
+            _, position = self._merges(cut)[choice]
+            merged = cut[position] + cut[position + 1]
+            self.following[place] = self._state((*cut[:position], merged, *cut[position + 2 :]))
+        return self.following[place]
+
+    def _merges(self, cut: tuple[str, ...]) -> list[tuple[int, int]]:
+        """Return rank and position of each merge that is possible, in the order in which they are tried."""
+        ranks = self.ranks
+        return sorted((ranks[pair], position) for position, pair in enumerate(zip(cut, cut[1:])) if pair in ranks)
+
+    def _state(self, cut: tuple[str, ...]) -> int:
+        number = self.numbers.get(cut)
+        if number is None:
+            *inner, last = cut
+            names = [piece + SEPARATOR for piece in inner] + [last.removesuffix(END_OF_WORD)]
+            number = self._add(cut, len(self._merges(cut)), [self.types.get(name, MISSING) for name in names])
+            self.numbers[cut] = number
+        return number
+
+    def _add(self, cut: tuple[str, ...], degree: int, pieces: Sequence[int]) -> int:
+        self.cuts.append(cut)
+        self.degrees.append(degree)
+        self.places.append(len(self.following))
+        self.following.extend([MISSING] * degree)
+        self.lengths.append(len(pieces))
+        self.starts.append(len(self.pieces))
+        self.pieces.extend(pieces)
+        return len(self.cuts) - 1
+
+
+def _view(numbers: array[int]) -> Integers:
+    """Return an array's numbers for numpy; the array cannot grow as long as they are referred to."""
+    return np.frombuffer(numbers, dtype=np.int64) if numbers else np.zeros(0, np.int64)
