@@ -70,6 +70,7 @@ def begin(folder: Path, data: Path, prefix: str, language: str, symbols: list[st
     flags["keep-punctuation"] = settings.keep_punctuation
     options = ["--source-lang", settings.source_lang, "--target-lang", settings.target_lang]
     options += [f"--{flag}" for flag, given in flags.items() if given]
+    options += ["--normalise", settings.normalise] if settings.normalise else []
     options += ["--max-len", str(record.get("max_len", 0)), "--max-ratio", str(record.get("max_ratio", 0))]
     options += ["--only", language] if language else []
     return [" ".join(languages), *options]

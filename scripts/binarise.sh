@@ -80,6 +80,12 @@ fi
 
 run python3 "$ROOT/scripts/prepare_text.py" "${OPTIONS[@]}" --input "$TRAIN$MONO" --output "$TMP/text/$SUBSET" \
     --workers "$WORKERS" --counts "$COUNTS"
+for lang in "${LANGUAGES[@]}"; do
+    if [[ -f $LIKE/truecase.$lang ]]; then
+        run python3 "$ROOT/scripts/truecase.py" apply "$LIKE/truecase.$lang" "$TMP/text/$SUBSET.tok.$lang" \
+            "$TMP/text/$SUBSET.tok.$lang" --workers "$WORKERS"
+    fi
+done
 if [[ ${#OVERLAP[@]} -gt 0 ]]; then
     run python3 "$ROOT/scripts/binarise.py" drop-overlap "$TMP" "$LIKE" "$LANGUAGE" "$COUNTS"
 fi

@@ -22,6 +22,7 @@ import workers
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.lines import check_parallel, clean, read_lines
+from deepnmt.text.normalisation import parse_steps
 from deepnmt.text.pipeline import LONG_WORD, Tokenizer
 from deepnmt.text.settings import TextSettings
 
@@ -153,6 +154,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--raw", metavar="PREFIX", help="untokenised text of the same lines, where the input is tokenised")
     add("--pretokenized", action="store_true", help="the input is normalised and tokenised already")
     add("--keep-punctuation", action="store_true", help="tokenise alone, without punctuation normalisation")
+    add("--normalise", default="", metavar="STEPS", help="width, nfkc, punctuation, simplified, with commas between")
     add("--lowercase", action="store_true", help="lower-case the tokenised text")
     add("--max-len", type=int, default=0, metavar="N", help="skip pairs with more tokens on a side; 0: keep all (0)")
     add("--max-ratio", type=float, default=0, metavar="R", help="skip pairs of a higher length ratio; 0: keep all (0)")
@@ -173,6 +175,7 @@ def main() -> None:
         arguments.lowercase,
         arguments.pretokenized,
         arguments.keep_punctuation,
+        ",".join(parse_steps(arguments.normalise)),
     )
     rules = Rules(text, arguments.max_len, arguments.max_ratio, arguments.only)
     prefixes = [arguments.input] + ([arguments.raw] if arguments.raw else [])

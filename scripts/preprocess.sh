@@ -21,6 +21,11 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --dest DIR             folder to make; it must not exist, unless the same command made it
   --bpe-merges N         merge operations of the BPE, learnt on both languages together (default: 10000)
   --lowercase            lower-case all text; scores are then case-insensitive
+  --truecase             give the first word of each sentence the form that it mostly has elsewhere in the training
+                         text; generate.sh and deepnmt-translate begin sentences with a capital again
+  --normalise STEPS      one code for one sign, before tokenisation; STEPS are width (full-width and small forms),
+                         nfkc (Unicode's NFKC), punctuation (Unicode's punctuation to ASCII) and simplified
+                         (traditional Chinese), with commas between them, and are done in this order
   --keep-punctuation     tokenise without normalising the punctuation
   --pretokenized         the text is already normalised and tokenised
   --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, needed for detokenised
@@ -49,7 +54,7 @@ HELP
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
 MERGES=10000 MAX_LEN=175 MAX_RATIO=0 WORKERS=$(nproc)
-LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false VALID_EVERY='' DROPOUT='' COPIES=''
+LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false NORMALISE='' TRUECASE=false VALID_EVERY='' DROPOUT='' COPIES=''
 
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -68,7 +73,9 @@ while [[ $# -gt 0 ]]; do
         --bpe-dropout) DROPOUT=$(value "$@"); shift ;;
         --copies) COPIES=$(value "$@"); shift ;;
         --workers) WORKERS=$(value "$@"); shift ;;
+        --normalise) NORMALISE=$(value "$@"); shift ;;
         --lowercase) LOWERCASE=true ;;
+        --truecase) TRUECASE=true ;;
         --pretokenized) PRETOKENIZED=true ;;
         --keep-punctuation) KEEP_PUNCTUATION=true ;;
         --separate-dictionaries) JOINED=false ;;
@@ -105,6 +112,27 @@ fi
 if [[ $PRETOKENIZED == true && $KEEP_PUNCTUATION == true ]]; then
     die "--keep-punctuation is for text that is not --pretokenized"
 fi
+if [[ $LOWERCASE == true && $TRUECASE == true ]]; then
+    die "--truecase must not be given with --lowercase, which leaves no case"
+fi
+if [[ -n $NORMALISE ]]; then
+    [[ $PRETOKENIZED == false ]] || die "--normalise is for text that is not --pretokenized"
+    [[ $KEEP_PUNCTUATION == false || ,$NORMALISE, != *,punctuation,* ]] ||
+        die "--normalise punctuation must not be given with --keep-punctuation"
+    IFS=, read -r -a GIVEN <<<"$NORMALISE"
+    for step in "${GIVEN[@]}"; do
+        [[ $step =~ ^(width|nfkc|punctuation|simplified)$ ]] ||
+            die "--normalise must have steps of width, nfkc, punctuation, simplified, but has '$step'"
+    done
+    [[ ,$NORMALISE, != *,simplified,* || $SOURCE =~ ^(zh|yue)([-_].*)?$ || $TARGET =~ ^(zh|yue)([-_].*)?$ ]] ||
+        die "--normalise simplified must have a language zh, but has $SOURCE and $TARGET"
+    # In the order in which they are done.
+    STEPS=''
+    for step in width nfkc punctuation simplified; do
+        [[ ,$NORMALISE, != *,$step,* ]] || STEPS+=,$step
+    done
+    NORMALISE=${STEPS#,}
+fi
 if [[ $PRETOKENIZED == false && (-n $RAW_VALID || ${#RAW_TESTS[@]} -gt 0) ]]; then
     die "--raw-valid and --raw-test are for --pretokenized text alone; otherwise the input is the raw text"
 fi
@@ -137,6 +165,8 @@ done
 # Named in the record only where they are used, so that folders made without them stay what they are.
 EXTRA=()
 if [[ $KEEP_PUNCTUATION == true ]]; then EXTRA+=(keep_punctuation=true); fi
+if [[ -n $NORMALISE ]]; then EXTRA+=("normalise=$NORMALISE"); fi
+if [[ $TRUECASE == true ]]; then EXTRA+=(truecase=true); fi
 if [[ -n $VALID_EVERY ]]; then EXTRA+=("valid_every=$VALID_EVERY"); fi
 if [[ -n $COPIES ]]; then EXTRA+=("bpe_dropout=$DROPOUT" "copies=$COPIES"); fi
 
@@ -166,6 +196,7 @@ for i in "${!SPLITS[@]}"; do
     if [[ $LOWERCASE == true ]]; then options+=(--lowercase); fi
     if [[ $PRETOKENIZED == true ]]; then options+=(--pretokenized); fi
     if [[ $KEEP_PUNCTUATION == true ]]; then options+=(--keep-punctuation); fi
+    if [[ -n $NORMALISE ]]; then options+=(--normalise "$NORMALISE"); fi
     if [[ -n ${RAWS[i]} ]]; then options+=(--raw "${RAWS[i]}"); fi
     COUNTS+=("$TMP/counts/$split.json")
     run python3 "$ROOT/scripts/prepare_text.py" --source-lang "$SOURCE" --target-lang "$TARGET" \
@@ -177,6 +208,15 @@ for i in "${!SPLITS[@]}"; do
 done
 TEXTS=("${SPLITS[@]}")
 if [[ -n $VALID_EVERY ]]; then TEXTS+=(valid); fi
+if [[ $TRUECASE == true ]]; then
+    for lang in "$SOURCE" "$TARGET"; do
+        run python3 "$ROOT/scripts/truecase.py" learn "$TMP/text/train.tok.$lang" "$TMP/truecase.$lang"
+        for split in "${TEXTS[@]}"; do
+            run python3 "$ROOT/scripts/truecase.py" apply "$TMP/truecase.$lang" "$TMP/text/$split.tok.$lang" \
+                "$TMP/text/$split.tok.$lang" --workers "$WORKERS"
+        done
+    done
+fi
 
 run python3 "$ROOT/scripts/segment.py" learn "$TMP/codes" "$MERGES" \
     "$TMP/text/train.tok.$SOURCE" "$TMP/text/train.tok.$TARGET"

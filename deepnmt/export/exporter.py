@@ -13,7 +13,7 @@ from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Result, compare, read_pairs
 from deepnmt.text.data_folder import check_dictionaries
-from deepnmt.text.pipeline import CODES, TextPipeline
+from deepnmt.text.pipeline import TextPipeline, text_files
 from deepnmt.translator.engine import Engine, SearchSettings, engine_module, load_engine
 from deepnmt.translator.model_folder import ModelFolder, is_model_folder
 from deepnmt.translator.torch_engine import load_checkpoints
@@ -71,7 +71,7 @@ def export(task: Export, target: Path) -> Result | None:
     temporary.mkdir()
     try:
         exporter.write(list(task.checkpoints), task.data, temporary, task.weights)
-        for name in (CODES, *(f"dict.{language}.txt" for language in settings.languages)):
+        for name in (*text_files(settings), *(f"dict.{language}.txt" for language in settings.languages)):
             shutil.copyfile(task.data / name, temporary / name)
         folder = ModelFolder(temporary, settings, task.engine, task.weights, reference.longest, task.search)
         engine = load_engine(folder)

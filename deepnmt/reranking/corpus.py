@@ -32,6 +32,7 @@ class Corpus:
     language: str
     tokenised: bool
     lowercase: bool
+    truecase: bool
     _cache: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -41,13 +42,13 @@ class Corpus:
         language = settings.target_lang
         raw = data / "text" / f"{lists.subset}.raw.{language}"
         path = raw if raw.exists() else data / "text" / f"{lists.subset}.tok.{language}"
-        result = cls([], lines_of(path), language, not raw.exists(), settings.lowercase)
+        result = cls([], lines_of(path), language, not raw.exists(), settings.lowercase, settings.truecase)
         result.texts = [[result.text(each.subwords) for each in found] for found in lists.candidates]
         return result
 
     @cached_property
     def _detokenize(self) -> Detokenizer:
-        return Detokenizer(self.language)
+        return Detokenizer(self.language, self.truecase)
 
     def text(self, subwords: str) -> str:
         """Return what BLEU compares of a translation."""

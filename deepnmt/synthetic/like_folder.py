@@ -12,14 +12,14 @@ from deepnmt.text.data_folder import check_dictionaries, check_record, subset_pr
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, append_types, read_types
 from deepnmt.text.index_writer import Binarised, binarise
 from deepnmt.text.lines import read_lines
-from deepnmt.text.pipeline import CODES, SEPARATOR, check_codes
+from deepnmt.text.pipeline import CODES, SEPARATOR, check_codes, text_files
 from deepnmt.text.record import read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings
 
 # What a folder's record says of its text and its subwords, beside what it was made from.
 SETTINGS = (
-    "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "bpe_merges", "joined_dictionary",
-    "max_len", "max_ratio",
+    "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "normalise", "truecase",
+    "bpe_merges", "joined_dictionary", "max_len", "max_ratio",
 )  # fmt: skip
 TRAIN = "train"
 
@@ -77,8 +77,10 @@ def copy_frame(data: Path, folder: Path, symbols: Sequence[str] = (), subsets: b
         symbols: types to append to the dictionaries, where these do not have them
         subsets: copy the other subsets (validation and test) too, with their text
     """
-    languages = TextSettings.read(data).languages
-    shutil.copyfile(data / CODES, folder / CODES)
+    settings = TextSettings.read(data)
+    languages = settings.languages
+    for name in text_files(settings):
+        shutil.copyfile(data / name, folder / name)
     for language in languages:
         shutil.copyfile(data / f"dict.{language}.txt", folder / f"dict.{language}.txt")
         append_types(folder / f"dict.{language}.txt", symbols)

@@ -1,7 +1,7 @@
 """The steps between raw text and subwords, and the way back: one code for training data and for translating.
 
-    raw line -> clean -> punctuation normalised -> Moses tokens -> lower case -> BPE
-    BPE -> tokens -> detokenised text
+    raw line -> clean -> normalised -> Moses tokens -> lower case, or true case -> BPE
+    BPE -> tokens -> sentence case -> detokenised text
 
 Which steps a corpus had is in its `TextSettings`. The tokens must be those of training: fairseq's own Moses tokeniser
 splits hyphens where this one does not, which alone changes 35 of 1,000 translations.
@@ -16,7 +16,9 @@ from typing import Any
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import clean, read_lines
+from deepnmt.text.normalisation import normaliser, parse_steps
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.truecase import Truecaser, model_name, sentence_case
 
 CODES = "codes"
 SEPARATOR = "@@"
@@ -38,13 +40,18 @@ class Tokenizer:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
         self.settings = settings
+        steps = parse_steps(settings.normalise)
+        self._normalise = normaliser(steps, language)
+        # One of the steps does it, too.
+        self._keeps_punctuation = settings.keep_punctuation or "punctuation" in steps
         self._normalize = MosesPunctNormalizer(lang=language).normalize
         self._tokenize = MosesTokenizer(lang=language).tokenize
 
     def __call__(self, text: str) -> str:
         """Tokenise one clean line."""
         if not self.settings.pretokenized:
-            if not self.settings.keep_punctuation:
+            text = self._normalise(text)
+            if not self._keeps_punctuation:
                 text = self._normalize(text)
             text = self._tokenize(text, return_str=True)
         # After tokenisation, which tells abbreviations apart by their case.
@@ -52,16 +59,22 @@ class Tokenizer:
 
 
 class Detokenizer:
-    """Turns tokens of one language into text as people write it."""
+    """Turns tokens of one language into text as people write it.
 
-    def __init__(self, language: str) -> None:
+    Args:
+        language: by whose rules
+        truecase: the tokens are in true case, and sentences begin with a capital
+    """
+
+    def __init__(self, language: str, truecase: bool = False) -> None:
         from sacremoses import MosesDetokenizer
 
+        self._truecase = truecase
         self._detokenize = MosesDetokenizer(lang=language).detokenize
 
     def __call__(self, tokens: str) -> str:
         """Detokenise one line."""
-        return str(self._detokenize(tokens.split()))
+        return str(self._detokenize((sentence_case(tokens) if self._truecase else tokens).split()))
 
 
 class Bpe:
@@ -103,12 +116,17 @@ def join_bpe(subwords: str) -> str:
     return (subwords + " ").replace(SEPARATOR + " ", "").rstrip()
 
 
+def text_files(settings: TextSettings) -> tuple[str, ...]:
+    """Return the names of the files in a folder, beside dictionaries and record, that turn text into subwords."""
+    return (CODES, *(model_name(language) for language in settings.languages if settings.truecase))
+
+
 class TextPipeline:
     """Raw text of the source to what a model reads, and what it writes to text of the target.
 
     Args:
         settings: of the data that the model was trained on
-        codes: the BPE's merge operations
+        codes: the BPE's merge operations; the models of true case are beside them
     """
 
     def __init__(self, settings: TextSettings, codes: Path) -> None:
@@ -122,13 +140,20 @@ class TextPipeline:
 
     @classmethod
     def of(cls, settings: TextSettings, codes: Path) -> TextPipeline:
-        """Return the pipeline of settings and codes. Raises `UserError` if the codes are faulty."""
+        """Return the pipeline of settings and codes. Raises `UserError` if these or a model of true case are faulty."""
         check_codes(codes)
-        return cls(settings, codes)
+        pipeline = cls(settings, codes)
+        if settings.truecase:
+            pipeline._truecaser  # noqa: B018
+        return pipeline
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         return Tokenizer(self.settings, self.settings.source_lang)
+
+    @cached_property
+    def _truecaser(self) -> Truecaser:
+        return Truecaser(self.codes.parent / model_name(self.settings.source_lang))
 
     @cached_property
     def _bpe(self) -> Bpe:
@@ -136,7 +161,7 @@ class TextPipeline:
 
     @cached_property
     def _detokenizer(self) -> Detokenizer:
-        return Detokenizer(self.settings.target_lang)
+        return Detokenizer(self.settings.target_lang, self.settings.truecase)
 
     def encode(self, line: str) -> str:
         """Return the subwords of a raw line of the source; empty for a line of nothing but white space."""
@@ -144,7 +169,8 @@ class TextPipeline:
 
     def tokenize(self, text: str) -> str:
         """Return the tokens of a clean line of the source."""
-        return self._tokenizer(text)
+        tokens = self._tokenizer(text)
+        return self._truecaser(tokens) if self.settings.truecase else tokens
 
     def segment(self, tokens: str) -> str:
         """Return the subwords of a line of tokens; a word should have at most `LONGEST_WORD` characters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,18 @@ def read_record(path: Path, **keys: type) -> dict[str, Any]:
         raise UserError(f"{path} cannot be read: {error}") from None
     if not isinstance(record, dict):
         raise UserError(f"{path} must be a JSON object, but is a {type(record).__name__}")
+    check_kinds(path, record, keys)
+    return record
+
+
+def check_kinds(path: Path, record: dict[str, Any], keys: Mapping[str, type]) -> None:
+    """Raise `UserError` if a key is missing in a record read from `path`, or its value is of another type."""
     for key, kind in keys.items():
         if key not in record:
             raise UserError(f"{path}: must have the key '{key}', but does not")
         # A bool is an int to Python.
         if not isinstance(record[key], kind) or (kind is int and isinstance(record[key], bool)):
             raise UserError(f"{path}: '{key}' must be {KINDS[kind]}, but is {json.dumps(record[key])[:60]}")
-    return record
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:

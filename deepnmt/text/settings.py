@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
-from deepnmt.text.record import read_record
+from deepnmt.text.normalisation import parse_steps
+from deepnmt.text.record import check_kinds, read_record
 
 RECORD = "preprocess.json"
+OPTIONAL = {"keep_punctuation": bool, "normalise": str, "truecase": bool}
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class TextSettings:
         lowercase: the tokens are lower-cased
         pretokenized: the text comes normalised and tokenised
         keep_punctuation: the punctuation is not normalised
+        normalise: steps of `normalisation` with commas between them
+        truecase: the first words of sentences are in true case
     """
 
     source_lang: str
@@ -29,20 +33,27 @@ class TextSettings:
     lowercase: bool = False
     pretokenized: bool = False
     keep_punctuation: bool = False
+    normalise: str = ""
+    truecase: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:
         """Return the settings of a data folder. Raises `UserError` if its record lacks one or has another type."""
         path = folder / RECORD
         record = read_record(path, source_lang=str, target_lang=str, lowercase=bool, pretokenized=bool)
-        # Recorded only by the folders that use it.
-        if "keep_punctuation" in record:
-            read_record(path, keep_punctuation=bool)
         return cls.from_record(record, path)
 
     @classmethod
     def from_record(cls, record: dict[str, Any], path: Path) -> TextSettings:
-        """Return the settings in a record that was read from `path`."""
+        """Return the settings in a record that was read from `path`. Raises `UserError` if one is of another type."""
+        for name, kind in OPTIONAL.items():
+            # Recorded only by the folders that use it.
+            if name in record:
+                check_kinds(path, record, {name: kind})
+        try:
+            parse_steps(record.get("normalise", ""))
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
         settings = cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
         for name in ("source_lang", "target_lang"):
             # It becomes part of file names.

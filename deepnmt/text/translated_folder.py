@@ -51,7 +51,7 @@ def write_translations(
     """
     settings = data_settings(data, reverse)
     source, target = settings.languages
-    detokenize = Detokenizer(target)
+    detokenize = Detokenizer(target, settings.truecase)
     write_text(folder / f"hyp.tok.{target}", tokenised)
     write_text(folder / f"hyp.{target}", [detokenize(text) for text in tokenised])
     write_text(folder / f"ref.tok.{target}", lines_of(data / "text" / f"{subset}.tok.{target}"))

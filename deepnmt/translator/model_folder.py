@@ -2,11 +2,13 @@
 
 model.json       what is in the folder, and how it came to be
 codes            merge operations of the BPE
+truecase.LANG    forms of words, with true case alone
 dict.LANG.txt    dictionaries, as fairseq names them
 ...              the engine's own files, such as model.pt
 
-model.json = {"format": 1, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
-              "keep_punctuation": ..., "engine": "torch", "weights": "float32", "longest": 1023,
+model.json = {"format": 1 or 2, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
+              "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
+              "weights": "float32", "longest": 1023,
               "search": {"beam": 5, ...}, "check": {...}, "files": {"codes": "SHA-256", ...}, "version": "0.1.0"}
 """
 
@@ -28,7 +30,9 @@ from deepnmt.text.settings import TextSettings
 from deepnmt.translator.engine import ENGINES, WEIGHTS, SearchSettings
 
 RECORD = "model.json"
-FORMAT = 1
+# Folders whose text steps the first format did not have say so, for versions that would leave them out.
+FORMATS = (1, 2)
+FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,10 @@ class ModelFolder:
             raise UserError(f"{path}: must be a folder made by deepnmt-export, but there is none")
         file = path / RECORD
         version = read_record(file, format=int)["format"]
-        if version != FORMAT:
+        if version not in FORMATS:
             raise UserError(
-                f"{file}: 'format' must be {FORMAT}, but is {version}"
-                + ("; it needs a later version of deepnmt" if version > FORMAT else "")
+                f"{file}: 'format' must be {' or '.join(map(str, FORMATS))}, but is {version}"
+                + ("; it needs a later version of deepnmt" if version > FORMATS[-1] else "")
             )
         record = read_record(
             file,
@@ -130,8 +134,9 @@ class ModelFolder:
     def write(self) -> None:
         """Write model.json, with the checksums of all files that are in the folder."""
         settings = dataclasses.asdict(self.text)
+        later = any(value for name, value in settings.items() if name not in FIRST_STEPS)
         record = {
-            "format": FORMAT,
+            "format": FORMATS[later],
             **settings,
             "engine": self.engine,
             "weights": self.weights,

@@ -70,8 +70,10 @@ def test_another_search_may_be_written_into_the_record(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"format": 2}, r"'format' must be 1, but is 2; it needs a later version of deepnmt"),
-        ({"format": 0}, r"'format' must be 1, but is 0$"),
+        ({"format": 3}, r"'format' must be 1 or 2, but is 3; it needs a later version of deepnmt"),
+        ({"format": 0}, r"'format' must be 1 or 2, but is 0$"),
+        ({"truecase": 1}, r"'truecase' must be true or false, but is 1"),
+        ({"normalise": "width,case"}, r"--normalise must have steps of width, nfkc, .*, but has 'case'"),
         ({"engine": "marian"}, r"'engine' must be one of torch, ctranslate2, onnx, but is 'marian'"),
         ({"weights": "int4"}, r"'weights' must be one of float32, bfloat16, int8, but is 'int4'"),
         ({"longest": 0}, r"'longest' must be at least 1, but is 0"),

@@ -1,0 +1,66 @@
+"""True case for tokenised text.
+
+commands:
+  truecase.py learn TEXT MODEL                 count the forms of words
+  truecase.py apply MODEL TEXT OUT             give the first words of sentences their commonest form
+  truecase.py undo TEXT OUT                    begin sentences with a capital
+
+OUT may be TEXT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import workers
+
+from deepnmt import console
+from deepnmt.text.in_order import cores
+from deepnmt.text.lines import count_lines, read_lines
+from deepnmt.text.truecase import Truecaser, learn, sentence_case
+
+
+def rewrite(make: Callable[[], Callable[[str], str]], text: Path, output: Path, processes: int) -> None:
+    """Write what a function makes of each line of a text. Raises `UserError` if a line is not UTF-8."""
+    total = count_lines(text)
+    with (
+        console.whole_file(output) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as file,
+        console.progress(total, f"casing {text.name}", " lines") as bar,
+    ):
+        lines = (line.removesuffix("\n") for line in read_lines(text))
+        for line in workers.map_in_order(make, lines, min(processes, 1 + total // workers.BATCH)):
+            file.write(line + "\n")
+            bar.update()
+
+
+def undo() -> Callable[[str], str]:
+    """Return the way back."""
+    return sentence_case
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    places = {"learn": ("text", "model"), "apply": ("model", "text", "output"), "undo": ("text", "output")}
+    for name in places:
+        command = commands.add_parser(name)
+        for place in places[name]:
+            command.add_argument(place, type=Path)
+        command.add_argument("--workers", type=int, default=cores(), metavar="N", help="processes")
+    given = parser.parse_args()
+    if given.command == "learn":
+        print(f"{learn(given.text, given.model)} words in {given.model}", file=sys.stderr)
+    elif given.command == "apply":
+        rewrite(partial(Truecaser, given.model), given.text, given.output, given.workers)
+    else:
+        rewrite(undo, given.text, given.output, given.workers)
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,105 @@
+"""Normalisation and true case from raw text to data, to more data like it, to model folders, and back to text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.flow import SCRIPTS, corpus, errors, preprocess, write
+
+from deepnmt.reranking.corpus import Corpus
+from deepnmt.text import TextPipeline, TextSettings
+from deepnmt.text.translated_folder import write_translations
+from deepnmt.text.truecase import model_name
+from deepnmt.translator.model_folder import ModelFolder
+
+# Full-width digits and signs; words that begin sentences and stand inside of them.
+GERMAN = ["Der Hund schläft． Das ist der Hund！", "Hier ist das Haus ５ ﹪．", "„Das Haus“ ist Das．"]
+ENGLISH = ["The dog sleeps. It is the dog!", "Here it is, the House 5 %.", "The House is here."]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("case")
+    files = corpus(folder / "raw")
+    write(folder / "raw", "train", GERMAN * 5, ENGLISH * 5)
+    write(folder / "raw", "valid", GERMAN, ENGLISH)
+    result = preprocess(files, folder / "data", "--truecase", "--normalise", "nfkc,width")
+    assert result.returncode == 0, result.stderr
+    return folder / "data"
+
+
+def test_data_is_normalised_and_in_true_case(data: Path) -> None:
+    text = data / "text"
+    assert (text / "valid.tok.de").read_text("utf-8").splitlines() == [
+        "der Hund schläft . das ist der Hund !",
+        "Hier ist das Haus 5 % .",
+        "&quot; das Haus &quot; ist Das .",
+    ]
+    assert (text / "valid.tok.en").read_text("utf-8").splitlines()[0] == "the dog sleeps . it is the dog !"
+    assert (text / "valid.raw.de").read_text("utf-8").splitlines() == GERMAN
+    record = json.loads((data / "preprocess.json").read_text())
+    assert (record["normalise"], record["truecase"]) == ("width,nfkc", True)
+    assert {"truecase.de", "truecase.en"} < set(record["files"])
+
+
+def test_the_pipeline_does_what_the_data_had_and_undoes_it(data: Path) -> None:
+    pipeline = TextPipeline.read(data)
+    segmented = (data / "text" / "valid.bpe.de").read_text("utf-8").splitlines()
+    assert [pipeline.encode(line) for line in GERMAN] == segmented
+    english = (data / "text" / "valid.bpe.en").read_text("utf-8").splitlines()
+    assert [pipeline.decode(line) for line in english] == [ENGLISH[0], ENGLISH[1].replace("5 %", "5%"), ENGLISH[2]]
+    back = TextPipeline(pipeline.settings.reversed(), data / "codes")
+    assert [back.encode(line) for line in ENGLISH] == english
+
+
+def test_translations_begin_with_capitals_again(data: Path, tmp_path: Path) -> None:
+    write_translations(tmp_path, ["the dog . it sleeps !"], data, "valid", 0)
+    assert (tmp_path / "hyp.en").read_text() == "The dog. It sleeps!\n"
+    assert (tmp_path / "hyp.tok.en").read_text() == "the dog . it sleeps !\n"
+    assert Corpus([], [], "en", False, False, True).text("th@@ e dog .") == "The dog."
+
+
+def test_more_text_is_prepared_alike(data: Path, tmp_path: Path) -> None:
+    write(tmp_path, "news", ["Der Hund ５！"], ["The dog 5!"])
+    command = [SCRIPTS / "binarise.sh", "--like", data, "--train", tmp_path / "news", "--dest", tmp_path / "more"]
+    subprocess.run([*map(str, command), "--workers", "1"], check=True, capture_output=True, timeout=300)
+    assert (tmp_path / "more" / "text" / "train.tok.de").read_text("utf-8") == "der Hund 5 !\n"
+    assert TextSettings.read(tmp_path / "more") == TextSettings.read(data)
+    assert (tmp_path / "more" / "truecase.de").read_bytes() == (data / "truecase.de").read_bytes()
+
+
+def test_model_folders_of_either_format(data: Path, tmp_path: Path) -> None:
+    settings = TextSettings.read(data)
+    for name in ("codes", model_name("de"), model_name("en")):
+        shutil.copyfile(data / name, tmp_path / name)
+    ModelFolder(tmp_path, settings, "torch", "float32").write()
+    folder, record = ModelFolder.read(tmp_path)
+    assert (record["format"], folder.text) == (2, settings)
+    assert folder.pipeline().encode(GERMAN[0]) == TextPipeline.read(data).encode(GERMAN[0])
+
+    ModelFolder(tmp_path, TextSettings("de", "en"), "torch", "float32").write()
+    _, record = ModelFolder.read(tmp_path)
+    assert record["format"] == 1
+    for name in ("normalise", "truecase"):
+        del record[name]
+    (tmp_path / "model.json").write_text(json.dumps(record))
+    assert ModelFolder.read(tmp_path)[0].text == TextSettings("de", "en")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--truecase", "--lowercase"], "--truecase must not be given with --lowercase, which leaves no case"),
+        (["--normalise", "width,case"], "--normalise must have steps of width, nfkc, punctuation, simplified, but has"),
+        (["--normalise", "simplified"], "--normalise simplified must have a language zh, but has de and en"),
+        (["--normalise", "punctuation", "--keep-punctuation"], "--normalise punctuation must not be given with --keep"),
+        (["--normalise", "width", "--pretokenized"], "--normalise is for text that is not --pretokenized"),
+    ],
+)
+def test_refused(tmp_path: Path, options: list[str], message: str) -> None:
+    (line,) = errors(preprocess({"train": tmp_path / "x", "valid": tmp_path / "x"}, tmp_path / "data", *options))
+    assert message in line
