@@ -17,7 +17,8 @@ precision if there is one, else on the CPU.
                     rank, subwords, and features as name=value: model (log P in nats), length, coverage, unk
 
 All other options go to fairseq-generate and override the defaults --beam 5 --batch-size 128. docs/search.md lists those
-of this package: length and coverage penalties, length ranges, when to stop, ensembles.
+of this package: length and coverage penalties, length ranges, when to stop, ensembles. They and --nbest need the
+package's task, which is the default.
 
 OUT_DIR gets the translations (hyp.LANG; hyp.tok.LANG as tokens without BPE), the references (ref.LANG, ref.tok.LANG),
 src.LANG, generate.log (all output of fairseq-generate) and generate.json. An existing OUT_DIR is replaced when
@@ -54,7 +55,8 @@ if [[ -d $OUT && -n $(ls -A -- "$OUT") && ! -f $OUT/generate.json ]]; then
     die "$OUT exists, and was not made by generate.sh; remove it or choose another OUT_DIR"
 fi
 
-CHECKED=$(python3 "$ROOT/scripts/translations.py" check "$CHECKPOINT" "$DATA" "$SUBSET" "${REVERSE[@]}")
+CHECKED=$(python3 "$ROOT/scripts/translations.py" check "${REVERSE[@]}" "$CHECKPOINT" "$DATA" "$SUBSET" \
+    "${OPTIONS[@]}")
 read -r SOURCE TARGET SENTENCES DEVICE <<<"$CHECKED"
 
 TMP=$OUT.tmp.$$

@@ -1,11 +1,13 @@
 """The steps of generate.sh around fairseq-generate.
 
 commands:
-  translations.py check CHECKPOINT[:...] DATA SUBSET       refuse what does not fit; print languages and device
+  translations.py check CHECKPOINT[:...] DATA SUBSET OPTION...   refuse what does not fit, options of fairseq-generate
+                                                           among it; print languages and device
   translations.py watch LOG TOTAL COMMAND...               run a command into LOG, and show its progress
   translations.py extract LOG DATA SUBSET OUT_DIR          from fairseq's log to texts in the order of the corpus
 
-With --reverse, check and extract are of the other direction: from DATA's target language to its source language.
+With --reverse, which comes first, check and extract are of the other direction: from DATA's target language to its
+source language.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import sys
 from pathlib import Path
 
 from deepnmt import console
+from deepnmt.commands.translate import MORE as SEARCH_OPTIONS
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
 from deepnmt.text.lines import count_lines
@@ -26,6 +29,9 @@ from deepnmt.text.nbest import read_nbest, write_nbest
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.translated_folder import data_settings, lines_of, write_translations
 
+# Options of generate.sh that fairseq's own tasks do not know.
+OF_THE_TASK = ("nbest", "nbest-file", "right-to-left", "validate-average", *SEARCH_OPTIONS)
+TASK = "deep_translation"
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 
 
@@ -43,6 +49,22 @@ def check_data(data: Path, subset: str) -> int:
     raw = [f"raw.{x}" for x in settings.languages if (data / "text" / f"{subset}.raw.{x}").exists()]
     check_texts(data, subset, [*(f"tok.{language}" for language in settings.languages), *raw], pairs)
     return pairs
+
+
+def check_task(options: list[str]) -> None:
+    """Refuse options that need the package's task beside another one. Raises `UserError` with a line for each.
+
+    Args:
+        options: of fairseq-generate
+    """
+    pairs = zip(options, [*options[1:], ""])
+    tasks = [after if word == "--task" else word[7:] for word, after in pairs if word.split("=")[0] == "--task"]
+    if tasks and tasks[-1] != TASK:
+        given = [name for name in OF_THE_TASK if any(word.split("=")[0] == f"--{name}" for word in options)]
+        if given:
+            raise UserError(
+                *(f"--{name}: must be given with --task {TASK} alone, but is with {tasks[-1]}" for name in given)
+            )
 
 
 def check(checkpoints: str, data: Path, subset: str, reverse: bool = False) -> None:
@@ -117,6 +139,7 @@ def main() -> None:
     command.add_argument("data", type=Path)
     command.add_argument("subset")
     command.add_argument("--reverse", action="store_true")
+    command.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTION")
     command = commands.add_parser("watch")
     command.add_argument("log", type=Path)
     command.add_argument("total", type=int)
@@ -129,6 +152,7 @@ def main() -> None:
     command.add_argument("--reverse", action="store_true")
     arguments = parser.parse_args()
     if arguments.command == "check":
+        check_task(arguments.options)
         check(arguments.checkpoints, arguments.data, arguments.subset, arguments.reverse)
     elif arguments.command == "watch":
         sys.exit(watch(arguments.log, arguments.total, arguments.watched))

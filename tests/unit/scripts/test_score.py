@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ import pytest
 import score
 import torch
 import translations
+from fairseq.tasks.translation import TranslationConfig
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import TYPES, data_folder
 
 from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.errors import UserError
+from deepnmt.translation_task import DeepTranslationConfig
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
@@ -374,3 +377,21 @@ def test_failure_of_fairseq_keeps_earlier_translations_and_the_log(tmp_path: Pat
     assert Path(log).read_text() == "first\nerror: no such option\n"
     assert (earlier / "hyp.en").read_text() == "earlier\n"
     assert {path.name for path in tmp_path.iterdir()} == {"bin", "data", "good.pt", "log", "out", "out.failed.log"}
+
+
+def test_options_of_the_task_are_refused_beside_another() -> None:
+    own = {field.name for field in fields(DeepTranslationConfig)} - {field.name for field in fields(TranslationConfig)}
+    assert {*translations.OF_THE_TASK} == {"nbest", *(name.replace("_", "-") for name in own)}
+    for options in (
+        [],
+        ["--nbest", "3", "--coverage=gnmt"],
+        ["--task", "deep_translation", "--nbest=3"],
+        ["--task=x", "--beam=2"],
+    ):
+        translations.check_task(options)
+    with pytest.raises(UserError, match=r"^--nbest: must be given with --task") as error:
+        translations.check_task(["--nbest=3", "--task", "translation", "--lenpen", "1", "--prune-gap", "2"])
+    assert str(error.value).splitlines() == [
+        "--nbest: must be given with --task deep_translation alone, but is with translation",
+        "--prune-gap: must be given with --task deep_translation alone, but is with translation",
+    ]
