@@ -3,57 +3,100 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.text.record import read_record
+from deepnmt.text.record import read_record, write_record
+from techniques.commands import ROOT, run
+from techniques.curves import over_length_penalty
 from techniques.first_pairs import first_pairs
 from techniques.picture import Curve, draw
-from techniques.plan import BEAMS, EXPONENTS, Models, techniques
+from techniques.plan import BEAMS, Models, techniques
 from techniques.runs import VALID, Runs
 from techniques.table import as_markdown, as_text, rows_of_table
+from techniques.trainings import checkpoint
+
+MODELS = "models.json"
+KINDS = ("r2l", "two-sided", "reverse", "lm")
 
 
 def main() -> None:
     """Measure what has not been measured."""
-    parser = argparse.ArgumentParser(prog="search.sh", add_help=False)
-    for name in ("model", "data", "out"):
-        parser.add_argument(name, type=Path)
-    parser.add_argument("--more", type=Path, action="append", default=[])
-    for name in ("--r2l", "--reverse", "--lm", "--errors"):
-        parser.add_argument(name, type=Path)
-    parser.add_argument("--limit", type=int)
-    arguments = parser.parse_args()
-    given = [arguments.model, *arguments.more, arguments.r2l, arguments.reverse, arguments.lm]
-    for path in filter(None, given):
-        if not path.is_file():
-            raise UserError(f"{path}: no such checkpoint")
-    if arguments.limit is not None and arguments.limit < 2:
-        raise UserError(f"--limit: must be at least 2, but is {arguments.limit}")
+    arguments = parse()
     data, out = arguments.data, arguments.out
+    if not arguments.model.is_file():
+        raise UserError(f"{arguments.model}: no such checkpoint")
+    given = {kind: getattr(arguments, kind.replace("-", "_")) for kind in KINDS}
+    # What is wrong with a path need not wait for trainings.
+    for kind, value in (*(("more", each) for each in arguments.more), *given.items()):
+        if value not in (None, "train"):
+            checkpoint(kind, value, data, out, [])
+    options = ["--max-update", str(arguments.max_update)] if arguments.max_update else []
+    more = tuple(checkpoint("more", each, data, out, options) for each in arguments.more)
+    found = {kind: value and checkpoint(kind, value, data, out, options) for kind, value in given.items()}
+    models = Models(arguments.model, more, found["r2l"], found["two-sided"], found["reverse"], found["lm"])
+    check_models(models, arguments.limit, out)
     if arguments.limit:
         first_pairs(data, arguments.limit, out / "data")
         data = out / "data"
-    models = Models(arguments.model, tuple(arguments.more), arguments.r2l, arguments.reverse, arguments.lm)
     runs = Runs(data, out, models)
-    found = [runs.technique(each) for each in techniques(models)]
-    table = rows_of_table([*found, *runs.choices()])
+    rows = [runs.technique(each) for each in techniques(models)]
+    table = rows_of_table([*rows, *runs.choices()])
     for name, text in (("table.tsv", as_text(table)), ("table.md", as_markdown(table))):
         with console.whole_file(out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    draw_curves(runs, out / "search.png", arguments.errors)
+    penalties = {beam: over_length_penalty(out / "searches" / f"beam-{beam}" / VALID, data) for beam in BEAMS}
+    draw(out / "search.png", penalties, errors(arguments, data, out))
     print(as_text(table), end="")
 
 
-def draw_curves(runs: Runs, path: Path, errors: Path | None) -> None:
-    """Draw BLEU on validation over length penalty and beam."""
+def parse() -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(prog="search.sh", add_help=False, allow_abbrev=False)
+    for name in ("model", "data", "out"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--more", action="append", default=[])
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}")
+    parser.add_argument("--errors", type=Path)
+    for name in ("--limit", "--max-update", "--error-sentences"):
+        parser.add_argument(name, type=int)
+    parser.set_defaults(error_sentences=200)
+    arguments = parser.parse_args()
+    for name, least in (("limit", 2), ("max_update", 1), ("error_sentences", 0)):
+        value = getattr(arguments, name)
+        if value is not None and value < least:
+            raise UserError(f"--{name.replace('_', '-')}: must be at least {least}, but is {value}")
+    if arguments.more.count("train") > 1:
+        raise UserError("--more: must be train once at most, but is several times")
+    return arguments
 
-    def bleu(name: str) -> float:
-        return runs.scores(runs.out / "searches" / name / VALID)["BLEU"]
 
-    penalties: dict[str, Curve] = {kind: {a: bleu(f"{kind}-{a}") for a in EXPONENTS} for kind in ("power", "gnmt")}
-    draw(path, penalties, {beam: bleu(f"beam-{beam}") for beam in BEAMS}, shares(errors) if errors else {})
+def check_models(models: Models, limit: int | None, out: Path) -> None:
+    """Refuse to mix measurements of different models. Raises `UserError` if OUT has those of others."""
+    paths = [*map(str, (models.best, *models.more)), *(str(path or "") for path in models.helpers())]
+    now = {"models": paths, "limit": limit or 0}
+    if (out / MODELS).exists():
+        before = read_record(out / MODELS, models=list, limit=int)
+        if before != now:
+            raise UserError(f"{out}: must be of {json.dumps(now)}, but is of {json.dumps(before)}")
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    write_record(out / MODELS, now)
+
+
+def errors(arguments: argparse.Namespace, data: Path, out: Path) -> Curve:
+    """Return search errors in percent by beam: those of a file, or counted here."""
+    if arguments.errors:
+        return shares(arguments.errors)
+    if not arguments.error_sentences:
+        return {}
+    folder, report = out / "search_errors", out / "search_errors" / "search_errors.json"
+    options = ["--subset", VALID, "--beams", ",".join(map(str, BEAMS)), "--sentences", arguments.error_sentences]
+    run(ROOT / "scripts" / "search_errors.sh", arguments.model, data, *options, "--out", folder)
+    return shares(report)
 
 
 def shares(path: Path) -> Curve:

@@ -1,4 +1,4 @@
-"""BLEU on validation over length penalty and over beam; search errors over beam, where they have been counted."""
+"""BLEU on validation over the length penalty, for several beams; search errors over beam, where they were counted."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from matplotlib import pyplot
 Curve = Mapping[float, float]
 
 
-def draw(path: Path, penalties: Mapping[str, Curve], beams: Curve, errors: Curve) -> None:
-    """Write the picture.
+def draw(path: Path, penalties: Mapping[int, Curve], errors: Curve) -> None:
+    """Write the picture, as PNG and as SVG.
 
     Args:
-        path: PNG to write
-        penalties: BLEU by length penalty, of each kind
-        beams: BLEU by beam
+        path: of the PNG; the SVG stands beside it
+        penalties: BLEU by the exponent of the length penalty, for each beam
         errors: share of search errors by beam, in percent; empty: they have not been counted
     """
-    figure, axes = pyplot.subplots(1, 3 if errors else 2, figsize=(9 if errors else 7, 3), layout="constrained")
-    for name, curve in penalties.items():
-        axes[0].plot(list(curve), list(curve.values()), marker="o", label=name)
-    axes[0].set(xlabel="length penalty a", ylabel="BLEU, validation")
-    axes[0].legend()
-    axes[1].plot(list(beams), list(beams.values()), marker="o")
-    axes[1].set(xlabel="beam", ylabel="BLEU, validation", xscale="log")
-    axes[1].set_xticks(list(beams), [f"{beam:g}" for beam in beams])
+    # The same bytes for the same figures.
+    pyplot.rcParams["svg.hashsalt"] = "search"
+    figure, axes = pyplot.subplots(1, 2 if errors else 1, figsize=(8 if errors else 4.5, 3.2), squeeze=False)
+    left = axes[0, 0]
+    for beam, curve in penalties.items():
+        left.plot(list(curve), list(curve.values()), marker=".", label=f"beam {beam}")
+    left.set(xlabel="length penalty a, log P / n^a", ylabel="BLEU, validation")
+    left.legend(fontsize="small")
     if errors:
-        axes[2].plot(list(errors), list(errors.values()), marker="o")
-        axes[2].set(xlabel="beam", ylabel="search errors, %", xscale="log")
-        axes[2].set_xticks(list(errors), [f"{beam:g}" for beam in errors])
+        right = axes[0, 1]
+        right.plot(list(errors), list(errors.values()), marker="o")
+        right.set(xlabel="beam", ylabel="sentences with a search error, %", xscale="log", ylim=(0, None))
+        right.set_xticks(list(errors), [f"{beam:g}" for beam in errors])
+        right.minorticks_off()
+    figure.tight_layout()
     figure.savefig(path, dpi=150)
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     pyplot.close(figure)

@@ -21,18 +21,23 @@ class Models:
     Attributes:
         best: the single model that all else is compared with
         more: others of the same direction, for ensembles and reranking
-        right_to_left, reverse, language: of these kinds, if there are any
+        right_to_left, two_sided, reverse, language: of these kinds, if there are any
     """
 
     best: Path
     more: tuple[Path, ...] = ()
     right_to_left: Optional[Path] = None
+    two_sided: Optional[Path] = None
     reverse: Optional[Path] = None
     language: Optional[Path] = None
 
     def ensemble(self) -> str:
         """Return all models of the same direction, as fairseq's --path takes them."""
         return ":".join(map(str, (self.best, *self.more)))
+
+    def helpers(self) -> tuple[Optional[Path], ...]:
+        """Return the models of other kinds."""
+        return self.right_to_left, self.two_sided, self.reverse, self.language
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,13 @@ class Search:
         name: of its folder
         path: of the models
         options: of generate.sh
+        listed: how many translations of each sentence of the validation set are kept
     """
 
     name: str
     path: str
     options: tuple[str, ...] = ()
+    listed: int = 1
 
 
 @dataclass(frozen=True)
@@ -69,19 +76,22 @@ def techniques(models: Models) -> Iterator[Technique]:
     def one(name: str, *options: str, path: str = str(models.best)) -> Search:
         return Search(name.replace(" ", "-"), path, options)
 
-    yield Technique(BASELINE, (one(BASELINE, "--beam", "5"),))
-    yield Technique("beam", tuple(one(f"beam {beam}", "--beam", str(beam)) for beam in BEAMS))
+    yield Technique(BASELINE, tuple(search for search in beams(models) if search.name == BASELINE.replace(" ", "-")))
+    yield Technique("beam", beams(models))
     for kind in ("power", "gnmt", "log"):
         searches = (
             one(f"{kind} {a}", "--length-penalty", kind, "--lenpen", str(a))
             for a in (EXPONENTS if kind != "log" else (1.0,))
         )
         yield Technique(f"length penalty {kind}", tuple(searches))
+    yield Technique("no length penalty", (one("unnormalized", "--unnormalized"),))
     yield Technique("length range", (one("range", "--min-len-ratio", "0.5", "--max-len-ratio", "2"),))
     weights = ("0.05", "0.1", "0.2", "0.4")
     for kind, more in (("gnmt", ()), ("floor", ("--coverage-floor", "0.2"))):
         options = ("--coverage", kind, *more, "--coverage-weight")
         yield Technique(f"coverage {kind}", tuple(one(f"coverage {kind} {w}", *options, w) for w in weights))
+    wide = ("--beam", "50", "--length-penalty", "gnmt", "--coverage", "gnmt", "--coverage-weight")
+    yield Technique("beam 50, gnmt, coverage gnmt", tuple(one(f"wide coverage {w}", *wide, w) for w in ("0.1", "0.4")))
     yield Technique("stop at the first", (one("stop first", "--beam-stop", "first"),))
     optimal = ("--beam-stop", "optimal", "--max-len-ratio", "2")
     yield Technique("stop when optimal", (one("stop optimal", *optimal),))
@@ -90,11 +100,26 @@ def techniques(models: Models) -> Iterator[Technique]:
         rules = ("linear", "log-linear")
         searches = (one(f"ensemble {rule}", "--ensemble-rule", rule, path=models.ensemble()) for rule in rules)
         yield Technique("ensemble", tuple(searches))
+        searches = (one(f"weights {g}", "--ensemble-weights", g, path=models.ensemble()) for g in weightings(models))
+        yield Technique("ensemble, weighted", tuple(searches))
     if models.language:
         lm = ("--lm-path", str(models.language), "--lm-weight")
         yield Technique("language model", tuple(one(f"lm {w}", *lm, w) for w in ("0.05", "0.1", "0.2")))
     if models.right_to_left:
         yield Technique("right to left", (one("right to left", path=str(models.right_to_left)),))
+    if models.two_sided:
+        yield Technique("two-sided decoder", (one("two-sided", path=str(models.two_sided)),))
+
+
+def beams(models: Models) -> tuple[Search, ...]:
+    """Return a search for each beam, with all that it finds."""
+    return tuple(Search(f"beam-{beam}", str(models.best), ("--beam", str(beam)), listed=beam) for beam in BEAMS)
+
+
+def weightings(models: Models) -> list[str]:
+    """Return weights of an ensemble, which give the best model more or less than its share."""
+    others = len(models.more)
+    return [",".join([f"{share}", *[f"{(1 - share) / others:.6f}"] * others]) for share in (0.3, 0.4, 0.6, 0.7)]
 
 
 def lists(models: Models) -> list[Search]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from deepnmt.errors import UserError
+from techniques.commands import ROOT, run
 from techniques.plan import Models, Search, Technique, lists, model_options, samples
 
-ROOT = Path(__file__).resolve().parents[3]
+T = TypeVar("T")
+PROGRAMS = ("combine", "rerank")
 SECONDS = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s")
 VALID, TEST = "valid", "test"
 
@@ -28,6 +28,23 @@ class Row:
     setting: str
     folders: dict[str, Path]
     seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice from n-best lists.
+
+    Attributes:
+        name: of its folder
+        program: of `PROGRAMS`
+        sources: searches that make the lists
+        options: of the program, by subset
+    """
+
+    name: str
+    program: str
+    sources: tuple[Search, ...]
+    options: Mapping[str, Sequence[str]]
 
 
 @dataclass
@@ -44,63 +61,69 @@ class Runs:
     out: Path
     models: Models
     _scores: dict[Path, dict[str, float]] = field(default_factory=dict)
+    _sources: dict[Path, list[Path]] = field(default_factory=dict)
 
     def search(self, search: Search, subset: str) -> Path:
         """Return the folder of a search's translations."""
         folder = self.out / "searches" / search.name / subset
         if not (folder / "scores.json").exists():
+            listed = ["--nbest", search.listed] if subset == VALID and search.listed > 1 else []
             script = ROOT / "scripts" / "generate.sh"
-            run(script, search.path, self.data, folder, "--subset", subset, *search.options)
+            run(script, search.path, self.data, folder, "--subset", subset, *search.options, *listed)
             run(ROOT / "scripts" / "score.sh", folder)
         return folder
 
     def technique(self, technique: Technique) -> Row:
         """Return the row of a technique that is a search."""
-        found = {search: self.search(search, VALID) for search in technique.searches}
-        # max takes the first of equal ones, and validation alone is asked.
-        best = max(found, key=lambda search: self.scores(found[search])["BLEU"])
-        folders = {VALID: found[best], TEST: self.search(best, TEST)}
-        return Row(technique.name, best.name, folders, {subset: seconds(path) for subset, path in folders.items()})
+        return self.best_row(technique.name, {search.name: search for search in technique.searches}, self.search)
 
-    def chosen(self, name: str, program: str, sources: Sequence[Search], options: dict[str, Sequence[str]]) -> Row:
-        """Return the row of a choice from n-best lists.
+    def best_row(self, name: str, settings: Mapping[str, T], result: Callable[[T, str], Path]) -> Row:
+        """Return the row of the best of some settings: validation alone is asked, and the test set sees the best alone.
 
         Args:
             name: of the row
-            program: rerank or combine
-            sources: searches that make the lists
-            options: of the program, by subset
+            settings: by what they are called
+            result: makes the scored folder of a setting and a subset, unless it is there
         """
-        row = Row(name, " ".join(options[TEST][:2]), {}, {})
-        for subset in (VALID, TEST):
-            made = [self.search(search, subset) for search in sources]
-            folder = self.out / name.replace(" ", "-") / subset
-            if not (folder / "scores.json").exists():
-                # A program of this package's that need not be installed.
-                command = [sys.executable, "-m", f"deepnmt.commands.{program}", "--nbest", *made, "--data", self.data]
-                run(*command, *options[subset], folder)
-                run(ROOT / "scripts" / "score.sh", folder)
-            row.folders[subset] = folder
-            own = float(json.loads((folder / f"{program}.json").read_text("utf-8"))["seconds"])
-            row.seconds[subset] = own + sum(map(seconds, made))
-        return row
+        found = {setting: result(each, VALID) for setting, each in settings.items()}
+        # max takes the first of equal ones.
+        best = max(found, key=lambda setting: self.scores(found[setting])["BLEU"])
+        folders = {VALID: found[best], TEST: result(settings[best], TEST)}
+        return Row(name, best, folders, {subset: self.seconds(path) for subset, path in folders.items()})
+
+    def made(self, choice: Choice, subset: str) -> Path:
+        """Return the folder of a choice from n-best lists."""
+        folder = self.out / choice.name.replace(" ", "-") / subset
+        sources = [self.search(search, subset) for search in choice.sources]
+        self._sources[folder] = sources
+        if not (folder / "scores.json").exists():
+            # A program of this package's that need not be installed.
+            command = [sys.executable, "-m", f"deepnmt.commands.{choice.program}", "--nbest", *sources]
+            run(*command, "--data", self.data, *choice.options[subset], folder)
+            run(ROOT / "scripts" / "score.sh", folder)
+        return folder
+
+    def seconds(self, folder: Path) -> float:
+        """Return the seconds that a result took, without loading, with those of the searches that it chose from."""
+        if folder not in self._sources:
+            return seconds(folder)
+        record = next(folder / f"{program}.json" for program in PROGRAMS if (folder / f"{program}.json").exists())
+        own = float(json.loads(record.read_text("utf-8"))["seconds"])
+        return own + sum(map(seconds, self._sources[folder]))
 
     def rerank(self, name: str, sources: Sequence[Search], options: Sequence[str] = ()) -> Row:
-        """Return the row of a reranking, tuned on validation."""
+        """Return the row of a reranking, tuned on validation, where the best possible choice is reported, too."""
         weights = self.out / name.replace(" ", "-") / VALID / "weights.json"
-        how = {VALID: ["--tune", "--oracle"], TEST: ["--weights", str(weights), "--oracle"]}
-        row = self.chosen(name, "rerank", sources, {subset: [*words, *options] for subset, words in how.items()})
-        row.setting = "tuned weights"
-        return row
+        how = {VALID: ["--tune", "--oracle", *options], TEST: ["--weights", str(weights), *options]}
+        return self.best_row(name, {"tuned weights": Choice(name, "rerank", tuple(sources), how)}, self.made)
 
     def consensus(self, name: str, sources: Sequence[Search], *options: str) -> Row:
         """Return the row of the consensus by the similarity that is better on validation."""
-        rows = []
+        choices = {}
         for metric in ("chrf", "bleu"):
             words = ["--consensus", metric, *options]
-            rows.append(self.chosen(f"{name} {metric}", "rerank", sources, {VALID: words, TEST: words}))
-        row = max(rows, key=lambda each: self.scores(each.folders[VALID])["BLEU"])
-        return Row(name, row.setting, row.folders, row.seconds)
+            choices[metric] = Choice(f"{name} {metric}", "rerank", tuple(sources), {VALID: words, TEST: words})
+        return self.best_row(name, choices, self.made)
 
     def combine(self, name: str, sources: Sequence[Search]) -> Row:
         """Return the row of a recombination, with equal or tuned weights."""
@@ -114,12 +137,12 @@ class Runs:
             command = [sys.executable, "-m", "deepnmt.commands.rerank", "--nbest", paths, "--data", self.data]
             run(*command, "--tune", tuned)
         # Weights that are tuned on a list may lead a search astray: validation chooses once more.
-        found = []
+        choices = {}
         for setting, weights in (("equal weights", []), ("tuned weights", ["--weights", str(tuned / "weights.json")])):
             words = [*models, *weights]
-            row = self.chosen(f"{name} {setting}", "combine", sources, {VALID: words, TEST: words})
-            found.append(Row(name, setting, row.folders, row.seconds))
-        return max(found, key=lambda each: self.scores(each.folders[VALID])["BLEU"])
+            options = {VALID: words, TEST: words}
+            choices[setting] = Choice(f"{name} {setting}", "combine", tuple(sources), options)
+        return self.best_row(name, choices, self.made)
 
     def choices(self) -> list[Row]:
         """Return the rows of choices among translations."""
@@ -149,12 +172,3 @@ def seconds(folder: Path) -> float:
     if not found:
         raise UserError(f"{folder / 'generate.log'}: must say how long the search took, but does not")
     return float(found[-1])
-
-
-def run(*words: object) -> None:
-    """Run a command, which is printed. Raises `UserError` if it fails."""
-    command = [str(word) for word in words]
-    print("+", shlex.join(command), file=sys.stderr, flush=True)
-    done = subprocess.run(command, check=False, stdout=sys.stderr)
-    if done.returncode:
-        raise UserError(f"{Path(command[0]).name} failed, with the error above; run the same command again to resume")

@@ -7,20 +7,23 @@ from pathlib import Path
 
 import pytest
 import techniques.runs
+import techniques.trainings
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import data_folder
-from techniques.__main__ import shares
+from techniques.__main__ import check_models, shares
+from techniques.curves import EXPONENTS, over_length_penalty
 from techniques.first_pairs import first_pairs
 from techniques.picture import draw
 from techniques.plan import Models, Search, Technique, lists, model_options, samples
 from techniques.plan import techniques as planned
 from techniques.runs import Row, Runs
 from techniques.table import as_markdown, compared, rows_of_table
+from techniques.trainings import checkpoint
 
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_subset
 
-EVERY = Models(Path("a.pt"), (Path("b.pt"),), Path("r.pt"), Path("v.pt"), Path("l.pt"))
+EVERY = Models(Path("a.pt"), (Path("b.pt"),), Path("r.pt"), Path("t.pt"), Path("v.pt"), Path("l.pt"))
 
 
 def test_each_search_has_a_folder_of_its_own() -> None:
@@ -29,9 +32,13 @@ def test_each_search_has_a_folder_of_its_own() -> None:
     by_name = {search.name: search for search in searches}
     assert len(set(searches)) == len(by_name)
     assert all("/" not in name and " " not in name for name in by_name)
-    assert found[0].searches == (Search("beam-5", "a.pt", ("--beam", "5")),)
+    assert found[0].searches == (Search("beam-5", "a.pt", ("--beam", "5"), listed=5),)
     few = {each.name for each in planned(Models(Path("a.pt")))}
-    assert {each.name for each in found} - few == {"ensemble", "language model", "right to left"}
+    further = {"ensemble", "ensemble, weighted", "language model", "right to left", "two-sided decoder"}
+    assert {each.name for each in found} - few == further
+    for search in searches:
+        weights = dict(zip(search.options, search.options[1:])).get("--ensemble-weights", "1")
+        assert sum(map(float, weights.split(","))) == pytest.approx(1)
     assert [search.path for search in lists(EVERY)] == ["a.pt", "b.pt", "r.pt"]
     words = ["--score", "fwd1=a.pt", "--score", "fwd2=b.pt", "--score", "r2l=r.pt", "--reverse", "rev=v.pt"]
     assert model_options(EVERY) == [*words, "--lm", "lm=l.pt"]
@@ -42,9 +49,16 @@ def test_validation_chooses_and_only_the_chosen_sees_the_test_set(
 ) -> None:
     valid = {"one": 20.0, "two": 30.0, "three": 30.0}
     asked: list[tuple[str, str]] = []
+    listed = []
 
     def run(*words: object) -> None:
-        if "generate.sh" in str(words[0]):
+        if "deepnmt.commands.rerank" in words:
+            folder = Path(str(words[-1]))
+            asked.append((folder.parent.name, folder.name))
+            folder.mkdir(parents=True)
+            (folder / "rerank.json").write_text('{"seconds": 100}')
+        elif "generate.sh" in str(words[0]):
+            listed.append("--nbest" in words)
             folder = Path(str(words[3]))
             asked.append((folder.parent.name, folder.name))
             folder.mkdir(parents=True)
@@ -52,19 +66,26 @@ def test_validation_chooses_and_only_the_chosen_sees_the_test_set(
             (folder / "generate.log").write_text(log)
         else:
             folder = Path(str(words[1]))
-            score = valid[folder.parent.name] if folder.name == "valid" else 99.0
+            score = valid.get(folder.parent.name, 25.0) if folder.name == "valid" else 99.0
             (folder / "scores.json").write_text(json.dumps({"BLEU": {"score": score}, "chrF": {"score": 1.0}}))
 
     monkeypatch.setattr(techniques.runs, "run", run)
     runs = Runs(tmp_path / "data", tmp_path / "out", EVERY)
-    technique = Technique("some", tuple(Search(name, "a.pt") for name in valid))
+    technique = Technique("some", tuple(Search(name, "a.pt", listed=3) for name in valid))
     row = runs.technique(technique)
     assert (row.setting, row.folders["test"]) == ("two", tmp_path / "out" / "searches" / "two" / "test")
     assert asked == [("one", "valid"), ("two", "valid"), ("three", "valid"), ("two", "test")]
     assert row.seconds == {"valid": 2.5, "test": 4.5}
+    assert listed == [True, True, True, False]
     # A second time, nothing is run.
     assert Runs(tmp_path / "data", tmp_path / "out", EVERY).technique(technique) == row
     assert len(asked) == 4
+    # Likewise among lists: one of the two similarities alone sees the test set, and its time counts the searches'.
+    valid["most-bleu"] = 26.0
+    row = runs.consensus("most", technique.searches[:2])
+    assert asked[4:] == [("most-chrf", "valid"), ("most-bleu", "valid"), ("one", "test"), ("most-bleu", "test")]
+    assert row.setting == "bleu"
+    assert row.seconds == {"valid": 104.0, "test": pytest.approx(100 + 7.5 + 4.5)}
 
 
 def result(folder: Path, texts: list[str], references: list[str]) -> Path:
@@ -116,8 +137,78 @@ def test_picture_and_search_errors(tmp_path: Path) -> None:
     record = {"beams": [{"beam": 1, "search_errors": 0.5}, {"beam": 5, "search_errors": 0.25}]}
     (tmp_path / "search_errors.json").write_text(json.dumps(record))
     assert shares(tmp_path / "search_errors.json") == {1.0: 50.0, 5.0: 25.0}
-    draw(tmp_path / "search.png", {"power": {0.5: 20.0, 1.0: 21.0}}, {1: 20.0, 5: 21.0}, {1.0: 50.0, 5.0: 25.0})
+    pictures = []
+    for _ in range(2):
+        draw(tmp_path / "search.png", {1: {0.5: 20.0, 1.0: 21.0}, 5: {0.5: 22.0, 1.0: 21.0}}, {1.0: 50.0, 5.0: 25.0})
+        pictures.append((tmp_path / "search.svg").read_bytes())
     assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
+    assert pictures[0] == pictures[1]
+    assert b"<svg" in pictures[0]
     (tmp_path / "search_errors.json").write_text('{"beams": [{"beam": 1}]}')
     with pytest.raises(UserError, match=r"search_errors\.json: must be a search_errors\.json of search_errors\.sh"):
         shares(tmp_path / "search_errors.json")
+
+
+def test_what_each_length_penalty_would_have_chosen(tmp_path: Path) -> None:
+    """The short translation has the higher sum, the long one, which is right, the higher mean."""
+    data = data_folder(tmp_path / "data")
+    (data / "text" / "valid.raw.en").write_text("a right one of some words\n" * 3)
+    folder = result(tmp_path / "out", ["x"] * 3, ["x"] * 3)
+    record = {"source_lang": "de", "target_lang": "en", "subset": "valid", "lowercase": False}
+    (folder / "generate.json").write_text(json.dumps(record))
+    (folder / "src.de").write_text((data / "text" / "valid.raw.de").read_text())
+    found = [(4.0, 2, "wrong"), (6.0, 7, "a right one of some words")]
+    lines = [
+        f"{number}\t{rank}\t{text}\tmodel=-{loss}\tlength={length}\n"
+        for number in range(3)
+        for rank, (loss, length, text) in enumerate(found, 1)
+    ]
+    (folder / "nbest.tsv").write_text("".join(lines))
+    curve = over_length_penalty(folder, data)
+    assert tuple(curve) == EXPONENTS
+    # 4 / 2^a > 6 / 7^a from a = log 1.5 / log 3.5 = 0.32 on.
+    assert {a: score == pytest.approx(100) for a, score in curve.items()} == {a: a > 0.32 for a in EXPONENTS}
+
+
+def test_a_folder_is_of_one_set_of_models(tmp_path: Path) -> None:
+    check_models(EVERY, None, tmp_path / "out")
+    check_models(EVERY, None, tmp_path / "out")
+    with pytest.raises(
+        UserError, match=r'out: must be of \{"models": \["a.pt", "b.pt".*"limit": 9\}, but is of .*0\}$'
+    ):
+        check_models(EVERY, 9, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["more", "r2l", "two-sided", "reverse", "lm"])
+def test_models_that_are_trained(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, commands = data_folder(tmp_path / "data"), []
+    monkeypatch.setattr(techniques.trainings, "run", lambda *words: commands.append([str(word) for word in words]))
+    with pytest.raises(UserError, match=rf"^--{kind}: x\.pt: no such checkpoint \(and not 'train'\)$"):
+        checkpoint(kind, "x.pt", data, tmp_path / "out", [])
+    (tmp_path / "x.pt").touch()
+    assert checkpoint(kind, str(tmp_path / "x.pt"), data, tmp_path / "out", []) == tmp_path / "x.pt"
+    assert not commands
+    save = tmp_path / "out" / "models" / kind
+    save.mkdir(parents=True)
+    for epoch in range(1, 13):
+        (save / f"checkpoint{epoch}.pt").touch()
+    path = checkpoint(kind, "train", data, tmp_path / "out", ["--max-update", "7"])
+    expected = {
+        "more": ["--seed", "2"],
+        "reverse": ["--source-lang", "en", "--target-lang", "de"],
+        "lm": ["--lang", "en"],
+    }.get(kind, [])
+    assert commands[0][-2:] == ["--max-update", "7"]
+    assert commands[0][-2 - len(expected) : -2] == expected
+    path.touch()
+    number = len(commands)
+    assert checkpoint(kind, "train", data, tmp_path / "out", []) == path
+    assert len(commands) == number, "nothing is trained twice"
+    if kind == "lm":
+        assert path.name == "checkpoint_best.pt"
+    else:
+        assert commands[0][1].endswith(
+            f"{ {'r2l': 'right_to_left', 'two-sided': 'two_sided'}.get(kind, 'transformer_tiny') }.yaml"
+        )
+        assert Path(commands[0][1]).is_file()
+        assert commands[1][2:] == [str(path), "--last", "10"]

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # These folders have test files of their own.
 ELSEWHERE = {"iwslt14", "progressive"}
 # How many files each other folder has, and how many of them are recipes.
-NUMBERS = {".": (2, 1), "depth": (11, 9), "multi30k": (5, 4), "synthetic": (3, 1)}
+NUMBERS = {".": (2, 1), "depth": (11, 9), "multi30k": (7, 6), "synthetic": (3, 1)}
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
 BASES = {"multi30k/base.yaml", "depth/base.yaml", "depth/warmup.yaml"}
@@ -31,6 +31,7 @@ BASES |= {"synthetic/iterative.yaml", "synthetic/iterated_distillation.yaml"}
 BASES |= {"language_model.yaml"}
 # Layers of encoder and decoder, and width, as the recipes' headers say.
 SIZES = {"demo": (12, 2, 128), "dlcl_12": (12, 4, 128), "transformer_tiny": (4, 4, 128), "student": (4, 1, 128)}
+SIZES.update(dict.fromkeys(("right_to_left", "two_sided"), (4, 4, 128)))
 SIZES.update(dict.fromkeys(("post_no_warmup", "pre_no_warmup"), (6, 6, 128)))
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
