@@ -177,7 +177,7 @@ class Learning:
                 for side, value in zip(("forward", "reverse"), likelihoods):
                     # Of the tables that this round began with.
                     entry[side] = value - float(before.get(f"{side}_divergence", 0.0))
-                tables, *divergences = word_pairs.estimate(counts, rule)
+                tables, *divergences = word_pairs.estimate(counts, rule, self.workers)
                 entry["forward_divergence"], entry["reverse_divergence"] = divergences
                 self._write_round(number + 1, tables, [*history, entry])
 
