@@ -16,11 +16,12 @@ from deepnmt.alignment.best_links import PairAligner, aligned_share
 from deepnmt.alignment.grow_diag import Link, grow_diag_final
 from deepnmt.alignment.learning import SIDES, Learning
 from deepnmt.alignment.lexicon import Entry, link_entries, table_entries, write_lexicon
-from deepnmt.alignment.parallel_text import ParallelText, Words
+from deepnmt.alignment.parallel_text import ParallelText
 from deepnmt.errors import UserError
 from deepnmt.text.in_order import in_order
 from deepnmt.text.lines import check_parallel, count_lines, read_lines
 from deepnmt.text.record import sha256
+from deepnmt.text.words import Words
 
 # Pairs of a file of results.
 BLOCK = 10_000

@@ -10,10 +10,10 @@ import numpy as np
 
 from deepnmt.alignment.grow_diag import Link, grow_diag_final
 from deepnmt.alignment.links import Links, Pair, pieces
-from deepnmt.alignment.parallel_text import Words
 from deepnmt.alignment.priors import DIAGONAL, prior
 from deepnmt.alignment.word_numbers import WordNumbers
 from deepnmt.alignment.word_table import Tables, WordPairs
+from deepnmt.text.words import Words
 
 # Longer sides are not aligned: the links of a pair are as many as the product of its lengths.
 LONGEST = 400

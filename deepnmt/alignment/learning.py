@@ -23,13 +23,15 @@ import numpy.typing as npt
 
 from deepnmt import console
 from deepnmt.alignment.expectation import Expected, expected
-from deepnmt.alignment.links import Keys, Links, Pair, pieces
-from deepnmt.alignment.parallel_text import ParallelText, Words
+from deepnmt.alignment.links import Links, Pair, pieces
+from deepnmt.alignment.parallel_text import ParallelText
 from deepnmt.alignment.priors import DIAGONAL, MODEL_1
 from deepnmt.alignment.word_numbers import WordNumbers
 from deepnmt.alignment.word_table import BAYES, LIKELIHOOD, MEAN, Tables, WordPairs, union
 from deepnmt.errors import UserError
+from deepnmt.text.distinct import Keys
 from deepnmt.text.in_order import in_order
+from deepnmt.text.words import Words
 
 # Longer pairs say little, and take long.
 LONGEST_LEARNT = 100

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from deepnmt.alignment.grow_diag import Link
-from deepnmt.alignment.parallel_text import Words
 from deepnmt.alignment.word_table import Tables, WordPairs
 from deepnmt.console import whole_file
+from deepnmt.text.words import Words
 
 # Less probable translations are left out; a word has at most 1000 others.
 LEAST = 1e-3

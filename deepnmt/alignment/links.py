@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from deepnmt.alignment.word_numbers import Numbers
+from deepnmt.text.distinct import Keys, distinct
 
 # Links in a piece: bounds what a process needs, about 60 bytes for each.
 PIECE = 2_000_000
-Keys = npt.NDArray[np.int64]
 Pair = tuple[Numbers, Numbers]
 
 
@@ -97,29 +96,6 @@ class Links:
                 slice(link, link + k * n * m),
             )
             pair, word, other, link = pair + k, word + k * m, other + k * n, link + k * n * m
-
-
-def distinct(x: Numbers, y: Numbers, stride: int) -> tuple[Keys, Numbers]:
-    """Return the different values of `x * stride + y` in rising order, and for each link which of them it has.
-
-    As `np.unique` does, in less than half of the time: numbers of words are small, and can be sorted by counting.
-    """
-    order = _order(y)
-    order = order[_order(x[order])]
-    keys = x[order].astype(np.int64) * stride + y[order]
-    first = np.r_[True, keys[1:] != keys[:-1]]
-    inverse = np.empty(len(x), np.int32)
-    inverse[order] = np.cumsum(first, dtype=np.int32) - 1
-    return keys[first], inverse
-
-
-def _order(numbers: Numbers) -> Numbers:
-    """Return the stable order of small numbers: a matrix with a row for each, by columns."""
-    size = len(numbers)
-    rows = np.arange(size + 1, dtype=np.int32)
-    matrix = sparse.csr_matrix((np.ones(size, np.int8), numbers, rows), shape=(size, int(numbers.max()) + 1))
-    result: Numbers = matrix.tocsc().indices
-    return result
 
 
 def pieces(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:

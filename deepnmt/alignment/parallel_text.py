@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from deepnmt.text.lines import check_parallel, read_lines
-
-WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
-Words = list[str]
+from deepnmt.text.words import Words, spread, words_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class ParallelText:
 
     def words(self, line: str) -> Words:
         """Return the words of a line."""
-        return WORD_OR_SIGN.findall(line.lower()) if self.raw else line.split()
+        return words_of(line, self.raw)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield the lines of both sides."""
@@ -42,10 +39,8 @@ class ParallelText:
 
     def spread(self, number: int, total: int) -> Iterator[tuple[Words, Words]]:
         """Yield the words of `number` of the `total` pairs, evenly spread over the text; of all if there are fewer."""
-        wanted = min(number, total)
-        for line, (source, target) in enumerate(self.pairs()):
-            if (line + 1) * wanted // total > line * wanted // total:
-                yield self.words(source), self.words(target)
+        for source, target in spread(self.pairs(), number, total):
+            yield self.words(source), self.words(target)
 
     def blocks(self, size: int) -> Iterator[list[tuple[str, str]]]:
         """Yield the lines of both sides, `size` pairs at a time."""

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma, gammaln
 
-from deepnmt.alignment.links import Keys
 from deepnmt.alignment.word_numbers import Numbers
+from deepnmt.text.distinct import Keys
 
 ALPHA = 0.01
 # In single precision smaller ones would be zero, and so might be the probability of a whole sentence.

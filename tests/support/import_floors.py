@@ -19,7 +19,7 @@ FLOORS = (
     ("errors",),
     ("console",),
     ("kernels", "literals", "lr_schedulers", "text"),
-    ("alignment", "criterions", "data", "model", "training"),
+    ("alignment", "criterions", "data", "model", "ngram", "training"),
     ("cleaning", "recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
     ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),

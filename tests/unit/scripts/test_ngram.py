@@ -1,0 +1,90 @@
+"""scripts/ngram.sh: from text to scores."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import ngram
+import pytest
+from support.flow import SCRIPTS
+
+from deepnmt.errors import UserError
+
+LINES = [
+    f"the dog {'sees' if n % 3 else 'hears'} the {'cat' if n % 2 else 'bird'} number {n % 7} ." for n in range(130)
+]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.en"
+    path.write_text("".join(f"{line}\n" for line in LINES))
+    return path
+
+
+def test_what_it_refuses(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.arpa"
+    for order in (0, 7):
+        with pytest.raises(UserError, match=f"^--order must be from 1 to 6, but is {order}$"):
+            ngram.train(text, out, order, 1000, False)
+    with pytest.raises(UserError, match=r"^--learn-from must be at least 100, but is 99$"):
+        ngram.train(text, out, 3, 99, False)
+    (tmp_path / "short").write_text("a\n" * 99)
+    with pytest.raises(UserError, match=r"short: must have at least 100 lines to learn from, but has 99$"):
+        ngram.train(tmp_path / "short", out, 3, 1000, False)
+    with pytest.raises(UserError, match=r"none: must be a text, but there is none$"):
+        ngram.train(tmp_path / "none", out, 3, 1000, False)
+    with pytest.raises(UserError, match=r"out.arpa: must be an ARPA file, but there is none$"):
+        ngram.begin(tmp_path / "parts", out, text, tmp_path / "out.tsv", False, "score")
+    with pytest.raises(UserError, match=r"^--column must be a word, but is 'a b'$"):
+        ngram.begin(tmp_path / "parts", text, text, tmp_path / "out.tsv", False, "a b")
+    with pytest.raises(UserError, match=r"short exists; remove it or choose another OUT$"):
+        ngram.begin(tmp_path / "parts", text, text, tmp_path / "short", False, "score")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["short"]
+
+
+def test_scores_of_several_processes_and_starts_are_those_of_one(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model.arpa"
+    ngram.train(text, model, 3, 1000, False)
+    one, other, parts = tmp_path / "one.tsv", tmp_path / "other.tsv", tmp_path / "parts"
+    ngram.begin(parts, model, text, one, False, "fluency")
+    ngram.work(parts, 1)
+    ngram.finish(parts, one)
+    assert one.read_text().splitlines()[0] == "fluency"
+    assert len(one.read_text().splitlines()) == 131
+
+    monkeypatch.setattr(ngram, "BLOCK", 20)
+    again = tmp_path / "again"
+    ngram.begin(again, model, text, other, False, "fluency")
+    blocks = list(ngram.blocks(text, again))
+    assert [start for start, _ in blocks] == [0, 20, 40, 60, 80, 100, 120]
+    score = ngram.scorer(again, ngram.arpa.read(model), False)
+    assert [score(blocks[number]) for number in (1, 6)] == [20, 10]
+    assert [start for start, _ in ngram.blocks(text, again)] == [0, 40, 60, 80, 100]
+    ngram.work(again, 2)
+    ngram.finish(again, other)
+    assert other.read_bytes() == one.read_bytes()
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [str(SCRIPTS / "ngram.sh"), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_the_command_finds_lines_that_are_not_like_the_others(text: Path, tmp_path: Path) -> None:
+    model, scores = tmp_path / "model.arpa", tmp_path / "scores.tsv"
+    assert run("train", text, model, "--order", 2, "--raw").returncode == 0
+    odd = tmp_path / "odd"
+    odd.write_text("The DOG sees the bird number 3.\nder Hund sieht die Katze .\nthe the the the the the\n\n")
+    assert run("score", model, odd, scores, "--raw").returncode == 0
+    header, good, german, repeated, empty = scores.read_text().splitlines()
+    assert header == "cross_entropy"
+    assert float(good) < 1 < min(map(float, (german, repeated, empty)))
+    assert not Path(f"{scores}.parts").exists()
+    refused = run("guess")
+    assert (refused.returncode, refused.stderr) == (
+        2, "ngram.sh: error: the first argument must be train or score, but is 'guess' (see --help)\n",
+    )  # fmt: skip
