@@ -14,24 +14,23 @@ import shutil
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import workers
+from typing import Any, Optional
 
 from deepnmt import console
-from deepnmt.cleaning.chunk_results import ChunkMeasurer, fit, needs_fit, result_path, write_fitted
+from deepnmt.cleaning.chunk_results import ChunkMeasurer, result_path, scores_path
 from deepnmt.cleaning.clean_job import Job, Options
 from deepnmt.cleaning.clean_page import html_page
 from deepnmt.cleaning.clean_report import summary, table, text_report
 from deepnmt.cleaning.decisions import decide
-from deepnmt.cleaning.filter_recipe import KINDS, Filter, joined, parse_filter, read_recipe
+from deepnmt.cleaning.filter_recipe import KINDS, OPTIONS, Filter, joined, parse_filter, read_recipe
+from deepnmt.cleaning.learnt import CLASSIFIER, Learnt
 from deepnmt.cleaning.outcome import write_pairs
 from deepnmt.errors import UserError
+from deepnmt.text.in_order import cores, in_order
 from deepnmt.text.record import read_record, write_record
 
 JOB = "job.json"
 ENDS = ("report.txt", "report.html", "clean.json")
-FITTED = "fitted.npz"
 
 
 def begin(folder: Path, output: str, prefix: str, options: Options, rejected: str) -> bool:
@@ -83,20 +82,22 @@ def shown(value: object) -> str:
 def measure(folder: Path, processes: int) -> None:
     """Measure the chunks that are missing."""
     job = Job.from_json(read_record(folder / JOB))
-    fitted = folder / FITTED if needs_fit(job) else None
-    if fitted and not fitted.exists():
-        print("learning from a sample of the corpus", file=sys.stderr)
-        write_fitted(fitted, fit(job))
     todo = [chunk for chunk in range(job.chunks) if not result_path(folder, chunk).exists()]
     left = sum(len(job.files["source"].lines_of(chunk)) for chunk in todo)
     if not todo:
         return
+    print("learning from a sample of the corpus", file=sys.stderr)
+    measurer = ChunkMeasurer(job, folder, Learnt.of(job, folder))
     with console.progress(job.pairs, "measuring", " pairs") as bar:
         # The estimate of the time left is of what this start has done.
         bar.initial = bar.n = job.pairs - left
-        make = partial(ChunkMeasurer, job, folder, fitted)
-        for done in workers.map_in_order(make, todo, min(processes, len(todo)), chunk=1):
+        # Processes share what was learnt with this one, where the system can fork.
+        for done in in_order(partial(_itself, measurer), todo, min(processes, len(todo))):
             bar.update(done)
+
+
+def _itself(measurer: ChunkMeasurer) -> ChunkMeasurer:
+    return measurer
 
 
 def finish(folder: Path) -> None:
@@ -113,8 +114,8 @@ def finish(folder: Path) -> None:
         outcomes = write_pairs(job, decisions, kept, rest, bar.update)
     name = Path(record["input"]).name
     texts = {
-        "report.txt": text_report(outcomes, job.pairs, decisions.kept),
-        "report.html": html_page(outcomes, decisions.histograms, job.pairs, decisions.kept, name),
+        "report.txt": text_report(outcomes, job.pairs, decisions.kept, decisions.unseen),
+        "report.html": html_page(outcomes, decisions, name),
         "clean.json": "",
     }
     for end, text in texts.items():
@@ -123,15 +124,31 @@ def finish(folder: Path) -> None:
         Path(f"{kept}.clean.json"),
         {
             "job": record["record"],
-            "counts": {"read": job.pairs, "kept": decisions.kept},
+            "counts": {"read": job.pairs, "kept": decisions.kept, "unseen": decisions.unseen},
             "removed": {each.filter.label: each.removed for each in outcomes},
         },
     )
+    if job.options.scores:
+        write_scores(job, folder)
+    if job.options.train_classifier:
+        areas = read_record(folder / CLASSIFIER)["areas"]
+        print("area under the ROC curve, on held-out pairs: " + ", ".join(f"{k} {v:.3f}" for k, v in areas.items()))
+        shutil.copyfile(folder / CLASSIFIER, f"{output}.{CLASSIFIER}")
     for end in (*job.options.languages, "reason") if rejected else ():
         shutil.move(f"{rest}.{end}", f"{rejected}.{end}")
     for end in (*job.options.languages, *texts):
         shutil.move(f"{kept}.{end}", f"{output}.{end}")
-    print(f"{table(outcomes, decisions.kept)}\n{summary(job.pairs, decisions.kept)}")
+    print(f"{table(outcomes, decisions.kept)}\n{summary(job.pairs, decisions.kept, decisions.unseen)}")
+
+
+def write_scores(job: Job, folder: Path) -> None:
+    """Write the measures of all pairs as one file."""
+    measurer = ChunkMeasurer(job, folder, Learnt.of(job, folder))
+    with console.whole_file(Path(job.options.scores)) as temporary, temporary.open("wb") as file:
+        file.write(measurer.header().encode())
+        for chunk in range(job.chunks):
+            with scores_path(folder, chunk).open("rb") as part:
+                shutil.copyfileobj(part, file)
 
 
 def parse(words: list[str]) -> tuple[str, str, Options, str]:
@@ -146,17 +163,46 @@ def parse(words: list[str]) -> tuple[str, str, Options, str]:
         add(f"--{name}", required=True)
     add("--recipe", type=Path)
     add("--rejected", default="")
-    add("--chunk", type=int, default=Options.chunk)
+    add("--chunk", default=str(Options.chunk))
     for name, kind in KINDS.items():
         flag = f"--{name}" if name != "score" else "--score-filter"
         nargs = "?" if kind.default else None
         add(flag, dest="filters", action=FilterAction, nargs=nargs, const="", default=[])
+    for name, has_value in OPTIONS.items():
+        if has_value:
+            add(f"--{name}")
+        else:
+            add(f"--{name}", action="store_const", const="")
+    add("--score", default="")
+    add("--seed", default="1")
     given = parser.parse_args(words)
-    if not 1 <= given.chunk <= 1_000_000:
-        raise UserError(f"--chunk must be from 1 to 1000000, but is {given.chunk}")
-    filters = joined(read_recipe(given.recipe) if given.recipe else [], given.filters)
-    options = Options(given.source_lang, given.target_lang, filters, given.chunk)
+    filters, said = read_recipe(given.recipe) if given.recipe else ([], {})
+    for name in OPTIONS:
+        value: Optional[str] = getattr(given, name.replace("-", "_"))
+        if value is not None:
+            said[name] = value
+    options = Options(
+        given.source_lang,
+        given.target_lang,
+        joined(filters, given.filters),
+        number("--chunk", given.chunk, 1, 1_000_000),
+        lexicon=said.get("lexicon", ""),
+        classifier=said.get("classifier", ""),
+        train_classifier="train-classifier" in said,
+        rank_by=said.get("rank-by", ""),
+        keep_best=said.get("keep-best", ""),
+        keep_unseen=number("--keep-unseen", said.get("keep-unseen", "0"), 0, 1_000_000),
+        seed=number("--seed", given.seed, 0, 2**31 - 1),
+        scores=given.score,
+    )
     return given.output, given.input, options, given.rejected
+
+
+def number(name: str, text: str, low: int, high: int) -> int:
+    """Return a whole number. Raises `UserError` if it is none, or outside its range."""
+    if not text.isdecimal() or not low <= int(text) <= high:
+        raise UserError(f"{name} must be a whole number from {low} to {high}, but is {text}")
+    return int(text)
 
 
 class FilterAction(argparse.Action):
@@ -177,7 +223,7 @@ def main() -> None:
     if command == "begin":
         print("made" if begin(Path(folder), *parse(words)) else "begun")
     elif command == "measure" and words[:1] == ["--workers"]:
-        measure(Path(folder), int(words[1]))
+        measure(Path(folder), int(words[1]) if words[1] else cores())
     elif command == "finish":
         finish(Path(folder))
     else:

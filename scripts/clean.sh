@@ -25,10 +25,24 @@ filters, in the order in which pairs meet them; each can also be a line of the r
   --language MARGIN      least margin by which the characters are more usual here than on the other side, in nats for
                          each (0.2)
   --score-filter 'FILE[:COLUMN] >= X'      scores in a file, a line for each pair (also <=); in a recipe: score
+  --endings N            0: both sides end with a sign of punctuation, or neither (0)
+  --partners X           least mean log P of the words of each side, the other given, by the lexicons of --lexicon
   --dedup pair|source|target               the first of equal pairs, or of those with an equal side (pair)
   The numbers in brackets are taken where a filter has no value of its own.
 
+one score out of many, and what would be unseen; in a recipe too:
+  --lexicon FOLDER       made by align.sh --raw --lexicon
+  --train-classifier     learn to tell pairs that pass the filters from broken ones, by all measures; the classifier
+                         becomes OUTPUT.classifier.json
+  --classifier FILE      score by a classifier that was learnt before
+  --rank-by FILE[:COLUMN]   scores in a file, a line for each pair, in place of a classifier's
+  --keep-best N|SHARE    of the pairs that pass the filters, keep the best: so many, or a share such as 0.9
+  --keep-unseen C        keep a pair that --keep-best leaves out if it has a word that is kept fewer than C times, best
+                         pairs first
+  --seed S               of the broken pairs (1)
+
 options:
+  --score OUT.tsv        write all measures of all pairs, and their score, a line for each pair
   --recipe FILE          a filter a line; the same filters as options win over it, others come after it
   --rejected PREFIX      write the other pairs to PREFIX.LANG, and to PREFIX.reason line number and filter
   --workers N            processes (default: one per core)
@@ -45,7 +59,7 @@ examples:
 HELP
 }
 
-OUT='' WORKERS=$(nproc) WORDS=()
+OUT='' WORKERS='' WORDS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --output) OUT=$(value "$@"); shift ;;
@@ -56,7 +70,7 @@ while [[ $# -gt 0 ]]; do
     shift
 done
 [[ -n $OUT ]] || die "--output must be given (see --help)"
-number_from --workers 1 1024 "$WORKERS"
+[[ -z $WORKERS ]] || number_from --workers 1 1024 "$WORKERS"
 need python3
 
 PARTS=$OUT.parts

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, TypeVar
 
 from deepnmt.errors import UserError
 
@@ -18,16 +18,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_in_order(
-    make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int, chunk: Optional[int] = None
-) -> Iterator[Result]:
+def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """Yield what a function makes of each item.
 
     Args:
         make: returns the function; called once in each process, since tokenisers take a while to build
         items: read as they are needed
         workers: processes
-        chunk: items that a process is given at a time; by default CHUNK
 
     Raises:
         UserError: a process was killed
@@ -39,7 +36,7 @@ def map_in_order(
     with ProcessPoolExecutor(workers, initializer=_start, initargs=(make,)) as pool:
         while batch := list(islice(remaining, BATCH)):
             try:
-                yield from pool.map(_work, batch, chunksize=chunk or CHUNK)
+                yield from pool.map(_work, batch, chunksize=CHUNK)
             except BrokenProcessPool:
                 raise UserError("a worker was killed, perhaps for want of memory; run with fewer --workers") from None
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
+from deepnmt.alignment.align_job import LEXICONS
+from deepnmt.cleaning.best_pairs import Best
 from deepnmt.cleaning.corpus_index import FileIndex
-from deepnmt.cleaning.filter_recipe import Filter
+from deepnmt.cleaning.filter_recipe import Filter, split_column
+from deepnmt.cleaning.pair_lexicon import check_folder
 from deepnmt.cleaning.score_file import Header, ScoreColumn
 from deepnmt.cleaning.writing_systems import LANGUAGES, knows
 from deepnmt.errors import UserError
+from deepnmt.text.record import sha256
 
 
 @dataclass(frozen=True)
@@ -23,31 +27,72 @@ class Options:
         target_lang: language of the target
         filters: in the order in which a pair meets them
         chunk: pairs that a process measures at a time
+        lexicon: folder of lexicons; empty: none
+        classifier: file of a classifier; empty: none
+        train_classifier: learn one from the corpus
+        rank_by: file of scores, perhaps with a column; empty: none
+        keep_best: number or share of the pairs that pass the filters; empty: all
+        keep_unseen: how often a word should be kept that the input has so often
+        seed: of the faults that a classifier learns
+        scores: file that the measures of all pairs are written to; empty: none
     """
 
     source_lang: str
     target_lang: str
     filters: tuple[Filter, ...]
     chunk: int = 20_000
+    lexicon: str = ""
+    classifier: str = ""
+    train_classifier: bool = False
+    rank_by: str = ""
+    keep_best: str = ""
+    keep_unseen: int = 0
+    seed: int = 1
+    scores: str = ""
 
     @property
     def languages(self) -> tuple[str, str]:
         """Source and target."""
         return self.source_lang, self.target_lang
 
+    @property
+    def classifies(self) -> bool:
+        """Return whether a classifier scores the pairs."""
+        return bool(self.classifier) or self.train_classifier
+
     def check(self) -> None:
         """Raise `UserError` naming what does not fit."""
+        if faults := [*self._language_faults(), *self._ranking_faults()]:
+            raise UserError(*faults)
+        if self.keep_best:
+            Best(self.keep_best).check()
+        if self.lexicon:
+            check_folder(Path(self.lexicon))
+
+    def _language_faults(self) -> Iterator[str]:
         for side, language in zip(("source", "target"), self.languages):
             if not language or any(sign in "/\x00" or sign.isspace() for sign in language):
-                raise UserError(f"--{side}-lang must be a language such as de, but is '{language}'")
+                yield f"--{side}-lang must be a language such as de, but is '{language}'"
             if any(each.name == "script" for each in self.filters) and not knows(language):
-                raise UserError(
-                    f"script: the language must be one of {', '.join(sorted(LANGUAGES))}, but is {language}"
-                )
+                yield f"script: the language must be one of {', '.join(sorted(LANGUAGES))}, but is {language}"
         if self.source_lang == self.target_lang:
-            raise UserError(f"--source-lang and --target-lang must differ, but both are '{self.source_lang}'")
-        if not self.filters:
-            raise UserError("a filter must be given, as an option or in a --recipe, but there is none (see --help)")
+            yield f"--source-lang and --target-lang must differ, but both are '{self.source_lang}'"
+
+    def _ranking_faults(self) -> Iterator[str]:
+        if not (self.filters or self.keep_best or self.scores):
+            yield "a filter must be given, as an option or in a --recipe, but there is none (see --help)"
+        if any(each.name == "partners" for each in self.filters) and not self.lexicon:
+            yield "partners must be given with --lexicon, a folder made by align.sh --raw --lexicon"
+        given = {"classifier": self.classifier, "train-classifier": self.train_classifier, "rank-by": self.rank_by}
+        names = [f"--{name}" for name, value in given.items() if value]
+        if len(names) > 1:
+            yield f"{names[0]} must not be given with {names[1]}: pairs have one score"
+        if self.keep_best and not names:
+            yield "--keep-best must be given with --train-classifier, --classifier or --rank-by, which score the pairs"
+        if self.rank_by and not self.keep_best:
+            yield "--rank-by must be given with --keep-best"
+        if self.keep_unseen and not self.keep_best:
+            yield "--keep-unseen must be given with --keep-best, which leaves pairs out"
 
 
 @dataclass(frozen=True)
@@ -77,11 +122,11 @@ class Job:
         job = cls(options)
         for side, language in zip(("source", "target"), options.languages):
             job.files[side] = FileIndex.of(Path(f"{prefix}.{language}"), options.chunk, tell=tell)
-        for name in job.score_files():
-            header = Header.of(Path(name))
-            for column in (each.column for each in options.filters if each.file == name):
-                header.place(Path(name), column)
-            job.files[name] = FileIndex.of(Path(name), options.chunk, header.lines, tell)
+        for file, columns in job.score_files().items():
+            header = Header.of(Path(file))
+            for column in columns:
+                header.place(Path(file), column)
+            job.files[file] = FileIndex.of(Path(file), options.chunk, header.lines, tell)
         source = job.files["source"]
         for other in job.files.values():
             if other.lines != source.lines:
@@ -91,18 +136,25 @@ class Job:
                 )
         return job
 
-    def score_files(self) -> list[str]:
-        """Return the names of the files of scores."""
-        return list(dict.fromkeys(each.file for each in self.options.filters if each.file))
+    def score_files(self) -> dict[str, list[str]]:
+        """Return the names of the files of scores, and the columns that are wanted of each."""
+        wanted = [(each.file, each.column) for each in self.options.filters if each.file]
+        wanted += [split_column(self.options.rank_by)] if self.options.rank_by else []
+        return {file: [column for name, column in wanted if name == file] for file, _ in wanted}
 
     def paths(self, prefix: str) -> list[Path]:
-        """Return the paths of all files that will be read."""
+        """Return the paths of all files that have a line for each pair."""
         languages = self.options.languages
         return [*(Path(f"{prefix}.{language}") for language in languages), *map(Path, self.score_files())]
 
     def column(self, file: str, column: str) -> ScoreColumn:
         """Return a column of scores."""
         return ScoreColumn(self.files[file], Header.of(Path(file)).place(Path(file), column))
+
+    @property
+    def ranking(self) -> Optional[ScoreColumn]:
+        """The column of `rank_by`."""
+        return self.column(*split_column(self.options.rank_by)) if self.options.rank_by else None
 
     @property
     def pairs(self) -> int:
@@ -118,13 +170,14 @@ class Job:
         """Return what decides the result: the options, and the checksums of the files."""
         filters = [each.label for each in self.options.filters]
         inputs = {name: index.sha256 for name, index in self.files.items()}
+        lexicons = [Path(self.options.lexicon) / name for name in LEXICONS] if self.options.lexicon else []
+        for path in [*lexicons, *([Path(self.options.classifier)] if self.options.classifier else [])]:
+            inputs[str(path)] = sha256(path)
         return {**asdict(self.options), "filters": filters, "inputs": inputs}
 
     def as_json(self) -> dict[str, Any]:
         """Return the job as JSON; `from_json` is the way back."""
-        files = {
-            name: {**asdict(index), "path": str(index.path.resolve())} for name, index in self.files.items()
-        }  # fmt: skip
+        files = {name: {**asdict(index), "path": str(index.path)} for name, index in self.files.items()}
         return {"options": asdict(self.options), "files": files}
 
     @classmethod

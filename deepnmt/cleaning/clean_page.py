@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 
-import numpy as np
-from numpy.typing import NDArray
-
-from deepnmt.cleaning.chunk_results import edges_of
 from deepnmt.cleaning.clean_report import shortened, summary
-from deepnmt.cleaning.filter_recipe import KINDS, Filter
+from deepnmt.cleaning.decisions import Decisions, Histogram
+from deepnmt.cleaning.filter_recipe import Filter
 from deepnmt.cleaning.outcome import Outcome
 
 WIDE, HIGH, LEFT, TOP, BOTTOM = 460, 150, 52, 8, 34
@@ -34,20 +31,17 @@ svg {{ max-width: 100%; height: auto; margin-right: 1rem }} text {{ font-size: 1
 """
 
 
-def html_page(
-    outcomes: Sequence[Outcome], histograms: Mapping[str, NDArray[np.int64]], pairs: int, kept: int, name: str
-) -> str:
+def html_page(outcomes: Sequence[Outcome], decisions: Decisions, name: str) -> str:
     """Return the page.
 
     Args:
         outcomes: what each filter did
-        histograms: by number of the filter and name of the column
-        pairs: of the corpus
-        kept: how many of them are kept
+        decisions: about all pairs
         name: of the corpus
     """
     title = escape(f"Cleaning of {name}")
-    parts = [HEAD.format(title=title), f"<h1>{title}</h1><p>{summary(pairs, kept)}.</p>", _table(outcomes, kept)]
+    line = summary(len(decisions.reasons), decisions.kept, decisions.unseen)
+    parts = [HEAD.format(title=title), f"<h1>{title}</h1><p>{line}.</p>", _table(outcomes, decisions.kept)]
     parts.append(
         '<p class="soft">A pair that goes is counted once, by the first filter that it does not pass. The histograms '
         "are of all pairs of the corpus, by the square root of their number; what a filter does not let pass is "
@@ -55,16 +49,16 @@ def html_page(
     )
     for number, each in enumerate(outcomes):
         parts.append(f"<h2>{escape(each.filter.label)}</h2><p>{escape(_sentence(each))}</p>")
-        for key, counts in histograms.items():
+        for key, histogram in decisions.histograms.items():
             place, _, column = key.partition(" ")
             if int(place) == number:
-                parts.append(svg_histogram(each.filter, column, counts))
+                parts.append(svg_histogram(each.filter, column, histogram))
         parts.append(_examples(each))
     return "".join(parts) + "</body></html>\n"
 
 
 def _sentence(each: Outcome) -> str:
-    what = KINDS[each.filter.name].text
+    what = each.filter.text
     return f"{what[0].upper()}{what[1:]}: {each.removed:,} of {each.reached:,} pairs removed."
 
 
@@ -91,9 +85,9 @@ def _examples(each: Outcome) -> str:
     return f'<table class="examples"><thead><tr><th>line</th><th>source</th><th>target</th></tr></thead>{rows}</table>'
 
 
-def svg_histogram(each: Filter, column: str, counts: NDArray[np.int64]) -> str:
+def svg_histogram(each: Filter, column: str, histogram: Histogram) -> str:
     """Return a histogram whose bars are orange where the filter does not let pairs pass."""
-    edges = edges_of(each)
+    edges, counts = histogram.edges, histogram.counts
     middles = (edges[1:] + edges[:-1]) / 2
     passes = (middles >= each.low) & (middles <= each.high)
     plot_wide, plot_high = WIDE - LEFT - 10, HIGH - TOP - BOTTOM
@@ -112,7 +106,7 @@ def svg_histogram(each: Filter, column: str, counts: NDArray[np.int64]) -> str:
         f"{round(float(edges[0] + (edges[-1] - edges[0]) * place / 4), 2):g}</text>"
         for place in range(5)
     )
-    label = escape(f"{column}: {KINDS[each.name].text}")
+    label = escape(f"{column}: {each.text}")
     return (
         f'<svg role="img" aria-label="histogram of {label}" width="{WIDE}" height="{HIGH}" viewBox="0 0 {WIDE} {HIGH}">'
         f'<line class="axis" x1="{LEFT}" x2="{LEFT + plot_wide}" y1="{base}" y2="{base}"/>{bars}{ticks}'

@@ -11,9 +11,10 @@ from deepnmt.cleaning.outcome import Outcome
 WIDTH = 110
 
 
-def summary(pairs: int, kept: int) -> str:
-    """Return how many pairs are kept, in a line."""
-    return f"{kept:,} of {pairs:,} pairs kept ({kept / pairs:.2%})"
+def summary(pairs: int, kept: int, unseen: int) -> str:
+    """Return how many pairs are kept, in a line, and how many of them for their words alone."""
+    line = f"{kept:,} of {pairs:,} pairs kept ({kept / pairs:.2%})"
+    return f"{line}, {unseen:,} of them for words that would be unseen" if unseen else line
 
 
 def table(outcomes: Sequence[Outcome], kept: int) -> str:
@@ -27,9 +28,9 @@ def table(outcomes: Sequence[Outcome], kept: int) -> str:
     return str(tabulate([*rows, ("kept", f"{kept:,}", "", "")], headers, disable_numparse=True, colalign=align))
 
 
-def text_report(outcomes: Sequence[Outcome], pairs: int, kept: int) -> str:
+def text_report(outcomes: Sequence[Outcome], pairs: int, kept: int, unseen: int) -> str:
     """Return the whole report."""
-    parts = [summary(pairs, kept), "", table(outcomes, kept)]
+    parts = [summary(pairs, kept, unseen), "", table(outcomes, kept)]
     for each in outcomes:
         if each.examples:
             parts += ["", f"{each.filter.label}: examples of the {each.removed:,} pairs removed"]

@@ -1,34 +1,57 @@
 """The second step: what becomes of each pair, by the filters that look at the whole corpus.
 
 A pair meets the filters in their order. A filter that looks for duplicates counts only pairs that have passed all
-before it, and keeps the first of those that are equal. Memory: a byte for each pair, and while duplicates are looked
-for about 30 bytes for each pair that has come so far.
+before it, and keeps the first of those that are equal. The best by a score are chosen last. Memory: a byte for each
+pair, and while duplicates are looked for, or the best, about 30 bytes for each pair that has come so far.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Optional, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.cleaning.chunk_results import KEPT, read_result
+from deepnmt.cleaning.best_pairs import Best, needed, poorer, seen_too_rarely
+from deepnmt.cleaning.chunk_results import KEPT, SCORE_BINS, ChunkResult, edges_of, histogram, read_result
 from deepnmt.cleaning.clean_job import Job
+from deepnmt.cleaning.filter_recipe import Filter
+from deepnmt.cleaning.learnt import read_pairs
+from deepnmt.cleaning.pair_chunk import Pairs
 from deepnmt.errors import UserError
+
+Mask = NDArray[np.bool_]
+Number = TypeVar("Number", np.uint64, np.float32)
+RANGE = (0.5, 99.5)  # percentiles of the scores that a histogram shows
 
 
 @dataclass(frozen=True)
+class Histogram:
+    """How many pairs are in each bin, those beyond the edges in the first and the last one."""
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+@dataclass
 class Decisions:
     """What becomes of each pair.
 
     Attributes:
+        filters: those of the job, and perhaps a last one for the best by a score
         reasons: number of the filter that removes it; KEPT
-        histograms: for each measured column, how many pairs are in each bin
+        histograms: by number of the filter and name of the column
+        unseen: pairs that are kept for their words alone
     """
 
+    filters: list[Filter]
     reasons: NDArray[np.uint8]
-    histograms: dict[str, NDArray[np.int64]]
+    histograms: dict[str, Histogram]
+    unseen: int = 0
 
     def removed(self, number: int) -> int:
         """Return how many pairs a filter has removed."""
@@ -50,38 +73,83 @@ def decide(job: Job, folder: Path) -> Decisions:
     Raises:
         UserError: a filter removes all pairs that it meets
     """
-    reasons = np.empty(job.pairs, dtype=np.uint8)
-    histograms: dict[str, NDArray[np.int64]] = {}
+    filters = list(job.options.filters)
+    decisions = Decisions(filters, np.empty(job.pairs, dtype=np.uint8), {})
     for chunk in range(job.chunks):
         result = read_result(folder, chunk)
         lines = job.files["source"].lines_of(chunk)
-        reasons[lines.start : lines.stop] = result.reasons
+        decisions.reasons[lines.start : lines.stop] = result.reasons
         for name, counts in result.histograms.items():
-            histograms[name] = histograms[name] + counts if name in histograms else counts
-    for number, each in enumerate(job.options.filters):
+            edges = edges_of(filters[int(name.split(" ")[0])])
+            before = decisions.histograms.get(name, Histogram(edges, np.zeros_like(counts)))
+            decisions.histograms[name] = Histogram(edges, before.counts + counts)
+    for number, each in enumerate(filters):
         if each.name == "dedup":
-            reached = reasons > number
-            reasons[reached] = np.where(is_repeated(_keys(job, folder, number, reached)), number, reasons[reached])
-    decisions = Decisions(reasons, histograms)
-    for number, each in enumerate(job.options.filters):
+            reached = decisions.reasons > number
+            keys = _collected(job, folder, reached, partial(_keys, number))
+            decisions.reasons[reached] = np.where(is_repeated(keys), number, decisions.reasons[reached])
+    for number, each in enumerate(filters):
         if decisions.removed(number) == decisions.reached(number):
             raise UserError(
                 f"{each.label}: must leave pairs, but removes all {decisions.reached(number):,} that come as far"
             )
+    if job.options.keep_best:
+        keep_best(job, folder, decisions)
     return decisions
 
 
-def _keys(job: Job, folder: Path, number: int, reached: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    keys, place = np.empty(int(reached.sum()), dtype=np.uint64), 0
+def keep_best(job: Job, folder: Path, decisions: Decisions) -> None:
+    """Remove all but the best pairs, and those that have rare words."""
+    passed, number = decisions.reasons == KEPT, len(decisions.filters)
+    scores = _collected(job, folder, passed, lambda result: result.scores)
+    left_out = poorer(scores, Best(job.options.keep_best).of(len(scores)))
+    places = np.flatnonzero(passed)
+    decisions.reasons[places[left_out]] = number
+    low = -np.inf
+    if len(left_out):
+        ordered = np.zeros(len(scores), dtype=bool)
+        ordered[left_out] = True
+        low = float(scores[~ordered].min())
+    best = Filter("keep-best", job.options.keep_best, low=low)
+    decisions.filters.append(best)
+    low_edge, high_edge = (float(np.percentile(scores, percent)) for percent in RANGE)
+    edges = np.linspace(low_edge, high_edge, SCORE_BINS + 1)
+    decisions.histograms[f"{number} score"] = Histogram(edges, histogram(edges, scores))
+    least = job.options.keep_unseen
+    if least and len(left_out):
+
+        def chunks() -> Iterator[tuple[Pairs, Mask, Mask]]:
+            for chunk in range(job.chunks):
+                lines = job.files["source"].lines_of(chunk)
+                reasons = decisions.reasons[lines.start : lines.stop]
+                yield read_pairs(job, chunk), reasons == KEPT, reasons == number
+
+        counts, rare = seen_too_rarely(chunks, least)
+        # Their places among those left out, which are in the order of the corpus.
+        order = np.searchsorted(np.sort(left_out), left_out)
+        back = needed(counts, rare, order.tolist(), least)
+        decisions.reasons[places[np.sort(left_out)[back]]] = KEPT
+        decisions.unseen = len(back)
+
+
+def _collected(
+    job: Job, folder: Path, wanted: Mask, of: Callable[[ChunkResult], Optional[NDArray[Number]]]
+) -> NDArray[Number]:
+    """Return what the results of chunks have about those pairs that are wanted."""
+    found = []
     for chunk in range(job.chunks):
         lines = job.files["source"].lines_of(chunk)
-        some = read_result(folder, chunk).keys[number][reached[lines.start : lines.stop]]
-        keys[place : place + len(some)] = some
-        place += len(some)
-    return keys
+        values = of(read_result(folder, chunk))
+        assert values is not None
+        found.append(values[wanted[lines.start : lines.stop]])
+    return np.concatenate(found)
 
 
-def is_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _keys(number: int, result: ChunkResult) -> NDArray[np.uint64]:
+    return result.keys[number]
+
+
+def is_repeated(keys: NDArray[np.uint64]) -> Mask:
     """Return of which keys there is an equal one before."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]

@@ -5,8 +5,11 @@
     numbers
     score align.tsv:forward >= -5
     dedup pair
+    lexicon aligned        # options that say what pairs are scored by, and how many are kept, can stand here too
+    train-classifier
+    keep-best 0.8
 
-The same filters as options of the command win over the recipe's line of that name, or come after the recipe's lines.
+An option of the command wins over the recipe's line of its name; other filters come after those of the recipe.
 """
 
 from __future__ import annotations
@@ -58,9 +61,14 @@ KINDS = {
     "repeats": Kind(MOST, "1", 0, math.inf, True, "words in a row that repeat those just before them"),
     "characters": Kind(MOST, "6", 0, math.inf, False, "how unusual the characters are, in standard deviations"),
     "language": Kind(LEAST, "0.2", -9, 9, False, "how much more usual the characters are here than on the other side"),
+    "endings": Kind(MOST, "0", 0, 1, True, "whether one side alone ends with a sign of punctuation"),
+    "partners": Kind(LEAST, "", -math.inf, 0, False, "mean log probability of the words by the lexicons"),
     "score": Kind(SCORE, "", -math.inf, math.inf, False, "score in a file"),
     "dedup": Kind(DEDUP, "pair", 0, 0, False, "equal to one before"),
 }
+# What else a recipe may say, and whether it has a value.
+OPTIONS = {"lexicon": True, "classifier": True, "train-classifier": False, "rank-by": True, "keep-best": True,
+           "keep-unseen": True}  # fmt: skip
 REPEATABLE = ("score", "dedup")
 
 
@@ -85,6 +93,16 @@ class Filter:
     column: str = ""
 
     @property
+    def measures(self) -> bool:
+        """Return whether it looks at a measure of the pair itself."""
+        return self.name in KINDS and KINDS[self.name].syntax not in (DEDUP, SCORE)
+
+    @property
+    def text(self) -> str:
+        """What it looks at."""
+        return KINDS[self.name].text if self.name in KINDS else "score of the pair"
+
+    @property
     def label(self) -> str:
         """The filter as a line of a recipe."""
         return f"{self.name} {self.value}"
@@ -102,7 +120,7 @@ def parse_filter(name: str, value: str, place: str) -> Filter:
         UserError: there is no such kind, or the value is wrong
     """
     if name not in KINDS:
-        raise UserError(f"{place}: must be one of {', '.join(KINDS)}, but is '{name}'")
+        raise UserError(f"{place}: must be one of {', '.join((*KINDS, *OPTIONS))}, but is '{name}'")
     kind = KINDS[name]
     value = value or kind.default
     if not value:
@@ -153,24 +171,29 @@ def split_column(text: str) -> tuple[str, str]:
     return (file, column) if colon and "/" not in column and not Path(text).exists() else (text, "")
 
 
-def read_recipe(path: Path) -> list[Filter]:
-    """Return the filters of a recipe. Raises `UserError` that names the first faulty line."""
-    filters = []
+def read_recipe(path: Path) -> tuple[list[Filter], dict[str, str]]:
+    """Return the filters of a recipe and its options. Raises `UserError` that names the first faulty line."""
+    filters, options = [], {}
     for number, line in enumerate(read_lines(path), start=1):
         words = line.split("#")[0].split(maxsplit=1)
-        if words:
+        name, value = words[:1], "".join(words[1:]).strip()
+        if name and name[0] in OPTIONS:
+            if bool(value) != OPTIONS[name[0]]:
+                raise UserError(f"{path}:{number}: {name[0]} must have {'a' if OPTIONS[name[0]] else 'no'} value")
+            options[name[0]] = value
+        elif words:
             place = f"{path}:{number}" + (f": {words[0]}" if words[0] in KINDS else "")
-            filters.append(parse_filter(words[0], "".join(words[1:]).strip(), place))
-    if not filters:
+            filters.append(parse_filter(words[0], value, place))
+    if not filters and not options:
         raise UserError(f"{path}: must have a line for each filter, but has none")
-    return filters
+    return filters, options
 
 
 def joined(recipe: Iterable[Filter], options: Sequence[Filter]) -> tuple[Filter, ...]:
     """Return the filters of a recipe and of the command line, whose bounds win where both have the filter.
 
     Raises:
-        UserError: there is none, or one stands twice
+        UserError: one stands twice
     """
     filters = list(recipe)
     for option in options:

@@ -58,8 +58,8 @@ def write_pairs(
         tell: called with the number of pairs of each chunk
     """
     languages, files = job.options.languages, [job.files["source"], job.files["target"]]
-    wanted = {line: number for number in range(len(job.options.filters)) for line in spaced(decisions.reasons, number)}
-    examples: list[list[Example]] = [[] for _ in job.options.filters]
+    wanted = {line: number for number in range(len(decisions.filters)) for line in spaced(decisions.reasons, number)}
+    examples: list[list[Example]] = [[] for _ in decisions.filters]
     with ExitStack() as stack:
 
         def opened(path: str) -> Callable[[bytes], object]:
@@ -77,7 +77,7 @@ def write_pairs(
                 for write, lines in zip(rest, sides):
                     write(joined(compress(lines, reasons != KEPT)))
                 gone = np.flatnonzero(reasons != KEPT)
-                labels = (f"{numbers[row] + 1}\t{job.options.filters[reasons[row]].label}" for row in gone.tolist())
+                labels = (f"{numbers[row] + 1}\t{decisions.filters[reasons[row]].label}" for row in gone.tolist())
                 rest[2](joined(label.encode() for label in labels))
             for line in sorted(wanted.keys() & set(numbers)):
                 texts = [lines[line - numbers.start].decode() for lines in sides]
@@ -85,7 +85,7 @@ def write_pairs(
             tell(len(numbers))
     return [
         Outcome(each, decisions.reached(number), decisions.removed(number), tuple(examples[number]))
-        for number, each in enumerate(job.options.filters)
+        for number, each in enumerate(decisions.filters)
     ]
 
 

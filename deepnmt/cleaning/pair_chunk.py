@@ -8,6 +8,7 @@ from functools import cached_property
 
 # Written without spaces between words, so that each sign counts as a word.
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my")
+WORD = re.compile(r"\w+")
 SIGN = re.compile(r"[A-Za-z0-9]+|\S")
 
 
@@ -34,6 +35,13 @@ class Side:
         if self.language in UNSPACED:
             return [SIGN.findall(line) for line in self.lines]
         return [line.split() for line in self.lines]
+
+    @cached_property
+    def types(self) -> list[list[str]]:
+        """The words of each line without case and punctuation."""
+        if self.language in UNSPACED:
+            return [[sign for sign in words if sign.isalnum()] for words in self.folded]
+        return [WORD.findall(line.casefold()) for line in self.lines]
 
     @cached_property
     def folded(self) -> list[list[str]]:

@@ -13,6 +13,8 @@
 | `repeats`     | words in a row that repeat the one to three before them    | each side |
 | `characters`  | how unusual the characters are, in standard deviations     | each side |
 | `language`    | how much more usual they are here than on the other side   | each side |
+| `endings`     | 1 where one side alone ends with a sign of punctuation     | pair      |
+| `partners`    | mean log P of the words, the other side given; see lexicon | each side |
 """
 
 from __future__ import annotations
@@ -21,16 +23,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.cleaning.character_model import SIGMA, CharacterModel
 from deepnmt.cleaning.pair_chunk import Pairs, Side
+from deepnmt.cleaning.pair_lexicon import PairLexicon
 from deepnmt.cleaning.writing_systems import letters_of, share_of_letters, share_of_own_letters
 
 Values = Sequence[float] | NDArray[np.float64]
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d+)*")
+ENDING = re.compile(r"[^\w\s]\s*$")
 DIGITS = re.compile(r"\d+")
 # Smaller ones are often written as words.
 SPELT = 12
@@ -67,10 +72,12 @@ class Fitted:
     Attributes:
         ratio: of the lengths
         characters: of source and target
+        lexicon: of align.sh; None where there is none
     """
 
     ratio: Spread
     characters: tuple[CharacterModel, CharacterModel]
+    lexicon: Optional[PairLexicon] = None
 
     @classmethod
     def of(cls, pairs: Pairs) -> Fitted:
@@ -111,6 +118,8 @@ MEASURES: Mapping[str, Measure] = {
     "repeats": Measure(True, _even(-0.5, 19.5, 20)),
     "characters": Measure(True, _even(-6, 14, 40)),
     "language": Measure(True, _even(-2, 4, 48)),
+    "endings": Measure(False, _even(-0.5, 1.5, 2)),
+    "partners": Measure(True, _even(-9.5, 0, 38)),
 }
 
 
@@ -121,6 +130,9 @@ def columns_of(name: str, languages: tuple[str, str]) -> tuple[str, ...]:
 
 def measured(name: str, pairs: Pairs, fitted: Fitted) -> NDArray[np.float32]:
     """Return the values of a measure: pairs x columns."""
+    if name == "partners":
+        assert fitted.lexicon is not None
+        return fitted.lexicon.fits(pairs.source.lines, pairs.target.lines).astype(np.float32)
     if not MEASURES[name].by_side:
         return np.asarray(_OF_PAIRS[name](pairs, fitted), dtype=np.float32)[:, None]
     models = fitted.characters, fitted.characters[::-1]
@@ -183,6 +195,12 @@ def repeated_words(words: Sequence[str]) -> int:
     return longest
 
 
+def lone_endings(pairs: Pairs) -> list[float]:
+    """Return 1 for each pair of which one side alone ends with punctuation, else 0."""
+    lines = zip(pairs.source.lines, pairs.target.lines)
+    return [float((ENDING.search(one) is None) != (ENDING.search(other) is None)) for one, other in lines]
+
+
 def _numbers(pairs: Pairs, fitted: Fitted) -> Values:
     return [
         0 if not (NUMBER.search(source) or NUMBER.search(target)) else disagreeing_numbers(source, target)
@@ -201,6 +219,7 @@ _OF_PAIRS: Mapping[str, Callable[[Pairs, Fitted], Values]] = {
     "ratio-sigma": lambda pairs, fitted: fitted.ratio.distances(pairs),
     "numbers": _numbers,
     "no-copies": lambda pairs, fitted: shares_in_common(pairs),
+    "endings": lambda pairs, fitted: lone_endings(pairs),
 }
 _OF_SIDES: Mapping[str, Callable[[Side, CharacterModel, CharacterModel], Values]] = {
     "length": lambda side, model, other: [len(words) for words in side.words],

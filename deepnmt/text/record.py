@@ -11,7 +11,14 @@ from typing import Any
 from deepnmt.errors import UserError
 
 MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt-export"}
-KINDS = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
+KINDS = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    dict: "an object",
+    list: "a list",
+}
 
 
 def read_record(path: Path, **keys: type) -> dict[str, Any]:

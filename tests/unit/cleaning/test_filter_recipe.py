@@ -36,7 +36,7 @@ def recipe(tmp_path: Path, text: str) -> Path:
     ],
 )
 def test_bounds(tmp_path: Path, line: str, low: float, high: float) -> None:
-    (found,) = read_recipe(recipe(tmp_path, f"# a comment\n\n  {line}   # another\n"))
+    (found,), _ = read_recipe(recipe(tmp_path, f"# a comment\n\n  {line}   # another\n"))
     assert (found.low, found.high) == (low, high)
 
 
@@ -52,6 +52,8 @@ def test_a_score_names_file_and_column(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("ratios 1:2", "must be one of length, ratio, .*, but is 'ratios'"),
+        ("keep-best", "keep-best must have a value"),
+        ("train-classifier 3", "train-classifier must have no value"),
         ("ratio", "ratio: must have a value LOW:HIGH, but has none"),
         ("ratio 2:0.5", "ratio: must have a low bound that is at most the high one, but is 2:0.5"),
         ("ratio 2", "ratio: must be LOW:HIGH, but is '2'"),
@@ -89,5 +91,5 @@ def test_the_same_filter_twice_is_refused() -> None:
 
 
 def test_the_recipe_of_the_repository_has_every_filter_that_needs_no_file() -> None:
-    names = [each.name for each in read_recipe(ROOT / "configs" / "clean.txt")]
-    assert sorted(names) == sorted(KINDS.keys() - {"score", "ratio"})
+    names = [each.name for each in read_recipe(ROOT / "configs" / "clean.txt")[0]]
+    assert sorted(names) == sorted(KINDS.keys() - {"score", "ratio", "endings", "partners"})

@@ -30,6 +30,8 @@ PAIRS = [
     ("o", "numbers", "007", "7", [0]),
     ("p", "numbers", "٣ und 4", "3 and 4", [0]),
     ("q", "numbers", "20 und 20", "20", [1]),
+    ("w", "endings", "Das Haus.", "the house", [1]),
+    ("x", "endings", "Das Haus.", "the house!", [0]),
     ("r", "no-copies", "Der New York Times", "the NEW york times", [0.75]),
     ("s", "no-copies", "", "", [0]),
     ("t", "repeats", "so so so gut", "a b a b c", [2, 2]),
@@ -67,7 +69,7 @@ def test_the_spread_is_that_of_good_pairs_even_with_a_tenth_of_faulty_ones() -> 
 def test_each_measure_has_its_columns() -> None:
     pairs = Pairs(["ein Haus", "zwei Häuser"], ["a house", "two houses"], ("de", "en"))
     fitted = Fitted.of(pairs)
-    for name, measure in MEASURES.items():
+    for name, measure in MEASURES.items() - {("partners", MEASURES["partners"])}:
         values = measured(name, pairs, fitted)
         assert values.shape == (2, len(columns_of(name, ("de", "en"))))
         assert np.isfinite(values).all()
