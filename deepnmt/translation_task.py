@@ -24,8 +24,10 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 from omegaconf import II
 
+from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.data import bpe_dropout
 from deepnmt.data.bpe_dropout import RecutPairs
+from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.generator import BeamGenerator
@@ -56,6 +58,10 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
         },
     )
     seed: int = II("common.seed")
+    pair_weights: Optional[str] = field(
+        default=None,
+        metadata={"help": "file with a weight for each training pair, a number a line: how much its loss counts"},
+    )
     nbest_file: Optional[str] = field(
         default=None,
         metadata={"help": "append the --nbest translations of each sentence, with features, to this file"},
@@ -137,7 +143,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         """Load a subset.
 
         Raises:
-            UserError: --bpe-dropout is given, and the data have not what it needs
+            UserError: --bpe-dropout or --pair-weights is given, and the data have not what it needs
         """
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
@@ -150,6 +156,19 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             )
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
+        if self.cfg.pair_weights and combine:
+            if len(split_paths(self.cfg.data)) > 1:
+                raise UserError("--pair-weights: must be given with one data folder, but DATA is several")
+            weights = read_weights(Path(self.cfg.pair_weights), len(dataset))
+            self.datasets[split] = WeightedPairs(self.datasets[split], weights)
+
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """Build the criterion. Raises `UserError` if it cannot weigh pairs, and is asked to."""
+        criterion = super().build_criterion(cfg, from_checkpoint)
+        if self.cfg.pair_weights and type(criterion) is not FusedLabelSmoothedCrossEntropy:
+            wanted = "label_smoothed_cross_entropy_fused"
+            raise UserError(f"--criterion must be {wanted} with --pair-weights, but is {cfg._name}")
+        return criterion
 
     def build_generator(
         self,

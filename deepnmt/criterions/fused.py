@@ -12,6 +12,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import nn
 
+from deepnmt.data.weighted_pairs import PAIRS, TOKENS, WEIGHTS
+from deepnmt.errors import UserError
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 
@@ -27,6 +29,9 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
     The model gives its features, and the criterion projects them: padding is not projected, and no tensor of
     positions x vocabulary is made. A model that does not project by one matrix is left to fairseq's criterion, and the
     log says so.
+
+    A batch with `pair_weights` has the loss of each pair multiplied by its weight, and the weighted sample size; the
+    `nll_loss` of the log is that of the text without weights.
     """
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
@@ -34,8 +39,13 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
 
         Returns:
             the sum over the target positions, in nats (N x 1 unless `reduce`); the sample size; what to log
+
+        Raises:
+            UserError: pairs have weights, and the model has an obstacle
         """
-        if not may_take("fused loss", obstacle(model)) or not reduce:
+        if not may_take("fused loss", reason := obstacle(model)) or not reduce:
+            if WEIGHTS in sample:
+                raise UserError(f"--pair-weights: must not be given with this model: {reason}")
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
             return result
         net_output = model(**sample["net_input"], features_only=True)
@@ -44,9 +54,12 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         counted = target.ne(self.padding_idx).nonzero(as_tuple=True)
         features = net_output[0][:, self.ignore_prefix_size :][counted]
         weight = model.decoder.output_projection.weight
-        losses = linear_cross_entropy(features, weight, target[counted], self.eps, self.report_accuracy)
+        counts = sample[WEIGHTS][counted[0]] if WEIGHTS in sample else None
+        losses = linear_cross_entropy(features, weight, target[counted], self.eps, self.report_accuracy, counts)
 
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        if counts is not None:
+            sample_size = sample[PAIRS if self.sentence_avg else TOKENS]
         logging_output = {
             "loss": losses.loss.detach(),
             "nll_loss": losses.nll,

@@ -7,6 +7,8 @@ p, the target t, and fairseq's smoothing, which spreads e over the V - 1 other t
 
     dLoss/dx = p - s - (1 - e - s) [v = t]
 
+A position may count more or less: its loss, and with it the gradient, is multiplied by its weight.
+
 The positions are taken some at a time: their logits, and at once the gradients of h and W, which is all that the
 backward pass needs. What does not depend on p is added at the end, for all positions together. In half precision the
 gradients wait for the backward pass, since there the loss is scaled to keep small ones from vanishing, and the logits
@@ -19,7 +21,7 @@ smoothing and with terms linear in h added to it, it takes 1.9 times the time of
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
@@ -54,7 +56,12 @@ def reference(h: Tensor, W: Tensor, target: Tensor, e: float) -> Tensor:
 
 
 def linear_cross_entropy(
-    features: Tensor, weight: Tensor, target: Tensor, smoothing: float, accuracy: bool = False
+    features: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    smoothing: float,
+    accuracy: bool = False,
+    counts: Optional[Tensor] = None,
 ) -> Losses:
     """The losses of `weight @ h` for all features h.
 
@@ -64,6 +71,7 @@ def linear_cross_entropy(
         target: N types, none of them padding
         smoothing: e
         accuracy: count the correct ones
+        counts: N, how much each position counts in the loss; 1 by default
     """
     device = features.device.type
     if torch.is_autocast_enabled(device):
@@ -73,7 +81,7 @@ def linear_cross_entropy(
     gradients = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
     return Losses(
         *_LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            features, weight, target, smoothing, accuracy, gradients
+            features, weight, target, smoothing, accuracy, gradients, counts
         )
     )
 
@@ -81,17 +89,24 @@ def linear_cross_entropy(
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, target: Tensor, smoothing: float, accuracy: bool, gradients: bool
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        smoothing: float,
+        accuracy: bool,
+        gradients: bool,
+        counts: Optional[Tensor],
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.smoothing = smoothing
         ctx.now = gradients and features.dtype in (torch.float32, torch.float64)
         with torch.autocast(features.device.type, enabled=False):
-            run = _Run(features, weight, target, smoothing)
+            run = _Run(features, weight, target, smoothing, counts)
             run.all(ctx.needs_input_grad[:2] if ctx.now else (False, False), accuracy=accuracy)
         if ctx.now:
             ctx.save_for_backward(*run.gradients)
         elif gradients:
-            ctx.save_for_backward(features, weight, target)
+            ctx.save_for_backward(features, weight, target, counts)
         ctx.mark_non_differentiable(run.nll, run.correct)
         return run.loss, run.nll, run.correct
 
@@ -101,27 +116,30 @@ class _LinearCrossEntropy(torch.autograd.Function):
         if ctx.now:
             found = tuple(None if saved is None else saved * gradient for saved in ctx.saved_tensors)
         else:
-            features, weight, target = ctx.saved_tensors
-            run = _Run(features, weight, target, ctx.smoothing)
+            features, weight, target, counts = ctx.saved_tensors
+            run = _Run(features, weight, target, ctx.smoothing, counts)
             run.all(ctx.needs_input_grad[:2], scale=gradient)
             found = run.gradients
-        return (*found, None, None, None, None)
+        return (*found, None, None, None, None, None)
 
 
 class _Run:
     """One way through the positions.
 
     Args:
-        features, weight, target, smoothing: as of `linear_cross_entropy`
+        features, weight, target, smoothing, counts: as of `linear_cross_entropy`
 
     Attributes:
         loss, nll, correct: as of `Losses`
         gradients: of features and weight, N x C and V x C; None where they were not asked for
     """
 
-    def __init__(self, features: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> None:
+    def __init__(
+        self, features: Tensor, weight: Tensor, target: Tensor, smoothing: float, counts: Optional[Tensor] = None
+    ) -> None:
         self.features, self.weight, self.target = features, weight, target
         self.exact = torch.promote_types(features.dtype, torch.float32)
+        self.counts = None if counts is None else counts.to(self.exact)
         self.other = smoothing / (len(weight) - 1)
         self.right = 1.0 - smoothing - self.other
         self.gradients: tuple[Optional[Tensor], Optional[Tensor]] = None, None
@@ -147,14 +165,20 @@ class _Run:
             p, nll[some] = self._softmax(features, x, target, softmax[: len(features)])
             if any(wanted):
                 p.scatter_add_(1, target, p.new_full((1, 1), -self.right).expand_as(target))
+                if self.counts is not None:
+                    p.mul_(self.counts[some, None])
                 gradients.add(some, p if scale is None else p.mul_(scale))
 
         log_sum = hit + nll  # of the exponentials of the logits
         column = self.weight.sum(0, dtype=self.exact)
         logit_sum = torch.mv(self.features.to(self.exact), column)
         self.nll = nll.sum()
-        self.loss = self.right * self.nll + self.other * (types * log_sum - logit_sum).sum()
-        self.gradients = gradients.finish(column, self.other if scale is None else self.other * scale)
+        spread: Union[float, Tensor] = self.other if scale is None else self.other * scale
+        counted, others = nll, types * log_sum - logit_sum
+        if self.counts is not None:
+            counted, others, spread = counted * self.counts, others * self.counts, spread * self.counts[:, None]
+        self.loss = self.right * counted.sum() + self.other * others.sum()
+        self.gradients = gradients.finish(column, spread)
 
     def _softmax(self, features: Tensor, x: Tensor, target: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
         """Return the probabilities, which may take the place of x, and the targets' negative log-probabilities."""
