@@ -62,6 +62,7 @@ setup(
         ],
         "onnx": ["onnxruntime>=1.20", "numpy"],
         "onnx-export": ["onnxruntime>=1.20", "onnx>=1.17"],
+        "subwords": ["sentencepiece>=0.2"],
         "docs": ["sphinx", "myst-parser", "furo"],
     },
 )

@@ -151,8 +151,9 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         if self.cfg.bpe_dropout and combine:
             folders = split_paths(self.cfg.data)
             folder = Path(folders[(epoch - 1) % len(folders)])
+            languages = (self.cfg.source_lang, self.cfg.target_lang)
             self.datasets[split] = RecutPairs(
-                dataset, folder, self.cfg.bpe_dropout, self.cfg.seed, self.max_positions()
+                dataset, folder, languages, self.cfg.bpe_dropout, self.cfg.seed, self.max_positions()
             )
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)

@@ -89,11 +89,10 @@ done
 if [[ ${#OVERLAP[@]} -gt 0 ]]; then
     run python3 "$ROOT/scripts/binarise.py" drop-overlap "$TMP" "$LIKE" "$LANGUAGE" "$COUNTS"
 fi
-SEGMENT=()
 for lang in "${LANGUAGES[@]}"; do
-    SEGMENT+=(--text "$TMP/text/$SUBSET.tok.$lang" "$TMP/text/$SUBSET.bpe.$lang")
+    run python3 "$ROOT/scripts/segment.py" apply "$LIKE" --lang "$lang" --workers "$WORKERS" \
+        --text "$TMP/text/$SUBSET.tok.$lang" "$TMP/text/$SUBSET.bpe.$lang"
 done
-run python3 "$ROOT/scripts/segment.py" apply "$LIKE/codes" --workers "$WORKERS" "${SEGMENT[@]}"
 run python3 "$ROOT/scripts/binarise.py" finish "$TMP" "$LIKE" "$COUNTS"
 rm -r -- "$TMP/counts"
 replace_folder "$TMP" "$DEST"

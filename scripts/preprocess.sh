@@ -20,6 +20,14 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --test PREFIX          test text, as --valid; repeat it for the subsets test, test1, ... (default: none)
   --dest DIR             folder to make; it must not exist, unless the same command made it
   --bpe-merges N         merge operations of the BPE, learnt on both languages together (default: 10000)
+  --subwords KIND        bpe (subword-nmt), wordpiece, unigram (learnt by sentencepiece), or char (default: bpe)
+  --vocabulary N         types of the subwords, characters included; for bpe in place of --bpe-merges (default: 10000)
+  --min-pair-count N     times that two word pieces must be seen side by side to be merged (default: 30)
+  --separate             learn the subwords of each language by itself
+  --vocabulary-threshold N                 take types apart again that a language's training text has fewer than N times
+  --spell-unknown        cut words into characters that would have a type that the training text lacks
+  --byte-fallback        cut characters that the training text lacks into bytes, so that nothing is unknown; with
+                         --vocabulary-threshold rarer ones too, so that bytes are trained
   --lowercase            lower-case all text; scores are then case-insensitive
   --truecase             give the first word of each sentence the form that it mostly has elsewhere in the training
                          text; generate.sh and deepnmt-translate begin sentences with a capital again
@@ -53,7 +61,8 @@ HELP
 
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
-MERGES=10000 MAX_LEN=175 MAX_RATIO=0 WORKERS=$(nproc)
+MERGES='' MAX_LEN=175 MAX_RATIO=0 WORKERS=$(nproc)
+KIND=bpe VOCABULARY='' PAIR_COUNT='' SEPARATE=false THRESHOLD=0 SPELL=false BYTES=false
 LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false NORMALISE='' TRUECASE=false VALID_EVERY='' DROPOUT='' COPIES=''
 
 while [[ $# -gt 0 ]]; do
@@ -68,6 +77,13 @@ while [[ $# -gt 0 ]]; do
         --raw-test) RAW_TESTS+=("$(value "$@")") || exit; shift ;;
         --dest) DEST=$(value "$@"); shift ;;
         --bpe-merges) MERGES=$(value "$@"); shift ;;
+        --subwords) KIND=$(value "$@"); shift ;;
+        --vocabulary) VOCABULARY=$(value "$@"); shift ;;
+        --min-pair-count) PAIR_COUNT=$(value "$@"); shift ;;
+        --vocabulary-threshold) THRESHOLD=$(value "$@"); shift ;;
+        --separate) SEPARATE=true ;;
+        --spell-unknown) SPELL=true ;;
+        --byte-fallback) BYTES=true ;;
         --max-len) MAX_LEN=$(value "$@"); shift ;;
         --max-ratio) MAX_RATIO=$(value "$@"); shift ;;
         --bpe-dropout) DROPOUT=$(value "$@"); shift ;;
@@ -97,7 +113,23 @@ done
 # fairseq takes either for the end of a path.
 [[ $DEST != *,* ]] || die "--dest must not contain a comma, but is '$DEST'"
 [[ $DEST != *:* ]] || die "--dest must not contain a colon, but is '$DEST'"
-number_from --bpe-merges 1 2147483647 "$MERGES"
+case $KIND in
+    bpe) [[ -z $MERGES || -z $VOCABULARY ]] || die "--bpe-merges and --vocabulary must not be given together" ;;
+    unigram | wordpiece | char)
+        [[ -z $MERGES ]] || die "--bpe-merges is for --subwords bpe, but KIND is $KIND; use --vocabulary"
+        [[ $KIND != char || -z $VOCABULARY ]] || die "--vocabulary must not be given with --subwords char"
+        ;;
+    *) die "--subwords must be bpe, wordpiece, unigram or char, but is '$KIND'" ;;
+esac
+[[ $KIND == wordpiece || -z $PAIR_COUNT ]] || die "--min-pair-count is for --subwords wordpiece, but KIND is $KIND"
+if [[ $KIND == bpe && -z $VOCABULARY ]]; then MERGES=${MERGES:-10000}; else VOCABULARY=${VOCABULARY:-10000}; fi
+PAIR_COUNT=${PAIR_COUNT:-30} MERGES=${MERGES:-0}
+[[ $MERGES == 0 && -n $VOCABULARY ]] || number_from --bpe-merges 1 2147483647 "$MERGES"
+number_from --vocabulary 1 2147483647 "${VOCABULARY:-1}"
+number_from --min-pair-count 1 2147483647 "$PAIR_COUNT"
+number_from --vocabulary-threshold 0 2147483647 "$THRESHOLD"
+LIMITED=false
+if [[ $THRESHOLD -gt 0 || $SPELL == true || $BYTES == true ]]; then LIMITED=true; fi
 number_from --max-len 0 2147483647 "$MAX_LEN"
 number_from --workers 1 1024 "$WORKERS"
 [[ $MAX_RATIO =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--max-ratio must be a number, but is '$MAX_RATIO'"
@@ -105,6 +137,9 @@ if [[ -n $DROPOUT || -n $COPIES ]]; then
     [[ -n $DROPOUT && -n $COPIES ]] || die "--bpe-dropout and --copies must be given together"
     [[ $DROPOUT =~ ^0?\.[0-9]+$ && $DROPOUT =~ [1-9] ]] || die "--bpe-dropout must be between 0 and 1, but is '$DROPOUT'"
     number_from --copies 1 1000 "$COPIES"
+    [[ $KIND == bpe || $KIND == wordpiece ]] || die "--bpe-dropout is for --subwords bpe or wordpiece, but KIND is $KIND"
+    [[ $SEPARATE == false && $LIMITED == false ]] ||
+        die "--copies must not be given with --separate, --vocabulary-threshold, --spell-unknown or --byte-fallback"
 fi
 if [[ -n $VALID_EVERY ]]; then
     number_from --valid-every 2 2147483647 "$VALID_EVERY"
@@ -164,6 +199,13 @@ done
 
 # Named in the record only where they are used, so that folders made without them stay what they are.
 EXTRA=()
+if [[ $KIND != bpe ]]; then EXTRA+=("subwords=$KIND"); fi
+if [[ -n $VOCABULARY && $KIND != char ]]; then EXTRA+=("vocabulary=$VOCABULARY"); fi
+if [[ $KIND == wordpiece ]]; then EXTRA+=("min_pair_count=$PAIR_COUNT"); fi
+if [[ $SEPARATE == true ]]; then EXTRA+=(separate=true); fi
+if [[ $THRESHOLD -gt 0 ]]; then EXTRA+=("vocabulary_threshold=$THRESHOLD"); fi
+if [[ $SPELL == true ]]; then EXTRA+=(spell_unknown=true); fi
+if [[ $BYTES == true ]]; then EXTRA+=(byte_fallback=true); fi
 if [[ $KEEP_PUNCTUATION == true ]]; then EXTRA+=(keep_punctuation=true); fi
 if [[ -n $NORMALISE ]]; then EXTRA+=("normalise=$NORMALISE"); fi
 if [[ $TRUECASE == true ]]; then EXTRA+=(truecase=true); fi
@@ -218,21 +260,56 @@ if [[ $TRUECASE == true ]]; then
     done
 fi
 
-run python3 "$ROOT/scripts/segment.py" learn "$TMP/codes" "$MERGES" \
-    "$TMP/text/train.tok.$SOURCE" "$TMP/text/train.tok.$TARGET"
+# CODES TEXT...
+learn() {
+    if [[ $MERGES != 0 ]]; then
+        run python3 "$ROOT/scripts/segment.py" learn "$1" "$MERGES" "${@:2}"
+    else
+        run python3 "$ROOT/scripts/learn_subwords.py" "$KIND" "$1" "${VOCABULARY:-0}" "${@:2}" \
+            --min-pair-count "$PAIR_COUNT"
+    fi
+}
+if [[ $SEPARATE == true ]]; then
+    learn "$TMP/codes.$SOURCE" "$TMP/text/train.tok.$SOURCE"
+    learn "$TMP/codes.$TARGET" "$TMP/text/train.tok.$TARGET"
+else
+    learn "$TMP/codes" "$TMP/text/train.tok.$SOURCE" "$TMP/text/train.tok.$TARGET"
+fi
+if [[ $LIMITED == true ]]; then
+    CHARACTERS=()
+    if [[ $SPELL == true ]]; then CHARACTERS=(--characters); fi
+    for lang in "$SOURCE" "$TARGET"; do
+        run python3 "$ROOT/scripts/segment.py" apply "$TMP" --lang "$lang" --unlimited --workers "$WORKERS" \
+            --text "$TMP/text/train.tok.$lang" "$TMP/text/train.bpe.$lang"
+        run python3 "$ROOT/scripts/segment.py" vocabulary "$TMP/vocabulary.$lang" $((THRESHOLD > 0 ? THRESHOLD : 1)) \
+            "$TMP/text/train.bpe.$lang" "${CHARACTERS[@]}"
+    done
+fi
 SEGMENT=()
 for split in "${TEXTS[@]}"; do
     for lang in "$SOURCE" "$TARGET"; do
         SEGMENT+=(--text "$TMP/text/$split.tok.$lang" "$TMP/text/$split.bpe.$lang")
+        if [[ $KIND != bpe || $SEPARATE == true || $LIMITED == true ]]; then
+            run python3 "$ROOT/scripts/segment.py" apply "$TMP" --lang "$lang" --workers "$WORKERS" "${SEGMENT[@]}"
+            SEGMENT=()
+        fi
     done
 done
-run python3 "$ROOT/scripts/segment.py" apply "$TMP/codes" --workers "$WORKERS" "${SEGMENT[@]}"
+if [[ ${#SEGMENT[@]} -gt 0 ]]; then
+    run python3 "$ROOT/scripts/segment.py" apply "$TMP/codes" --workers "$WORKERS" "${SEGMENT[@]}"
+fi
 
 TRAIN_TEXT=$TMP/text/train.bpe TEST_TEXTS=()
 for split in "${SPLITS[@]}"; do
     if [[ $split == test* ]]; then TEST_TEXTS+=("$TMP/text/$split.bpe"); fi
 done
 options=()
+# LANG FOLDER [--types FILE... [--bytes]]: a dictionary with more types than the text has.
+dictionary() {
+    local texts=("$TMP/text/train.bpe.$1")
+    if [[ $JOINED == true ]]; then texts=("$TMP/text/train.bpe.$SOURCE" "$TMP/text/train.bpe.$TARGET"); fi
+    run python3 "$ROOT/scripts/segment.py" dictionary "$TMP/codes" "$2/dict.$1.txt" "${texts[@]}" "${@:3}"
+}
 if [[ -n $COPIES ]]; then
     mkdir -- "$TMP/copies"
     for ((copy = 0; copy < COPIES; copy++)); do
@@ -244,9 +321,7 @@ if [[ -n $COPIES ]]; then
             --seed $((copy + 1)) "${SEGMENT[@]}"
     done
     for lang in "$SOURCE" "$TARGET"; do
-        texts=("$TMP/text/train.bpe.$lang")
-        if [[ $JOINED == true ]]; then texts=("$TMP/text/train.bpe.$SOURCE" "$TMP/text/train.bpe.$TARGET"); fi
-        run python3 "$ROOT/scripts/segment.py" dictionary "$TMP/codes" "$TMP/copies/dict.$lang.txt" "${texts[@]}"
+        dictionary "$lang" "$TMP/copies"
     done
     options+=(--srcdict "$TMP/copies/dict.$SOURCE.txt" --tgtdict "$TMP/copies/dict.$TARGET.txt")
     TRAIN_TEXT=$TMP/copies/0
@@ -255,6 +330,15 @@ if [[ -n $COPIES ]]; then
     for ((copy = 1; copy < COPIES; copy++)); do
         TEST_TEXTS+=("$TMP/copies/$copy")
     done
+elif [[ $LIMITED == true ]]; then
+    mkdir -- "$TMP/dictionaries"
+    for lang in "$SOURCE" "$TARGET"; do
+        types=("$TMP/vocabulary.$lang")
+        if [[ $JOINED == true ]]; then types=("$TMP/vocabulary.$SOURCE" "$TMP/vocabulary.$TARGET"); fi
+        if [[ $BYTES == true ]]; then types+=(--bytes); fi
+        dictionary "$lang" "$TMP/dictionaries" --types "${types[@]}"
+    done
+    options+=(--srcdict "$TMP/dictionaries/dict.$SOURCE.txt" --tgtdict "$TMP/dictionaries/dict.$TARGET.txt")
 elif [[ $JOINED == true ]]; then
     options+=(--joined-dictionary)
 fi
@@ -271,7 +355,7 @@ run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpr
     REASON=$(tail -n 1 -- "$TMP/error")
     die "fairseq-preprocess failed: ${REASON:-it could not write why, nor perhaps its files: is the disk full?}"
 }
-rm -f -- "$TMP/error"
+rm -rf -- "$TMP/error" "$TMP/dictionaries"
 
 ALL=$DEST
 if [[ -n $COPIES ]]; then

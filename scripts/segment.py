@@ -3,6 +3,8 @@
 commands:
   segment.py learn CODES MERGES TEXT...            learn merge operations from all the texts together
   segment.py apply CODES --text IN OUT ...         write each text in subwords
+  segment.py apply FOLDER --lang LANG --text ...   as FOLDER's preprocess.json says for a language
+  segment.py vocabulary FILE N TEXT                write the types that a text in subwords has at least N times
   segment.py dictionary CODES DICT TEXT...         write fairseq's dictionary of texts in subwords, for BPE-dropout
 
 subword-nmt does both. It is called as a library: its commands leave files unclosed, so that a full disk cuts them off
@@ -16,7 +18,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -27,7 +29,17 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import count_lines, read_lines
-from deepnmt.text.pipeline import SEPARATOR, Bpe, check_codes, join_bpe
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.subwords import (
+    SEPARATOR,
+    Bpe,
+    Subwords,
+    byte_symbols,
+    check_codes,
+    join_bpe,
+    read_vocabulary,
+    write_vocabulary,
+)
 
 
 def learn(codes: Path, merges: int, texts: list[Path]) -> int:
@@ -62,8 +74,9 @@ def learn(codes: Path, merges: int, texts: list[Path]) -> int:
 class Segmenter:
     """Turns a numbered line of tokens into subwords; with dropout, by random numbers that the line's number seeds."""
 
-    def __init__(self, codes: Path, dropout: float = 0, seed: int = 1) -> None:
-        self.bpe, self.dropout, self.seed = Bpe(codes), dropout, seed
+    def __init__(self, codes: Path, dropout: float = 0, seed: int = 1, lang: str = "", limited: bool = True) -> None:
+        self.dropout, self.seed = dropout, seed
+        self.bpe = Subwords(codes, TextSettings.read(codes), lang, limited) if lang else Bpe(codes)
 
     def __call__(self, numbered: tuple[int, str]) -> str:
         """Segment one line."""
@@ -88,20 +101,28 @@ def apply(source: Path, target: Path, make: Callable[[], Segmenter], processes: 
             bar.update()
 
 
-def write_dictionary(codes: Path, dictionary: Path, texts: list[Path]) -> None:
+def write_dropout_dictionary(codes: Path, dictionary: Path, texts: list[Path]) -> None:
     """Write the types of texts in subwords, and every symbol that dropout can leave of their words.
 
-    These are the characters of the words and what each merge makes. The order is fairseq's: by count, then by name,
-    filled up to a multiple of eight.
+    These are the characters of the words and what each merge makes.
     """
-    counts: Counter[str] = Counter()
-    for line in chain.from_iterable(map(read_lines, texts)):
-        counts.update(line.split())
+    more: Counter[str] = Counter()
     for word in {word for line in chain.from_iterable(map(read_lines, texts)) for word in join_bpe(line).split()}:
-        counts.update(dict.fromkeys([*(f"{sign}{SEPARATOR}" for sign in word[:-1]), word[-1]], 0))
+        more.update(dict.fromkeys([*(f"{sign}{SEPARATOR}" for sign in word[:-1]), word[-1]], 0))
     for line in list(read_lines(codes))[1:]:
         symbol = "".join(line.strip("\r\n ").split(" "))
-        counts[symbol.removesuffix("</w>") if symbol.endswith("</w>") else symbol + SEPARATOR] += 0
+        more[symbol.removesuffix("</w>") if symbol.endswith("</w>") else symbol + SEPARATOR] += 0
+    write_dictionary(dictionary, texts, more)
+
+
+def write_dictionary(dictionary: Path, texts: list[Path], more: Iterable[str]) -> None:
+    """Write the types of texts in subwords, and some more, in fairseq's order.
+
+    That is by count, then by name, filled up to a multiple of eight.
+    """
+    counts: Counter[str] = Counter(dict.fromkeys(more, 0))
+    for line in chain.from_iterable(map(read_lines, texts)):
+        counts.update(line.split())
     for symbol in SPECIAL_SYMBOLS:
         counts.pop(symbol, None)
     entries = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -125,19 +146,40 @@ def main() -> None:
     command.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     command.add_argument("--dropout", type=float, default=0, metavar="P", help="leave out a merge with probability P")
     command.add_argument("--seed", type=int, default=1, metavar="S", help="of --dropout")
+    command.add_argument("--lang", default="", metavar="LANG", help="CODES is a folder; the text is of this language")
+    command.add_argument("--unlimited", action="store_true", help="with --lang: leave types that are too rare")
+    command = commands.add_parser("vocabulary")
+    command.add_argument("file", type=Path)
+    command.add_argument("least", type=int, metavar="N")
+    command.add_argument("text", type=Path)
+    command.add_argument("--characters", action="store_true", help="and characters, within words and at their ends")
     command = commands.add_parser("dictionary")
     command.add_argument("codes", type=Path)
     command.add_argument("dictionary", type=Path, metavar="DICT")
     command.add_argument("texts", type=Path, nargs="+", metavar="TEXT")
+    command.add_argument("--types", type=Path, nargs="+", metavar="FILE", help="add these, not what dropout can leave")
+    command.add_argument("--bytes", action="store_true", help="with --types: add all bytes, too")
     arguments = parser.parse_args()
     if arguments.command == "learn":
         learn(arguments.codes, arguments.merges, arguments.texts)
         return
-    check_codes(arguments.codes)
-    if arguments.command == "dictionary":
-        write_dictionary(arguments.codes, arguments.dictionary, arguments.texts)
+    if arguments.command == "vocabulary":
+        write_vocabulary(arguments.file, arguments.text, arguments.least, arguments.characters)
         return
-    make = partial(Segmenter, arguments.codes, arguments.dropout, arguments.seed)
+    if arguments.command == "dictionary":
+        if arguments.types:
+            types = chain.from_iterable(map(read_vocabulary, arguments.types))
+            write_dictionary(
+                arguments.dictionary, arguments.texts, [*types, *(byte_symbols() if arguments.bytes else ())]
+            )
+        else:
+            write_dropout_dictionary(arguments.codes, arguments.dictionary, arguments.texts)
+        return
+    if not arguments.lang:
+        check_codes(arguments.codes)
+    make = partial(
+        Segmenter, arguments.codes, arguments.dropout, arguments.seed, arguments.lang, not arguments.unlimited
+    )
     for source, target in arguments.text:
         apply(source, target, make, arguments.workers)
 

@@ -21,8 +21,8 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
-from deepnmt.text.pipeline import join_bpe
 from deepnmt.text.record import read_record, write_record
+from deepnmt.text.subwords import join_bpe
 
 RECORD, TABLE, BEST = "sweep.json", "sweep.tsv", "best.json"
 DEFAULT = (1, 3, 5, 10)

@@ -33,8 +33,8 @@ from deepnmt.synthetic.like_folder import TRAIN, binarise_text, copy_frame
 from deepnmt.synthetic.noise import NO_NOISE, Noise
 from deepnmt.synthetic.pairs import Pair, PairRules
 from deepnmt.text.lines import read_lines
-from deepnmt.text.pipeline import CODES, join_bpe
 from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.subwords import CODES, join_bpe
 
 BATCHES = 8  # in a chunk
 RECORD, PLACES = "preprocess.json", "job.json"

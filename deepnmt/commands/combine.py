@@ -18,8 +18,8 @@ from deepnmt.reranking.network_search import NETWORK, SearchWeights
 from deepnmt.reranking.result_folder import ResultFolder
 from deepnmt.reranking.weights_file import weights_for
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, write_nbest
-from deepnmt.text.pipeline import join_bpe
 from deepnmt.text.record import write_record
+from deepnmt.text.subwords import join_bpe
 from deepnmt.text.translated_folder import write_translations
 
 EPILOG = """The translations of a sentence are aligned with the one that is most like all others; of each slot of this

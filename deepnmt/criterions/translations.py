@@ -13,8 +13,8 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from deepnmt.text.pipeline import join_bpe
 from deepnmt.text.sentence_bleu import SentenceBleu
+from deepnmt.text.subwords import join_bpe
 
 
 class Words:

@@ -19,9 +19,9 @@ from torch import Tensor
 from deepnmt.data.merge_walks import read_merges
 from deepnmt.data.recut_text import RecutText
 from deepnmt.errors import UserError
-from deepnmt.text.pipeline import CODES
 from deepnmt.text.record import read_record
 from deepnmt.text.settings import RECORD
+from deepnmt.text.subwords import CODES
 
 logger = logging.getLogger(__name__)
 # fairseq's options that fix something of each piece, with the values that do not ask for it.
@@ -62,6 +62,7 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
     Args:
         pairs: fairseq's `LanguagePairDataset` of binarised text
         folder: of the data, which must have the codes
+        languages: of source and target
         rate: probability of leaving out a merge, above 0 and below 1
         seed: of the training
         longest: pieces that a source and a target may have
@@ -73,12 +74,13 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
     # fairseq makes the batches of an epoch anew for data sets that say so.
     can_reuse_epoch_itr_across_epochs = False
 
-    def __init__(self, pairs: Any, folder: Path, rate: float, seed: int, longest: tuple[int, int]) -> None:
+    def __init__(
+        self, pairs: Any, folder: Path, languages: tuple[str, str], rate: float, seed: int, longest: tuple[int, int]
+    ) -> None:
         super().__init__(pairs)
         self.rate, self.seed, self.cut_for = rate, seed, 0
-        ranks = read_codes(folder)
-        self.source = recut(pairs.src, pairs.src_dict, ranks, longest[0])
-        self.target = recut(pairs.tgt, pairs.tgt_dict, ranks, longest[1])
+        self.source = recut(pairs.src, pairs.src_dict, read_codes(folder, languages[0]), longest[0])
+        self.target = recut(pairs.tgt, pairs.tgt_dict, read_codes(folder, languages[1]), longest[1])
         pairs.src, pairs.tgt = Side(self.source), Side(self.target)
 
     def set_epoch(self, epoch: int) -> None:
@@ -98,15 +100,18 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
         )
 
 
-def read_codes(folder: Path) -> dict[tuple[str, str], int]:
-    """Return the ranks of the merges of a data folder. Raises `UserError` if it has none, or copies of its text."""
-    if not (folder / CODES).is_file():
+def read_codes(folder: Path, language: str) -> dict[tuple[str, str], int]:
+    """Return the ranks of the merges for a language. Raises `UserError` if there are none, or copies of the text."""
+    codes = folder / f"{CODES}.{language}"
+    if not codes.is_file():
+        codes = folder / CODES
+    if not codes.is_file():
         raise UserError(f"--bpe-dropout: DATA must have the file {CODES} of preprocess.sh, but {folder} has none")
     if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
         raise UserError(
             f"--bpe-dropout: must not be given with {folder}, which was made by preprocess.sh --bpe-dropout --copies"
         )
-    return read_merges(folder / CODES)
+    return read_merges(codes)
 
 
 def recut(sentences: Any, dictionary: Dictionary, ranks: dict[tuple[str, str], int], longest: int) -> RecutText:

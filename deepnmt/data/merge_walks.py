@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deepnmt.text.lines import read_lines
-from deepnmt.text.pipeline import SEPARATOR, check_codes
+from deepnmt.text.subwords import SEPARATOR, check_codes
 
 END_OF_WORD = "</w>"
 MISSING = -1

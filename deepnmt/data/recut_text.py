@@ -12,7 +12,7 @@ from deepnmt.data.merge_walks import MISSING, MergeWalks
 from deepnmt.data.sentence_words import words_of
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
-from deepnmt.text.pipeline import SEPARATOR
+from deepnmt.text.subwords import SEPARATOR
 
 Integers = npt.NDArray[np.int64]
 # Words that are cut at a time, which bounds the memory.

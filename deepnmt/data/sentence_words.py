@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from deepnmt.text.pipeline import SEPARATOR
+from deepnmt.text.subwords import SEPARATOR
 
 Integers = npt.NDArray[np.int64]
 

@@ -16,8 +16,8 @@ from deepnmt.reranking.feature_table import Choice, FeatureTable
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.reranking.oracle import oracle
 from deepnmt.text.nbest import FILE, Translation, write_nbest
-from deepnmt.text.pipeline import join_bpe
 from deepnmt.text.record import write_record
+from deepnmt.text.subwords import join_bpe
 from deepnmt.text.translated_folder import write_translations
 
 CONSENSUS = "consensus"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deepnmt.text.pipeline import SEPARATOR
+from deepnmt.text.subwords import SEPARATOR
 
 # A word is its subwords, with no subwords where a translation has nothing in a slot.
 Word = tuple[str, ...]

@@ -11,7 +11,8 @@ from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu
 from deepnmt.reranking.feature_table import Choice
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.reranking.tuning import bleu_of
-from deepnmt.text.pipeline import Detokenizer, join_bpe
+from deepnmt.text.pipeline import Detokenizer
+from deepnmt.text.subwords import join_bpe, join_bytes
 from deepnmt.text.translated_folder import data_settings, lines_of
 
 
@@ -33,6 +34,7 @@ class Corpus:
     tokenised: bool
     lowercase: bool
     truecase: bool
+    byte_fallback: bool = False
     _cache: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -42,7 +44,8 @@ class Corpus:
         language = settings.target_lang
         raw = data / "text" / f"{lists.subset}.raw.{language}"
         path = raw if raw.exists() else data / "text" / f"{lists.subset}.tok.{language}"
-        result = cls([], lines_of(path), language, not raw.exists(), settings.lowercase, settings.truecase)
+        settled = (settings.lowercase, settings.truecase, settings.byte_fallback)
+        result = cls([], lines_of(path), language, not raw.exists(), *settled)
         result.texts = [[result.text(each.subwords) for each in found] for found in lists.candidates]
         return result
 
@@ -53,7 +56,7 @@ class Corpus:
     def text(self, subwords: str) -> str:
         """Return what BLEU compares of a translation."""
         if subwords not in self._cache:
-            tokens = join_bpe(subwords)
+            tokens = join_bytes(join_bpe(subwords)) if self.byte_fallback else join_bpe(subwords)
             self._cache[subwords] = tokens if self.tokenised else self._detokenize(tokens)
         return self._cache[subwords]
 

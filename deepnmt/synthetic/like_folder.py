@@ -12,13 +12,15 @@ from deepnmt.text.data_folder import check_dictionaries, check_record, subset_pr
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, append_types, read_types
 from deepnmt.text.index_writer import Binarised, binarise
 from deepnmt.text.lines import read_lines
-from deepnmt.text.pipeline import CODES, SEPARATOR, check_codes, text_files
+from deepnmt.text.pipeline import text_files
 from deepnmt.text.record import read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings
+from deepnmt.text.subwords import SEPARATOR, Subwords, subword_files
 
 # What a folder's record says of its text and its subwords, beside what it was made from.
 SETTINGS = (
     "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "normalise", "truecase",
+    "subwords", "vocabulary", "min_pair_count", "separate", "vocabulary_threshold", "spell_unknown", "byte_fallback",
     "bpe_merges", "joined_dictionary", "max_len", "max_ratio",
 )  # fmt: skip
 TRAIN = "train"
@@ -34,7 +36,8 @@ def check_like(data: Path) -> TextSettings:
         raise UserError(f"DATA must not have a colon or a comma in its name, but is '{data}'")
     settings = TextSettings.read(data)
     check_record(data, check_dictionaries(data, settings.languages))
-    check_codes(data / CODES)
+    for language in settings.languages:
+        Subwords(data, settings, language)
     return settings
 
 
@@ -46,8 +49,9 @@ def settings_record(data: Path) -> dict[str, Any]:
 
 def like_record(data: Path) -> dict[str, str]:
     """Return the checksums by which two folders are told to have the same subwords: codes and dictionaries."""
-    languages = TextSettings.read(data).languages
-    return {name: sha256(data / name) for name in (CODES, *(f"dict.{language}.txt" for language in languages))}
+    settings = TextSettings.read(data)
+    dictionaries = [f"dict.{language}.txt" for language in settings.languages]
+    return {name: sha256(data / name) for name in (*subword_files(settings), *dictionaries)}
 
 
 def check_symbols(symbols: Sequence[str]) -> None:
@@ -148,8 +152,9 @@ def _differences(folder: Path, data: Path) -> Iterator[str]:
     languages, others = TextSettings.read(data).languages, TextSettings.read(folder).languages
     if sorted(languages) != sorted(others):
         yield f"{folder}: must have the languages {' and '.join(languages)} of {data}, but has {' and '.join(others)}"
-    if sha256(folder / CODES) != sha256(data / CODES):
-        yield f"{folder / CODES}: must be the codes of {data}, but are others"
+    for name in subword_files(TextSettings.read(data)):
+        if not (folder / name).is_file() or sha256(folder / name) != sha256(data / name):
+            yield f"{folder / name}: must be the codes of {data}, but are others"
     for language in languages:
         name = f"dict.{language}.txt"
         types = read_types(data / name)

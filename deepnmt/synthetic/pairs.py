@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 
 from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise, draw_for
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
-from deepnmt.text.pipeline import Bpe, join_bpe
+from deepnmt.text.subwords import Bpe, join_bpe
 
 UNKNOWN = "<unk>"
 assert UNKNOWN in SPECIAL_SYMBOLS

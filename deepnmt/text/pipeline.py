@@ -12,17 +12,13 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from deepnmt.errors import UserError
-from deepnmt.text.lines import clean, read_lines
+from deepnmt.text.lines import clean
 from deepnmt.text.normalisation import normaliser, parse_steps
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files
 from deepnmt.text.truecase import Truecaser, model_name, sentence_case
 
-CODES = "codes"
-SEPARATOR = "@@"
-VERSION = "#version: 0.2"
 # A longer one is no word, and the time of BPE grows with the square of its length.
 LONGEST_WORD = 1_000
 LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
@@ -77,48 +73,19 @@ class Detokenizer:
         return str(self._detokenize((sentence_case(tokens) if self._truecase else tokens).split()))
 
 
-class Bpe:
-    """Segments tokens by the merge operations in a file of codes, as `subword-nmt apply-bpe` does.
-
-    Raises:
-        UserError: the file is no file of codes
-    """
-
-    def __init__(self, codes: Path) -> None:
-        from subword_nmt.apply_bpe import BPE
-
-        check_codes(codes)
-        with codes.open(encoding="utf-8", newline="\n") as file:
-            self._bpe: Any = BPE(file)
-
-    def __call__(self, tokens: str, dropout: float = 0) -> str:
-        """Segment one line; `dropout` is the probability of leaving out a merge, drawn from the module `random`."""
-        return str(self._bpe.segment(tokens, dropout)) if tokens else ""
+def tokens_of(subwords: str, settings: TextSettings) -> str:
+    """Return the tokens of a line of subwords, with characters in the place of bytes."""
+    return restored(join_bpe(subwords), settings)
 
 
-def check_codes(path: Path) -> int:
-    """Return the number of merge operations in a file of codes. Raises `UserError` if it is none."""
-    number = 0
-    for number, line in enumerate(read_lines(path), start=1):
-        text = line.strip("\r\n ")
-        if number == 1 and text != VERSION:
-            raise UserError(f"{path}:1: must be '{VERSION}', but is '{text[:60]}'")
-        # subword-nmt ends the whole process on it.
-        if number > 1 and len(text.split(" ")) != 2:
-            raise UserError(f"{path}:{number}: must be two symbols, but is '{text[:60]}'")
-    if number < 2:
-        raise UserError(f"{path}: must have merge operations, but has none")
-    return number - 1
-
-
-def join_bpe(subwords: str) -> str:
-    """Return the tokens of a line of subwords, as fairseq's `--post-process subword_nmt` does."""
-    return (subwords + " ").replace(SEPARATOR + " ", "").rstrip()
+def restored(tokens: str, settings: TextSettings) -> str:
+    """Return joined tokens with characters in the place of bytes, where the settings have these."""
+    return join_bytes(tokens) if settings.byte_fallback else tokens
 
 
 def text_files(settings: TextSettings) -> tuple[str, ...]:
     """Return the names of the files in a folder, beside dictionaries and record, that turn text into subwords."""
-    return (CODES, *(model_name(language) for language in settings.languages if settings.truecase))
+    return (*subword_files(settings), *(model_name(language) for language in settings.languages if settings.truecase))
 
 
 class TextPipeline:
@@ -126,7 +93,7 @@ class TextPipeline:
 
     Args:
         settings: of the data that the model was trained on
-        codes: the BPE's merge operations; the models of true case are beside them
+        codes: in whose folder they are, with all other files that the settings ask for
     """
 
     def __init__(self, settings: TextSettings, codes: Path) -> None:
@@ -141,8 +108,8 @@ class TextPipeline:
     @classmethod
     def of(cls, settings: TextSettings, codes: Path) -> TextPipeline:
         """Return the pipeline of settings and codes. Raises `UserError` if these or a model of true case are faulty."""
-        check_codes(codes)
         pipeline = cls(settings, codes)
+        pipeline._subwords  # noqa: B018
         if settings.truecase:
             pipeline._truecaser  # noqa: B018
         return pipeline
@@ -156,8 +123,8 @@ class TextPipeline:
         return Truecaser(self.codes.parent / model_name(self.settings.source_lang))
 
     @cached_property
-    def _bpe(self) -> Bpe:
-        return Bpe(self.codes)
+    def _subwords(self) -> Subwords:
+        return Subwords(self.codes.parent, self.settings, self.settings.source_lang)
 
     @cached_property
     def _detokenizer(self) -> Detokenizer:
@@ -174,8 +141,8 @@ class TextPipeline:
 
     def segment(self, tokens: str) -> str:
         """Return the subwords of a line of tokens; a word should have at most `LONGEST_WORD` characters."""
-        return self._bpe(tokens)
+        return self._subwords(tokens)
 
     def decode(self, subwords: str) -> str:
         """Return the text of a line of subwords of the target."""
-        return self._detokenizer(join_bpe(subwords))
+        return self._detokenizer(tokens_of(subwords, self.settings))

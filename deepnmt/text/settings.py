@@ -11,7 +11,15 @@ from deepnmt.text.normalisation import parse_steps
 from deepnmt.text.record import check_kinds, read_record
 
 RECORD = "preprocess.json"
-OPTIONAL = {"keep_punctuation": bool, "normalise": str, "truecase": bool}
+OPTIONAL = {
+    "keep_punctuation": bool,
+    "normalise": str,
+    "truecase": bool,
+    "separate": bool,
+    "vocabulary_threshold": int,
+    "spell_unknown": bool,
+    "byte_fallback": bool,
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,10 @@ class TextSettings:
         keep_punctuation: the punctuation is not normalised
         normalise: steps of `normalisation` with commas between them
         truecase: the first words of sentences are in true case
+        separate: each language has subwords of its own
+        vocabulary_threshold: times that the training text of a language must have a type; 0: no limit
+        spell_unknown: words with a type that the training text lacks are cut into characters
+        byte_fallback: characters that it lacks are cut into bytes
     """
 
     source_lang: str
@@ -35,6 +47,10 @@ class TextSettings:
     keep_punctuation: bool = False
     normalise: str = ""
     truecase: bool = False
+    separate: bool = False
+    vocabulary_threshold: int = 0
+    spell_unknown: bool = False
+    byte_fallback: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:
@@ -66,6 +82,11 @@ class TextSettings:
     def languages(self) -> tuple[str, str]:
         """The source's language and the target's."""
         return self.source_lang, self.target_lang
+
+    @property
+    def limited(self) -> bool:
+        """Whether words are cut by the types of the training text, too."""
+        return bool(self.vocabulary_threshold or self.spell_unknown or self.byte_fallback)
 
     def reversed(self) -> TextSettings:
         """Return the settings of the other direction, which the same binarised folder serves."""

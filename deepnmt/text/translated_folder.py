@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deepnmt.text.lines import read_lines
-from deepnmt.text.pipeline import Detokenizer
+from deepnmt.text.pipeline import Detokenizer, restored
 from deepnmt.text.record import write_record
 from deepnmt.text.settings import TextSettings
 
@@ -52,6 +52,7 @@ def write_translations(
     settings = data_settings(data, reverse)
     source, target = settings.languages
     detokenize = Detokenizer(target, settings.truecase)
+    tokenised = [restored(text, settings) for text in tokenised]
     write_text(folder / f"hyp.tok.{target}", tokenised)
     write_text(folder / f"hyp.{target}", [detokenize(text) for text in tokenised])
     write_text(folder / f"ref.tok.{target}", lines_of(data / "text" / f"{subset}.tok.{target}"))

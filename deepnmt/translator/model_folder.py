@@ -24,9 +24,10 @@ from typing import Any
 
 import deepnmt
 from deepnmt.errors import UserError
-from deepnmt.text.pipeline import CODES, TextPipeline
+from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.subwords import CODES
 from deepnmt.translator.engine import ENGINES, WEIGHTS, SearchSettings
 
 RECORD = "model.json"

@@ -14,7 +14,8 @@ from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.lines import clean
-from deepnmt.text.pipeline import CODES, LONG_WORD, LONGEST_WORD, TextPipeline
+from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
+from deepnmt.text.subwords import CODES
 from deepnmt.translator import reranked
 from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings, Value, load_engine
 from deepnmt.translator.model_folder import ModelFolder

@@ -23,7 +23,7 @@ from deepnmt.checkpoints.file import read
 from deepnmt.commands import export, translate
 from deepnmt.errors import UserError
 from deepnmt.text.nbest import read_nbest
-from deepnmt.text.pipeline import join_bpe
+from deepnmt.text.subwords import join_bpe
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = """

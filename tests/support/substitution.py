@@ -15,7 +15,7 @@ import binarise
 import segment
 
 from deepnmt.synthetic.like_folder import binarise_text
-from deepnmt.text.pipeline import Bpe, join_bpe
+from deepnmt.text.subwords import Bpe, join_bpe
 
 SOURCE, TARGET = LANGUAGES = ("de", "en")
 SIZES = {"train": 40, "valid": 6, "test": 5}

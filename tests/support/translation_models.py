@@ -15,7 +15,8 @@ from fairseq.data import Dictionary
 from deepnmt.checkpoints.state import new_contents
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
-from deepnmt.text.pipeline import CODES, TextPipeline
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.text.subwords import CODES
 from support.flow import ENGLISH, GERMAN
 from support.models import SIZE, scramble, task
 

@@ -124,7 +124,7 @@ def test_dictionary_has_all_that_dropout_can_leave(
     text = [line for line in text if line] * 2 + ["ab ab"]
     segment.learn(folder / "codes", 20, [write(folder / "train", text)])
     whole = segmented(folder, text)
-    segment.write_dictionary(folder / "codes", folder / "dict", [folder / "out"])
+    segment.write_dropout_dictionary(folder / "codes", folder / "dict", [folder / "out"])
     stock = Dictionary()
     for line in whole:
         for word in line.split():

@@ -27,7 +27,7 @@ from deepnmt.synthetic.job import Options
 from deepnmt.synthetic.pairs import PairRules
 from deepnmt.text.data_folder import check_data_folder
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.pipeline import Bpe, join_bpe
+from deepnmt.text.subwords import Bpe, join_bpe
 
 LINES = sentences(130, seed=5)
 

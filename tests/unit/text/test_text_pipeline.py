@@ -18,7 +18,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from deepnmt.errors import UserError
 from deepnmt.text import TextPipeline, TextSettings
 from deepnmt.text.lines import check_parallel, clean, count_lines, read_lines, read_text
-from deepnmt.text.pipeline import check_codes, join_bpe
+from deepnmt.text.subwords import check_codes, join_bpe
 
 WORDS = ["the", "dog", "dogs", "ein", "U-Bahn", "„Mia“", "z. B.", "3,5", "naïve", "中文", "@@", "a|b", "&quot;"]
 ODD = ["\u2028", "\x0c", "\x00", "\x85", "\r", "\ufeff", "\u3000", "\t", "\x1e"]

@@ -1,0 +1,212 @@
+"""How the words of a language are cut: by the codes in a folder, and by the types that its training text has.
+
+All kinds of subwords have the marks of a BPE: each piece but the last of a word ends with `@@`. So whatever reads or
+joins subwords need not know their kind, which the first line of the codes tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import read_lines
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.unigram import HEADER as UNIGRAM
+from deepnmt.text.unigram import Unigram
+
+CODES, VOCABULARY = "codes", "vocabulary"
+SEPARATOR = "@@"
+# First lines of codes: of merges, and of no codes at all.
+MERGES, CHARACTERS = "#version: 0.2", "#characters"
+BYTE = re.compile("<0x([0-9A-F]{2})>")
+BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
+
+
+def codes_name(settings: TextSettings, language: str) -> str:
+    """Return the name of the file with the codes of a language."""
+    return f"{CODES}.{language}" if settings.separate else CODES
+
+
+def subword_files(settings: TextSettings) -> list[str]:
+    """Return the names of the files in a folder that say how words are cut."""
+    names = [codes_name(settings, language) for language in settings.languages]
+    if settings.limited:
+        names += [f"{VOCABULARY}.{language}" for language in settings.languages]
+    return list(dict.fromkeys(names))
+
+
+class Bpe:
+    """Segments tokens by the merge operations in a file of codes, as `subword-nmt apply-bpe` does.
+
+    Args:
+        codes: the file
+        types: pieces that may be left; others are taken apart again, as far as there were merges
+
+    Raises:
+        UserError: the file is no file of codes
+    """
+
+    def __init__(self, codes: Path, types: Collection[str] | None = None) -> None:
+        from subword_nmt.apply_bpe import BPE
+
+        check_codes(codes)
+        with codes.open(encoding="utf-8", newline="\n") as file:
+            self._bpe: Any = BPE(file, vocab=types)
+
+    def __call__(self, tokens: str, dropout: float = 0) -> str:
+        """Segment one line; `dropout` is the probability of leaving out a merge, drawn from the module `random`."""
+        return str(self._bpe.segment(tokens, dropout)) if tokens else ""
+
+
+def check_codes(path: Path) -> int:
+    """Return the number of merge operations in a file of codes. Raises `UserError` if it is none."""
+    number = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        text = line.strip("\r\n ")
+        if number == 1 and text != MERGES:
+            raise UserError(f"{path}:1: must be '{MERGES}', but is '{text[:60]}'")
+        # subword-nmt ends the whole process on it.
+        if number > 1 and len(text.split(" ")) != 2:
+            raise UserError(f"{path}:{number}: must be two symbols, but is '{text[:60]}'")
+    if number < 2:
+        raise UserError(f"{path}: must have merge operations, but has none")
+    return number - 1
+
+
+class Subwords:
+    """Cuts lines of tokens of one language.
+
+    Args:
+        folder: of the data or the model, with the codes
+        settings: of the data
+        language: of the text
+        limited: cut by the types of the training text, too, where the settings say so
+
+    Raises:
+        UserError: a file is missing or faulty
+    """
+
+    def __init__(self, folder: Path, settings: TextSettings, language: str, limited: bool = True) -> None:
+        self.codes = folder / codes_name(settings, language)
+        kind = kind_of(self.codes)
+        self.settings, self.types = settings, frozenset[str]()
+        self.limited = limited and settings.limited
+        if self.limited:
+            self.types = read_vocabulary(folder / f"{VOCABULARY}.{language}")
+        few = self.types if self.limited and settings.vocabulary_threshold else None
+        self._cut: Callable[..., str]
+        if kind == MERGES:
+            self._cut = Bpe(self.codes, few)
+        else:
+            self._cut = _by_word(Unigram.read(self.codes).restricted(few) if kind == UNIGRAM else list)
+
+    def __call__(self, tokens: str, dropout: float = 0) -> str:
+        """Return the subwords of a line of tokens; with dropout, merges are left out with that probability."""
+        line = self._cut(tokens, dropout)
+        if not self.limited or not line:
+            return line
+        return " ".join(chain.from_iterable(map(self._within_types, words_of(line))))
+
+    def _within_types(self, pieces: list[str]) -> list[str]:
+        """Return the pieces of a word with those spelt that the training text lacks."""
+        literal = self.settings.byte_fallback and BYTE.search(join_bpe(" ".join(pieces)))
+        if not literal and all(piece in self.types for piece in pieces):
+            return pieces
+        spelt: list[str] = []
+        for piece in pieces:
+            if literal or self.settings.spell_unknown or piece not in self.types:
+                text = piece.removesuffix(SEPARATOR)
+                spelt += [sign + SEPARATOR for sign in text[:-1]] + [text[-1:] + piece[len(text) :]]
+            else:
+                spelt.append(piece)
+        if not self.settings.byte_fallback:
+            return spelt
+        # Text that looks like a byte must not be read as one.
+        return [
+            symbol
+            for piece in spelt
+            for symbol in ([piece] if piece in self.types and not (literal and piece[0] == "<") else _bytes_of(piece))
+        ]
+
+
+def kind_of(codes: Path) -> str:
+    """Return the first line of codes. Raises `UserError` if there are none, or they are of no known kind."""
+    if not codes.is_file():
+        raise UserError(f"{codes}: no such file; its folder must be one made by preprocess.sh or deepnmt-export")
+    first = next(read_lines(codes), "").strip("\r\n ")
+    if first not in (MERGES, UNIGRAM, CHARACTERS):
+        raise UserError(f"{codes}:1: must be '{MERGES}', '{UNIGRAM}' or '{CHARACTERS}', but is '{first[:60]}'")
+    return first
+
+
+def words_of(subwords: str) -> Iterable[list[str]]:
+    """Yield the pieces of each word of a line of subwords."""
+    word: list[str] = []
+    for piece in subwords.split(" "):
+        word.append(piece)
+        if not piece.endswith(SEPARATOR):
+            yield word
+            word = []
+    if word:
+        yield word
+
+
+def join_bpe(subwords: str) -> str:
+    """Return the tokens of a line of subwords, as fairseq's `--post-process subword_nmt` does."""
+    return (subwords + " ").replace(SEPARATOR + " ", "").rstrip()
+
+
+def join_bytes(tokens: str) -> str:
+    """Return a line of tokens with characters in the place of their bytes, such as <0xC3><0xA4>."""
+    return BYTES.sub(lambda run: bytes.fromhex("".join(BYTE.findall(run[0]))).decode("utf-8", "replace"), tokens)
+
+
+def byte_symbols() -> list[str]:
+    """Return all bytes as types, within words and at their ends."""
+    return [f"<0x{byte:02X}>{mark}" for mark in (SEPARATOR, "") for byte in range(256)]
+
+
+def write_vocabulary(path: Path, text: Path, least: int, characters: bool = False) -> None:
+    """Write the types that a text in subwords has at least so many times; with `characters`, these too.
+
+    They are then types both within words and at their ends.
+    """
+    counts = Counter(piece for line in read_lines(text) for piece in line.split())
+    if characters:
+        letters: Counter[str] = Counter()
+        for piece, count in counts.items():
+            for letter in piece.removesuffix(SEPARATOR):
+                letters[letter] += count
+        for letter, count in letters.items():
+            for name in (letter, letter + SEPARATOR):
+                counts[name] = max(count, counts[name])
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{piece}\n" for piece in sorted(counts) if counts[piece] >= least)
+
+
+def read_vocabulary(path: Path) -> frozenset[str]:
+    """Return the types in a file. Raises `UserError` if there is none."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; its folder must be one made by preprocess.sh or deepnmt-export")
+    return frozenset(line.rstrip("\n") for line in read_lines(path))
+
+
+def _by_word(cut: Callable[[str], list[str]]) -> Callable[..., str]:
+    """Return a function of lines from one of words, which knows no dropout."""
+
+    def cut_line(tokens: str, dropout: float = 0) -> str:
+        return " ".join(f"{SEPARATOR} ".join(cut(word)) for word in tokens.split())
+
+    return cut_line
+
+
+def _bytes_of(piece: str) -> list[str]:
+    text = piece.removesuffix(SEPARATOR)
+    symbols = [f"<0x{byte:02X}>{SEPARATOR}" for byte in text.encode("utf-8")]
+    symbols[-1] = symbols[-1].removesuffix(SEPARATOR) + piece[len(text) :]
+    return symbols

@@ -1,0 +1,151 @@
+"""Subwords of a unigram model (Kudo 2018, ACL, arXiv 1804.10959): the cut of a word with the most probable pieces.
+
+    argmax_{c_1 ... c_k = word} sum_i log P(c_i)
+
+The model is a file of codes: its first line is `#unigram`, and each other one is a piece and log P, with a tab between
+them. A piece that ends a word ends with `</w>`. sentencepiece learns the model, and nothing else needs it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import read_lines
+
+HEADER = "#unigram"
+END_OF_WORD = "</w>"
+# sentencepiece's sign for white space, which no piece can have, and its penalty for unknown characters.
+SPACE = "\u2581"
+UNKNOWN_PENALTY = 10.0
+
+
+class Unigram:
+    """Cuts words by a unigram model.
+
+    Args:
+        log_probs: of the pieces
+    """
+
+    def __init__(self, log_probs: Mapping[str, float]) -> None:
+        self.log_probs = log_probs
+        self.longest = max(map(len, log_probs))
+        self.unknown = min(log_probs.values()) - UNKNOWN_PENALTY
+        self.cache: dict[str, list[str]] = {}
+
+    @classmethod
+    def read(cls, codes: Path) -> Unigram:
+        """Return the model in a file. Raises `UserError` if it is none."""
+        log_probs: dict[str, float] = {}
+        for number, line in enumerate(read_lines(codes), start=1):
+            text = line.rstrip("\n")
+            if number == 1 and text != HEADER:
+                raise UserError(f"{codes}:1: must be '{HEADER}', but is '{text[:60]}'")
+            if number > 1:
+                piece, _, log_prob = text.partition("\t")
+                try:
+                    log_probs[piece] = float(log_prob)
+                except ValueError:
+                    raise UserError(f"{codes}:{number}: must be a piece and a number, but is '{text[:60]}'") from None
+        if not log_probs:
+            raise UserError(f"{codes}: must have pieces, but has none")
+        return cls(log_probs)
+
+    def write(self, codes: Path) -> None:
+        """Write the model into a file."""
+        with codes.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(f"{HEADER}\n")
+            file.writelines(f"{piece}\t{log_prob!r}\n" for piece, log_prob in self.log_probs.items())
+
+    def restricted(self, types: Collection[str] | None) -> Unigram:
+        """Return the model with these pieces and single characters alone; None: with all.
+
+        Args:
+            types: as in a dictionary, where pieces within words end with @@
+        """
+        if types is None:
+            return self
+        names = {name.removesuffix("@@") if name.endswith("@@") else name + END_OF_WORD for name in types}
+        kept = {
+            piece: log_prob
+            for piece, log_prob in self.log_probs.items()
+            if piece in names or len(piece.removesuffix(END_OF_WORD)) == 1
+        }
+        return Unigram(kept)
+
+    def __call__(self, word: str) -> list[str]:
+        """Return the pieces of a word."""
+        if word not in self.cache:
+            self.cache[word] = self._best(word)
+        return self.cache[word]
+
+    def _best(self, word: str) -> list[str]:
+        end = len(word)
+        # The best sum for each beginning of the word, and where its last piece begins.
+        sums, begins = [0.0] + [float("-inf")] * end, [0] * (end + 1)
+        for to in range(1, end + 1):
+            for begin in range(max(0, to - self.longest), to):
+                piece = word[begin:to] + (END_OF_WORD if to == end else "")
+                log_prob = self.log_probs.get(piece, self.unknown if to == begin + 1 else None)
+                if log_prob is not None and sums[begin] + log_prob > sums[to]:
+                    sums[to], begins[to] = sums[begin] + log_prob, begin
+        pieces: list[str] = []
+        while end:
+            pieces.append(word[begins[end] : end])
+            end = begins[end]
+        return pieces[::-1]
+
+
+def learn_unigram(lines: Iterable[str], size: int) -> Unigram:
+    """Return a model of so many pieces or, where the text has not as many, fewer.
+
+    Each character gets a piece within words and one at their end, in addition where it has none.
+
+    Args:
+        lines: of tokens; sentencepiece has all of them in memory
+        size: pieces
+
+    Raises:
+        UserError: sentencepiece is not installed
+    """
+    try:
+        import sentencepiece
+    except ImportError:
+        raise UserError(
+            "--subwords unigram: sentencepiece must be installed, but is not: pip install 'deepnmt[subwords]'"
+        ) from None
+    written, characters = io.BytesIO(), set[str]()
+
+    def seen() -> Iterator[str]:
+        for line in lines:
+            words = [word for word in line.split() if SPACE not in word]
+            characters.update(*words)
+            yield " ".join(words)
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=seen(),
+        model_writer=written,
+        model_type="unigram",
+        vocab_size=size + 1,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        treat_whitespace_as_suffix=True,
+        max_sentence_length=1 << 20,
+        num_threads=1,
+        bos_id=-1,
+        eos_id=-1,
+        minloglevel=2,
+    )
+    model = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+    found = {model.id_to_piece(number): model.get_score(number) for number in range(1, model.get_piece_size())}
+    alone, least = found.pop(SPACE, min(found.values())), min(found.values())
+    log_probs = {
+        piece[:-1] + END_OF_WORD if piece.endswith(SPACE) else piece: log_prob for piece, log_prob in found.items()
+    }
+    # sentencepiece can end a word with white space alone as a piece.
+    for character in sorted(characters):
+        log_probs.setdefault(character + END_OF_WORD, log_probs.setdefault(character, least) + alone)
+    return Unigram(log_probs)

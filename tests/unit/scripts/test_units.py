@@ -1,0 +1,100 @@
+"""Subwords of other kinds through preprocess.sh and binarise.sh, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.flow import SCRIPTS, contents, corpus, errors, preprocess, refused, write
+
+from deepnmt.text.dictionary import read_types
+from deepnmt.text.pipeline import TextPipeline, tokens_of
+
+LIMITED = [
+    "--subwords",
+    "unigram",
+    "--vocabulary",
+    "60",
+    "--separate",
+    "--byte-fallback",
+    "--vocabulary-threshold",
+    "2",
+]
+
+
+def chosen(*options: str) -> list[str]:
+    # `command` gives --bpe-merges, which only a BPE has.
+    return ["--bpe-merges", "", *options]
+
+
+def test_unigram_with_bytes(tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece")
+    files = corpus(tmp_path / "raw")
+    files["test"] = write(tmp_path / "raw", "test", ["Der 狗 schläft."], ["The 狗 sleeps."])
+    data = tmp_path / "data"
+    result = preprocess(files, data, *chosen(*LIMITED))
+    assert result.returncode == 0, result.stderr
+    record = json.loads((data / "preprocess.json").read_text())
+    expected = {"subwords": "unigram", "vocabulary": 60, "separate": True, "byte_fallback": True}
+    assert record | expected | {"vocabulary_threshold": 2} == record
+    assert {"codes.de", "codes.en", "vocabulary.de", "vocabulary.en"} < set(contents(data))
+    types = set(read_types(data / "dict.de.txt"))
+    assert {"<0x00>", "<0xFF>@@"} <= types
+    pipeline = TextPipeline.read(data)
+    for split in ("train", "valid", "test"):
+        for language in ("de", "en"):
+            subwords = (data / "text" / f"{split}.bpe.{language}").read_text().splitlines()
+            tokens = (data / "text" / f"{split}.tok.{language}").read_text().splitlines()
+            assert [tokens_of(line, pipeline.settings) for line in subwords] == tokens
+            assert set(" ".join(subwords).split()) <= types
+    assert pipeline.encode("Der 狗 schläft.") == (data / "text" / "test.bpe.de").read_text().rstrip("\n")
+    assert pipeline.decode((data / "text" / "test.bpe.en").read_text()) == "The 狗 sleeps."
+    more = write(tmp_path / "raw", "more", ["Die 猫 schläft."], ["The 猫 sleeps."])
+    command = [
+        str(SCRIPTS / "binarise.sh"),
+        "--like",
+        str(data),
+        "--train",
+        str(more),
+        "--dest",
+        str(tmp_path / "more"),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "more" / "text" / "train.bpe.de").read_text().rstrip("\n") == pipeline.encode("Die 猫 schläft.")
+    assert (tmp_path / "more" / "vocabulary.en").read_bytes() == (data / "vocabulary.en").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--subwords", "words"], "--subwords must be bpe, wordpiece, unigram or char, but is 'words'"),
+        (["--vocabulary", "100"], "--bpe-merges and --vocabulary must not be given together"),
+        (["--subwords", "unigram"], "--bpe-merges is for --subwords bpe, but KIND is unigram; use --vocabulary"),
+        (
+            chosen("--subwords", "char", "--vocabulary", "9"),
+            "--vocabulary must not be given with --subwords char",
+        ),
+        (["--min-pair-count", "9"], "--min-pair-count is for --subwords wordpiece, but KIND is bpe"),
+        (chosen("--vocabulary", "x"), "--vocabulary must be a whole number, but is 'x'"),
+        (["--vocabulary-threshold", "-1"], "--vocabulary-threshold must be a whole number, but is '-1'"),
+        (
+            chosen("--subwords", "char", "--bpe-dropout", "0.1", "--copies", "2"),
+            "is for --subwords bpe or",
+        ),
+        (["--separate", "--bpe-dropout", "0.1", "--copies", "2"], "--copies must not be given with --separate, --voc"),
+        (chosen("--vocabulary", "30"), "--vocabulary must be at least "),
+    ],
+)
+def test_refusals(tmp_path: Path, options: list[str], fault: str) -> None:
+    assert fault in refused(tmp_path, corpus(tmp_path / "raw"), *options)
+
+
+def test_other_subwords_are_another_folder(tmp_path: Path) -> None:
+    files, data = corpus(tmp_path / "raw"), tmp_path / "data"
+    result = preprocess(files, data, *chosen("--subwords", "char"))
+    assert result.returncode == 0, result.stderr
+    assert (data / "text" / "valid.bpe.en").read_text().startswith("T@@ h@@ e d@@ o@@ g s@@ l@@ e")
+    assert "was made with" in errors(preprocess(files, data, *chosen("--subwords", "char", "--spell-unknown")))[0]
