@@ -100,6 +100,7 @@ class EnsembleSteps:
         weights: of the models' attention; None: equal ones
         covering: the layers of each decoder that coverage counts; None: no coverage is asked for
         fused: a language model; None: there is none
+        attended: whether the results show the attention
     """
 
     models: Sequence[Any]
@@ -109,6 +110,7 @@ class EnsembleSteps:
     weights: Optional[Sequence[float]] = None
     covering: Optional[Sequence[Layers]] = None
     fused: Optional[FusedModel] = None
+    attended: bool = True
 
     def __call__(self, tokens: Tensor, step: Step) -> Prediction:
         """Predict the next token.
@@ -118,10 +120,10 @@ class EnsembleSteps:
             step: which step it is
         """
         log_probs = [
-            self.output(model, decoder(tokens, step), decoder.maps)
+            self.output(model, decoder(tokens, step), decoder)
             for model, decoder in zip(self.models, self.decoders)
         ]
-        attention = self._mean([decoder.attention(step) for decoder in self.decoders])
+        attention = self._mean([decoder.attention(step) for decoder in self.decoders]) if self.attended else None
         covering = None
         if self.covering is not None:
             chosen = zip(self.decoders, self.covering)

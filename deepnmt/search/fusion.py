@@ -54,7 +54,7 @@ class FusedModel:
             tokens: the newest of each hypothesis, N x M
             step: which step it is
         """
-        log_probs.add_(self.output(self.model, self.decoder(tokens, step), self.decoder.maps), alpha=self.weight)
+        log_probs.add_(self.output(self.model, self.decoder(tokens, step), self.decoder), alpha=self.weight)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """As `DecoderSteps.keep`."""

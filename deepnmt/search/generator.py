@@ -40,12 +40,15 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
     Args:
         args: of fairseq's generator
         options: of the package; the caller has checked them
+        attention: whether hypotheses get the attention to the source, as fairseq's do
         kwargs: of fairseq's generator
     """
 
-    def __init__(self, *args: Any, options: Optional[SearchOptions] = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, options: Optional[SearchOptions] = None, attention: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.options = options or SearchOptions()
+        self.options, self.attention = options or SearchOptions(), attention
         self.ensemble = ensemble(self.options, len(self.model.models))
         self.output = OutputSteps(self.temperature, shared=len(self.model.models) == 1)
 
@@ -109,6 +112,9 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             covering = [self.options.layers(len(decoder.layers)) for decoder in decoders]
         # Of short steps, two fifths of the time are calls, which this makes cheaper. The results are tensors as usual.
         with torch.inference_mode():
-            steps = EnsembleSteps(models, decoders, self.output, self.ensemble, self.options.weights(), covering, fused)
+            weights = self.options.weights()
+            steps = EnsembleSteps(
+                models, decoders, self.output, self.ensemble, weights, covering, fused, attended=self.attention
+            )
             found = beam_search(steps, hypotheses, parts.rules, parts.stop, self.vocab_size)
         return hypotheses.best() if found else None

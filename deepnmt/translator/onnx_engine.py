@@ -116,9 +116,10 @@ class OnnxSteps:
             "asked": step.asked,
             "best": np.array([step.best]),
             "mask": _mask(step.ancestors),
-            "ages": _ages(step),
             "parents": step.parents,
         }
+        if "ages" in self.inputs:
+            given["ages"] = _ages(step)
         given = {name: array for name, array in given.items() if name in self.inputs}
         found = dict(zip(self.outputs, self.session.run(self.outputs, {**given, **self.source, **self.kept})))
         self.kept = {name: found[f"next_{name}"] for name in self.kept}
@@ -140,9 +141,11 @@ class OnnxSteps:
 def _mask(ancestors: Integers) -> Floats:
     """Return which entries each hypothesis descends from, 0 or -inf: N x 1 x M x E for N x M x P."""
     sentences, hypotheses = ancestors.shape[:2]
-    hidden = np.where(np.eye(hypotheses, dtype=bool), np.float32(0), np.float32(-math.inf))
-    later = hidden[ancestors[:, :, 1:]].reshape(sentences, hypotheses, -1)
-    return np.pad(later, ((0, 0), (0, 0), (1, 0)))[:, np.newaxis]
+    later = np.full((hypotheses, hypotheses), -math.inf, dtype=np.float32)
+    np.fill_diagonal(later, 0)
+    mask = np.zeros((sentences, 1, hypotheses, 1 + (ancestors.shape[2] - 1) * hypotheses), dtype=np.float32)
+    mask[:, 0, :, 1:] = later[ancestors[:, :, 1:]].reshape(sentences, hypotheses, -1)
+    return mask
 
 
 def _ages(step: Step) -> Integers:

@@ -219,8 +219,8 @@ class Hypotheses:
             sums = np.pad(sums, ((0, 0), (0, missing)), constant_values=-math.inf)
         order = np.argsort(-sums, axis=1, kind="stable")[:, :size]
         inside = np.minimum(order, hypotheses * number - 1)
-        flat = types.reshape(self.count, -1)
-        return Candidates(np.take_along_axis(sums, order, 1), np.take_along_axis(flat, inside, 1), inside // number)
+        rows, flat = np.arange(self.count)[:, np.newaxis], types.reshape(self.count, -1)
+        return Candidates(sums[rows, order], flat[rows, inside], inside // number)
 
     def _finish(self, candidates: Candidates, ending: Flags) -> None:
         penalty = (self.length + 1) ** self.limits.lenpen
@@ -237,12 +237,12 @@ class Hypotheses:
         rank = np.arange(size) + size * ending
         chosen = np.argsort(rank, axis=1)[:, : self.beam]  # N x K
         # If there are 2 K candidates, no more than K end their hypotheses.
-        self.ignored = np.take_along_axis(rank, chosen, 1) >= size
-        rows, places = left[:, np.newaxis], np.take_along_axis(candidates.places, chosen, 1)
-        types = np.take_along_axis(candidates.types, chosen, 1)
+        row = np.arange(count)[:, np.newaxis]
+        self.ignored = rank[row, chosen] >= size
+        rows, places, types = left[:, np.newaxis], candidates.places[row, chosen], candidates.types[row, chosen]
         self.parents = (rows * self.sums.shape[1] + places).reshape(-1)
         self.prefixes = np.concatenate([self.prefixes[rows, places], types[:, :, np.newaxis]], axis=2)
         own = np.broadcast_to(np.arange(self.beam), places.shape)[:, :, np.newaxis]
         self.ancestors = np.concatenate([self.ancestors[rows, places], own], axis=2)
-        self.sums = np.take_along_axis(candidates.sums, chosen, 1)
+        self.sums = candidates.sums[row, chosen]
         self.sentence, self.count = self.sentence[left], count

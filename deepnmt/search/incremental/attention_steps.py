@@ -111,9 +111,11 @@ class AttentionSteps:
         maps: of the model
     """
 
-    # Each as the products read it fastest.
+    # Each as the products read it fastest; views of one memory, for the products and for what is written.
     keys: Tensor  # NH x D x entries
     values: Tensor  # NH x entries x D
+    keys_of: Tensor  # N x H x D x entries
+    values_of: Tensor  # N x H x entries x D
 
     def __init__(self, module: Any, maps: Maps) -> None:
         self.module = module
@@ -123,10 +125,14 @@ class AttentionSteps:
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """Continue with `sentences` sentences, of which `movers` take the places `holes`."""
-        for name in ("keys", "values"):
-            kept = getattr(self, name).unflatten(0, (-1, self.heads))
+        for kept in (self.keys_of, self.values_of):
             move(kept, holes, movers)
-            setattr(self, name, kept[:sentences].flatten(0, 1))
+        self.hold(self.keys_of[:sentences], self.values_of[:sentences])
+
+    def hold(self, keys: Tensor, values: Tensor) -> None:
+        """Keep `keys_of` and `values_of`."""
+        self.keys_of, self.values_of = keys, values
+        self.keys, self.values = keys.flatten(0, 1), values.flatten(0, 1)
 
     def by_heads(self, x: Tensor, step: Step) -> Tensor:
         """Return a view NH x M x D of rows MN x C, hypothesis-major."""
@@ -157,29 +163,29 @@ class SelfAttentionSteps(AttentionSteps):
         super().__init__(module, maps)
         self.beam = beam
         self.query_key_value = maps(module.q_proj, module.k_proj, module.v_proj, scale=module.scaling)
-        self.keys = module.k_proj.weight.new_empty(sentences * self.heads, self.width, FIRST_CAPACITY * beam)
-        self.values = self.keys.new_empty(sentences * self.heads, FIRST_CAPACITY * beam, self.width)
+        keys = module.k_proj.weight.new_empty(sentences, self.heads, self.width, FIRST_CAPACITY * beam)
+        self.hold(keys, keys.new_empty(sentences, self.heads, FIRST_CAPACITY * beam, self.width))
         # What the mask hides must still be finite.
         self.keys[..., :REGISTER].zero_()
         self.values[:, :REGISTER].zero_()
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the sublayer's function of the newest position, MN x C."""
-        each = self.query_key_value(x).view(step.hypotheses, -1, 3, self.heads, self.width)  # M x N x 3 x H x D
-        self._write(each, step)
-        query, entries = each.select(2, 0).flatten(1, 2).transpose(0, 1), step.mask.size(-1)
+        each = self.query_key_value(x).view(step.hypotheses, -1, 3, self.heads, self.width)
+        query, key, value = each.unbind(2)  # M x N x H x D
+        self._write(key, value, step)
+        query, entries = query.flatten(1, 2).transpose(0, 1), step.mask.size(-1)
         weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
         return self.out(self.by_rows(self._attend(weights, self.values.narrow(1, 0, entries), step)))
 
-    def _write(self, each: Tensor, step: Step) -> None:
-        """Keep keys and values, M x N x 3 x H x D; in the first step, one hypothesis stands for all."""
+    def _write(self, key: Tensor, value: Tensor, step: Step) -> None:
+        """Keep a key and a value, M x N x H x D; in the first step, one hypothesis stands for all."""
         start = step.position * self.beam
         if start == self.keys.size(2):
-            self.keys = torch.cat([self.keys, torch.empty_like(self.keys)], dim=2)
-            self.values = torch.cat([self.values, torch.empty_like(self.values)], dim=1)
-        key, value = (each.select(2, index).flatten(1, 2) for index in (1, 2))  # M x NH x D
-        self.keys.narrow(2, start, self.beam).copy_(key.permute(1, 2, 0))
-        self.values.narrow(1, start, self.beam).copy_(value.transpose(0, 1))
+            more = torch.empty_like(self.keys_of), torch.empty_like(self.values_of)
+            self.hold(torch.cat([self.keys_of, more[0]], dim=3), torch.cat([self.values_of, more[1]], dim=2))
+        self.keys_of.narrow(3, start, self.beam).copy_(key.permute(1, 2, 3, 0))
+        self.values_of.narrow(2, start, self.beam).copy_(value.permute(1, 2, 0, 3))
 
     def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
         return torch.baddbmm(step.mask, query, keys)
@@ -236,7 +242,7 @@ class SourceAttentionSteps(AttentionSteps):
         values = both.new_zeros(sentences, self.heads, entries, self.width)
         keys[..., :positions] = both[:, :, 0].permute(1, 2, 3, 0)
         values[:, :, :positions] = both[:, :, 1].permute(1, 2, 0, 3)
-        self.keys, self.values = keys.flatten(0, 1), values.flatten(0, 1)
+        self.hold(keys, values)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the sublayer's function of the newest position, MN x C; `weights` are its probabilities."""

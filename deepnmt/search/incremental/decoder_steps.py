@@ -8,12 +8,14 @@ Rows are MN, hypothesis-major, inside; features leave as NM, sentence-major.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
+from deepnmt.kernels.products import Product
 from deepnmt.model.decoder import BACKWARD_PADDING, BACKWARD_STATES
 from deepnmt.search.incremental.attention_steps import Memory, Step
 from deepnmt.search.incremental.dlcl_steps import HistorySteps
@@ -55,6 +57,11 @@ class DecoderSteps:
             self.embedded_positions = decoder.embed_positions(
                 torch.full((1, longest), decoder.padding_idx + 1, device=source.device)
             )
+
+    @functools.cached_property
+    def vocabulary(self) -> Optional[Product]:
+        """See `Maps.vocabulary`; what is kept is compared with the weights once in a batch."""
+        return self.maps.vocabulary(self.decoder.output_projection)
 
     def __call__(self, tokens: Tensor, step: Step) -> Tensor:
         """Return the features of one position, NM x C, sentence-major.

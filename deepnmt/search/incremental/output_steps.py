@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepnmt.search.candidates import whole_blocks
-from deepnmt.search.incremental.maps import Maps
+from deepnmt.search.incremental.decoder_steps import DecoderSteps
 
 
 class OutputSteps:
@@ -29,8 +29,8 @@ class OutputSteps:
         self.shared = shared
         self.memory = torch.empty(0)
 
-    def __call__(self, model: Any, features: Tensor, maps: Maps) -> Tensor:
-        """Return R x W for features R x C, -inf from column V on; `maps` are the model's."""
+    def __call__(self, model: Any, features: Tensor, decoder: DecoderSteps) -> Tensor:
+        """Return R x W for features R x C, -inf from column V on; `decoder` has given them."""
         projection = model.decoder.output_projection
         on_cpu = features.device.type == "cpu" and features.dtype == torch.float32
         if type(projection) is not nn.Linear or not self.shared or not on_cpu:
@@ -38,9 +38,8 @@ class OutputSteps:
             result: Tensor = model.get_normalized_probs((logits, None), log_probs=True)[:, -1]
             types = result.size(1)
             return F.pad(result, (0, whole_blocks(types) - types), value=-math.inf)
-        vocabulary = maps.vocabulary(projection)
-        if vocabulary is not None:
-            log_probs = vocabulary(features)
+        if decoder.vocabulary is not None:
+            log_probs = decoder.vocabulary(features)
             if self.temperature != 1.0:
                 log_probs /= self.temperature
             return torch.log_softmax(log_probs, -1, out=log_probs)

@@ -10,7 +10,15 @@ import torch
 
 from deepnmt.kernels import feed_forward, products
 from deepnmt.kernels.kept import Kept
-from deepnmt.kernels.products import BFloat16Product, FullProduct, Int8Product, obstacle, product, quantised
+from deepnmt.kernels.products import (
+    BFloat16Product,
+    FullProduct,
+    Int8Product,
+    OnednnProduct,
+    obstacle,
+    product,
+    quantised,
+)
 
 CPU = torch.device("cpu")
 NEW = {"avx512_vnni": True, "avx512_bf16": True, "avx512_f": True, "cpu_name": "AMD EPYC"}
@@ -89,13 +97,23 @@ def test_float32_by_both_libraries(monkeypatch: pytest.MonkeyPatch, onednn: bool
     linear = products.onednn_linear
     monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: calls.append(len(x)) or linear(x, w, b))
     w, b = rows(256, 128, 8), torch.randn(256) if bias else None
-    function = FullProduct(w, b)
-    for count in (1, 32, 33):
+    function = product("float32", w, b)
+    for count in (1, 16, 17):
         x = rows(count, 128, 9)
         expected = x.double() @ w.double().t() + (0 if b is None else b)
         size = x.double().norm(dim=1, keepdim=True) * w.double().norm(dim=1)
         assert ((function(x) - expected).abs() <= 2e-6 * size + 1e-5).all()
-    assert calls == ([33] if onednn else [])
+    assert calls == ([17] if onednn else [])
+
+
+def test_a_large_weight_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In oneDNN's blocks alone, by which even one row is multiplied."""
+    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "FEW_MULTIPLICATIONS", 7)
+    w, x = torch.eye(4, 2), torch.tensor([[3.0, 5.0]])
+    function = OnednnProduct(w, None)
+    assert function.small is None
+    assert function(x).tolist() == [[3.0, 5.0, 0.0, 0.0]]
 
 
 def test_only_float32_on_the_cpu_is_onednns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,9 +161,11 @@ def test_rounding_twice_changes_nothing() -> None:
     assert torch.equal(quantised(rounded * scales)[0], rounded)
 
 
-def test_kinds_are_what_they_are_called() -> None:
-    kinds = [type(product(kind, torch.eye(2), None)) for kind in products.KINDS]
-    assert kinds == [FullProduct, BFloat16Product, Int8Product]
+def test_kinds_are_what_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    for faster, full in ((False, FullProduct), (True, OnednnProduct)):
+        monkeypatch.setattr(products, "_onednn_is_faster", lambda faster=faster: faster)
+        kinds = [type(product(kind, torch.eye(2), None)) for kind in products.KINDS]
+        assert kinds == [full, BFloat16Product, Int8Product]
 
 
 def test_a_result_is_kept_while_its_tensors_are_unchanged() -> None:
