@@ -120,8 +120,7 @@ class EnsembleSteps:
             step: which step it is
         """
         log_probs = [
-            self.output(model, decoder(tokens, step), decoder)
-            for model, decoder in zip(self.models, self.decoders)
+            self.output(model, decoder(tokens, step), decoder) for model, decoder in zip(self.models, self.decoders)
         ]
         attention = self._mean([decoder.attention(step) for decoder in self.decoders]) if self.attended else None
         covering = None

@@ -76,11 +76,13 @@ class Memory:
 
     Attributes:
         entries: room for keys and values, at least S
+        unpadded: none of the S positions is padding
     """
 
     def __init__(self, states: Tensor, padding: Tensor, heads: int) -> None:
         self.states, self.heads, self.positions = states, heads, len(states)
         self.entries = max(self.positions, REGISTER)
+        self.unpadded = not bool(padding.any())
         padding = F.pad(padding.bool(), (0, self.entries - self.positions), value=True)
         self._padding: Optional[Tensor] = None  # N x H x 1 x entries
         if bool(padding.any()):

@@ -34,6 +34,7 @@ from deepnmt.search.incremental.attention_steps import (
     Step,
 )
 from deepnmt.search.incremental.maps import Maps
+from deepnmt.search.incremental.one_source_steps import OneSourceAttentionSteps, fits
 
 Function = Callable[[Tensor], Tensor]
 
@@ -128,6 +129,8 @@ class LayerSteps:
             branches["self_attn"] = self.self_attention
         if layer.encoder_attn is not None:
             attention = SOURCE_ATTENTION[type(layer.encoder_attn)]
+            if attention is SourceAttentionSteps and fits(layer.encoder_attn, source):
+                attention = OneSourceAttentionSteps
             self.source_attention = attention(layer.encoder_attn, maps, source)
             branches["encoder_attn"] = self.source_attention
         if backward is not None:

@@ -20,6 +20,7 @@ from deepnmt.kernels import fast_path
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.search import generator
 from deepnmt.search.generator import BeamGenerator
+from deepnmt.search.incremental.one_source_steps import OneSourceAttentionSteps
 from deepnmt.search.supported import model_obstacle
 
 
@@ -163,6 +164,37 @@ def test_ensemble() -> None:
 @pytest.mark.parametrize("sentences", [SENTENCES[:1], [SENTENCES[1], SENTENCES[1]], [list(range(4, 23))]])
 def test_batches_without_padding(sentences: list[list[int]]) -> None:
     assert_same(*both(model(PRE_NORM), sentences=sentences))
+
+
+@pytest.mark.usefixtures("own_alone")
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_one_short_sentence(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    """What becomes of its keys and values is multiplied by the weights, except where the attention is merged."""
+    made: list[int] = []
+    stock_init = OneSourceAttentionSteps.__init__
+    monkeypatch.setattr(
+        OneSourceAttentionSteps, "__init__", lambda self, *given: made.append(1) or stock_init(self, *given)
+    )
+    net = model(options)
+    assert_same(*both(net, sentences=[[5, 6]]))
+    others = options.keys() & {"merged_attention", "no_cross_attention"}
+    assert len(made) == (0 if others else len(net.decoder.layers))
+    made.clear()
+    assert_same(*both(net, sentences=[[5, 6], [7, 8]]))
+    assert_same(*both(net, sentences=[[5] * net.decoder.layers[0].head_dim]))
+    assert not made
+
+
+def test_attention_that_nobody_asks_for() -> None:
+    net = model(PRE_NORM)
+    plain, without = (
+        BeamGenerator([net], FEW, beam_size=3, max_len_b=9, attention=asked).generate([net], sample())
+        for asked in (True, False)
+    )
+    for one, other in zip([h for found in plain for h in found], [h for found in without for h in found]):
+        assert one["attention"].numel()
+        assert not other["attention"].numel()
+        assert torch.equal(one["positional_scores"], other["positional_scores"])
 
 
 @pytest.mark.usefixtures("own_alone")
