@@ -60,7 +60,7 @@ search() {
         return
     fi
     run "$ROOT/scripts/generate.sh" "$checkpoint" "$DATA" "$folder" --subset valid "$@" "${OPTIONS[@]}"
-    run "$ROOT/scripts/score.sh" "$folder" "$DATA"
+    run "$ROOT/scripts/score.sh" "$folder"
 }
 
 while read -r -u 3 NUMBER WIDTH; do

@@ -111,7 +111,7 @@ def test_unknown_recipe(script: str, recipes: str) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        *(f"examples/multi30k/{name}.sh" for name in ("run", "progressive", "synthetic", "distil")),
+        *(f"examples/multi30k/{name}.sh" for name in ("run", "progressive", "synthetic", "distil", "best", "study")),
         "examples/demo/run.sh",
         "scripts/setup.sh",
     ],

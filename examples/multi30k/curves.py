@@ -1,0 +1,108 @@
+"""Draw BLEU and loss on validation against hours of training, from the logs of several trainings.
+
+Hours are those of the updates themselves, without validation, start, and time that the machine was off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from deepnmt import console
+from deepnmt.errors import UserError
+
+INTERVAL = re.compile(r"\| train_inner \|.*\bnum_updates=(\d+),.*\btrain_wall=([\d.]+)")
+VALID = re.compile(r"\| valid \|.*\bnll_loss ([\d.]+) \|.*\bnum_updates (\d+)")
+BLEU = re.compile(r"\| bleu ([\d.]+) \|")
+
+
+class Point(NamedTuple):
+    """A validation: updates and hours of training before it, NLL in bits a token, and BLEU if there is one."""
+
+    update: int
+    hours: float
+    nll: float
+    bleu: float | None
+
+
+def points(lines: Iterable[str]) -> list[Point]:
+    """Return the validations of a training, which may have been stopped and resumed.
+
+    Args:
+        lines: of its log
+    """
+    seconds: dict[int, float] = {}  # of the interval that ends with an update
+    losses: dict[int, tuple[float, float | None]] = {}
+    for line in lines:
+        if match := INTERVAL.search(line):
+            update = int(match[1])
+            # What follows has been thrown away, if the training resumed from before it.
+            seconds = {key: value for key, value in seconds.items() if key < update}
+            seconds[update] = float(match[2])
+        elif match := VALID.search(line):
+            update = int(match[2])
+            losses = {key: value for key, value in losses.items() if key < update}
+            bleu = BLEU.search(line)
+            losses[update] = float(match[1]), float(bleu[1]) if bleu else None
+    result = []
+    for update, (nll, bleu_score) in losses.items():
+        spent = sum(value for key, value in seconds.items() if key <= update)
+        result.append(Point(update, spent / 3600, nll, bleu_score))
+    return result
+
+
+def draw(path: Path, label: str, curves: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Write a picture.
+
+    Args:
+        path: SVG to write
+        label: of the vertical axis
+        curves: hours and values, by name
+    """
+    import matplotlib
+
+    matplotlib.use("svg")
+    # The same picture each time.
+    matplotlib.rcParams["svg.hashsalt"] = "deepnmt"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    for name, curve in curves.items():
+        axes.plot(*zip(*curve), label=name)
+    axes.set(xlabel="hours of training", ylabel=label)
+    axes.legend()
+    with console.whole_file(path) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def main() -> None:
+    """Draw the trainings of best.sh."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "folder", type=Path, help="OUT/best: its checkpoints/*/trained/train.log; gets bleu.svg, loss.svg"
+    )
+    parser.add_argument(
+        "more", type=Path, nargs="*", help="further logs, named after their folders; missing ones are left out"
+    )
+    given = parser.parse_args()
+    logs = {path.parent.parent.name: path for path in sorted(given.folder.glob("checkpoints/*/trained/train.log"))}
+    logs |= {path.parent.name: path for path in given.more if path.is_file()}
+    found = {name: points(path.read_text("utf-8", errors="replace").splitlines()) for name, path in logs.items()}
+    if not any(found.values()):
+        raise UserError(f"{given.folder}: must have logs of trainings with validations, but has none")
+    losses = {name: [(point.hours, point.nll) for point in curve] for name, curve in found.items() if curve}
+    draw(given.folder / "loss.svg", "NLL on validation, bits a subword", losses)
+    scores = {
+        name: [(point.hours, point.bleu) for point in curve if point.bleu is not None] for name, curve in found.items()
+    }
+    if any(scores.values()):
+        draw(given.folder / "bleu.svg", "BLEU on validation", {name: curve for name, curve in scores.items() if curve})
+    print(f"drawn: {', '.join(losses)}")
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,110 @@
+# shellcheck shell=bash
+# What best.sh and study.sh share; they source it after common.sh.
+set -euo pipefail
+
+HELPER=$ROOT/examples/multi30k/choices.py
+COPIES=12
+WAY=() REVERSE=()
+
+# Set HERE, BASE, the data folders, and the options of a direction: places DIRECTION LIMIT
+places() {
+    BASE=$OUT/best LIMIT=$2
+    [[ -z $2 ]] || BASE=$OUT/best/limit-$2
+    HERE=$BASE
+    if [[ $1 == de-en ]]; then
+        HERE=$BASE/de-en WAY=(--source-lang de --target-lang en) REVERSE=(--reverse)
+    fi
+    DROPPED=$BASE/data-4k PLAIN=$BASE/data-4k-plain BOTH=$BASE/data-4k-bi
+    mkdir -p -- "$HERE"
+}
+
+# Binarise the text with another number of merges: preprocess MERGES FOLDER [options of preprocess.sh]
+preprocess() {
+    local text=$OUT/text
+    [[ -z $LIMIT ]] || text=$BASE/text
+    run "$ROOT/scripts/preprocess.sh" --source-lang en --target-lang de --bpe-merges "$1" --dest "$2" "${@:3}" \
+        --lowercase --pretokenized --max-len 0 --train "$text/train.lc.norm.tok" \
+        --valid "$text/val.lc.norm.tok" --raw-valid "$text/val" \
+        --test "$text/test_2016_flickr.lc.norm.tok" --raw-test "$text/test_2016_flickr"
+}
+
+# Make the data folders: with BPE-dropout, without, and in both directions; all have one dictionary.
+long_data() {
+    local prefix lang text=$OUT/text
+    run python3 "$ROOT/examples/multi30k/fetch.py" "$OUT/text"
+    if [[ -n $LIMIT ]]; then
+        text=$BASE/text
+        mkdir -p -- "$text"
+        for prefix in train val test_2016_flickr; do
+            for lang in en de lc.norm.tok.en lc.norm.tok.de; do
+                head -n "$LIMIT" "$OUT/text/$prefix.$lang" >"$text/$prefix.$lang"
+            done
+        done
+    fi
+    preprocess 4000 "$DROPPED" --bpe-dropout 0.1 --copies "$COPIES"
+    run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$text/train.lc.norm.tok" --dest "$PLAIN"
+    mkdir -p -- "$BASE/text-bi"
+    cat "$text"/train.lc.norm.tok.{en,de} >"$BASE/text-bi/train.en"
+    cat "$text"/train.lc.norm.tok.{de,en} >"$BASE/text-bi/train.de"
+    run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$BASE/text-bi/train" --dest "$BOTH"
+}
+
+# Set TEXT to the data of a recipe: text_of RECIPE
+text_of() {
+    local copy
+    TEXT=$PLAIN
+    case $1 in
+        *bpedrop)
+            TEXT=$DROPPED
+            for ((copy = 1; copy < COPIES; copy++)); do TEXT+=:$DROPPED/copy$copy; done
+            ;;
+        bi) TEXT=$BOTH ;;
+    esac
+}
+
+# Train a recipe, unless the same has been done: train RECIPE SAVE DATA [options of fairseq-train]
+train() {
+    local recipe=$1 save=$2 data=$3
+    shift 3
+    if [[ -f $save/done && $(<"$save/done") == "$recipe $data $*" ]]; then
+        echo "$save is trained"
+        return
+    fi
+    run "$ROOT/scripts/train.sh" "$ROOT/configs/multi30k/$recipe.yaml" "$data" "$save" "${WAY[@]}" "$@"
+    printf '%s\n' "$recipe $data $*" >"$save/done"
+}
+
+# Train a member: train_member RECIPE NAME SEED [options of fairseq-train]
+train_member() {
+    local recipe=$1 name=$2 seed=$3 start=()
+    shift 3
+    if [[ $recipe == bi_simcut ]]; then
+        train bi "$HERE/checkpoints/bi-$seed/trained" "$BOTH" --seed "$seed" "$@"
+        start=(--finetune-from-model "$HERE/checkpoints/bi-$seed/trained/checkpoint_best.pt")
+    fi
+    text_of "$recipe"
+    train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" --seed "$seed" "${start[@]}" "$@"
+}
+
+# Compare averages, beams and length penalties on validation: sweep NAME KIND, of HERE/checkpoints/NAME/KIND
+sweep() {
+    local result=$HERE/results/$1/$2
+    [[ -f $result/chosen.json ]] ||
+        run "$ROOT/scripts/sweep.sh" "$HERE/checkpoints/$1/$2" "$PLAIN" "$result" "${REVERSE[@]}"
+    run python3 "$HELPER" swept "$result" "$PLAIN"
+}
+
+# Print the checkpoint, beam or lenpen of the best of some results: best WHAT RESULT...
+best() {
+    python3 "$HELPER" best "$@"
+}
+
+# Translate and score the test set once by a system's choice: translate_test RESULT
+translate_test() {
+    local setting
+    [[ ! -f $1/test/scores.json ]] || return 0
+    mapfile -t setting < <(python3 "$HELPER" settings "$1")
+    run "$ROOT/scripts/generate.sh" "${setting[0]}" "${setting[1]}" "$1/test" --subset test --beam "${setting[2]}" \
+        --lenpen "${setting[3]}" "${REVERSE[@]}"
+    run "$ROOT/scripts/score.sh" "$1/test" "${REVERSE[@]}"
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Which configurations of configs/multi30k are worth a long training: short ones, compared on validation alone.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
+# shellcheck source=examples/multi30k/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=examples/multi30k/long.sh
+source "$(dirname "${BASH_SOURCE[0]}")/long.sh"
+
+usage() {
+    cat <<'HELP'
+usage: study.sh [RUNG|ROW]... [--limit N] [fairseq-train options]
+
+Trains the rows of examples/multi30k/study.tsv that are named, or those of the rungs that are, with seed 1, each to the end
+that its options set; finds its best average and length penalty on validation (sweep.sh), and adds it to one table,
+OUT/best/study/study.tsv: BLEU of that average, NLL, updates, hours. Without a RUNG or ROW, all are trained. A row that
+begins with another one's model trains that first. Differences below 0.4 BLEU are noise. It can be stopped at any moment;
+run the same command again to resume.
+
+  --limit N   the first N pairs of training and validation only, to try it
+  options     of fairseq-train, which win over the rows'
+
+environment:
+  MULTI30K_DIR, OUT   as for run.sh
+
+example:
+  examples/multi30k/study.sh 1
+HELP
+}
+
+NAMES=() LIMIT='' OPTIONS=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --limit) LIMIT=$(value "$@"); shift ;;
+        -h | --help) usage; exit 0 ;;
+        *)
+            if [[ $1 != -* && ${#OPTIONS[@]} -eq 0 ]]; then
+                NAMES+=("$1")
+            else
+                OPTIONS+=("$1")
+            fi
+            ;;
+    esac
+    shift
+done
+[[ -z $LIMIT ]] || number_from --limit 40 29000 "$LIMIT"
+need python3 fairseq-train
+ON_INTERRUPT="resume"
+
+declare -A LINE=()
+ORDER=() WANTED=()
+while IFS= read -r line; do
+    [[ $line != '#'* && -n $line ]] || continue
+    IFS=$'\t' read -r rung name _ <<<"$line"
+    ORDER+=("$name") LINE[$name]=$line
+    if [[ ${#NAMES[@]} -eq 0 || " ${NAMES[*]} " == *" $rung "* || " ${NAMES[*]} " == *" $name "* ]]; then
+        WANTED+=("$name")
+    fi
+done <"$ROOT/examples/multi30k/study.tsv"
+for name in "${NAMES[@]}"; do
+    [[ -n ${LINE[$name]:-} ]] || cut -f 1 "$ROOT/examples/multi30k/study.tsv" | grep -qxF -- "$name" ||
+        die "ROW must be a rung or row of examples/multi30k/study.tsv, but is '$name'"
+done
+places en-de "$LIMIT"
+long_data
+HERE=$BASE/study
+mkdir -p -- "$HERE"
+
+# Set TEXT, to train on, and PLAIN, to translate, to data of another kind: data_of KIND RECIPE
+data_of() {
+    PLAIN=$BASE/data-4k-plain TEXT=$BASE/data-4k-plain
+    case $1 in
+        bpedrop) text_of "$2" ;;
+        10k | 2k)
+            PLAIN=$BASE/data-$1 TEXT=$BASE/data-$1
+            preprocess "${1%k}000" "$PLAIN"
+            ;;
+    esac
+}
+
+# Train a row after the one that it begins with, and sweep: row NAME
+row() {
+    local name=$1 recipe data from options start=()
+    # A tab is white space for `read`, which would skip empty fields; only the last may be empty.
+    IFS=$'\t' read -r _ _ recipe data from options <<<"${LINE[$name]}"
+    read -r -a options <<<"$options"
+    if [[ $from != - ]]; then
+        row "$from"
+        start=(--finetune-from-model "$(best checkpoint "$HERE/results/$from/trained")")
+    fi
+    data_of "$data" "$recipe"
+    train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" "${start[@]}" "${options[@]}" "${OPTIONS[@]}"
+    sweep "$name" trained
+}
+
+for name in "${WANTED[@]}"; do
+    row "$name"
+    run python3 "$ROOT/examples/multi30k/study_table.py" "$HERE" "${ORDER[@]}"
+done

@@ -1,0 +1,155 @@
+"""best.sh and study.sh around their trainings: choices by validation, tables, curves from logs, the study's rows."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import choices
+import curves
+import pytest
+import study_table
+from sacrebleu.metrics.bleu import BLEU
+from support.models import ROOT
+
+from deepnmt import recipe
+from deepnmt.errors import UserError
+from deepnmt.recipe.checking import check_recipe
+
+EXAMPLE = ROOT / "examples" / "multi30k"
+REFERENCE = [f"ein hund läuft im park nummer {number} ." for number in range(30)]
+
+
+def result(folder: Path, valid: float, test: list[str] | None = None) -> Path:
+    """A result's folder, and its translations of the test set."""
+    folder.mkdir(parents=True)
+    chosen = {"checkpoint": f"{folder.name}.pt", "data": "data", "beam": 5, "lenpen": 1.2, "valid": valid}
+    (folder / "chosen.json").write_text(json.dumps(chosen))
+    if test is not None:
+        texts = folder / "test"
+        texts.mkdir()
+        for kind, lines in (("hyp", test), ("ref", REFERENCE)):
+            for end in ("", ".tok"):
+                (texts / f"{kind}{end}.de").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (texts / "generate.json").write_text(json.dumps({"target_lang": "de", "lowercase": True}))
+        (texts / "scores.json").write_text("{}")
+    return folder
+
+
+def test_the_best_by_validation_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="there must be results to choose from, but there are none"):
+        choices.best([])
+    with pytest.raises(UserError, match=r"x: must have a chosen\.json, but has none"):
+        choices.Choice.read(tmp_path / "x")
+    for name, valid in (("mrt", 41.5), ("trained", 40.0), ("cooldown", 41.5)):
+        result(tmp_path / name, valid)
+    assert choices.best(choices.results(tmp_path)).checkpoint == "cooldown.pt"
+    for arguments, wanted in (
+        (["choose", str(tmp_path)], None),
+        (["best", "lenpen", str(tmp_path / "trained"), str(tmp_path)], "1.2"),
+        (["best", "checkpoint", str(tmp_path / "trained"), str(tmp_path / "mrt")], "mrt.pt"),
+        (["settings", str(tmp_path)], "cooldown.pt\ndata\n5\n1.2"),
+    ):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(sys, "argv", ["choices.py", *arguments])
+            choices.main()
+        printed = capsys.readouterr().out.strip()
+        assert wanted is None or printed == wanted
+
+
+def test_a_sweep_and_a_search_become_results(tmp_path: Path) -> None:
+    best = {"checkpoint": "last5.pt", "beam": 10, "lenpen": 0.8, "tokenised BLEU": 41.2}
+    (tmp_path / "best.json").write_text(json.dumps(best))
+    choices.swept(tmp_path, Path("data"))
+    assert choices.Choice.read(tmp_path) == (str(tmp_path / "last5.pt"), "data", 10, 0.8, 41.2)
+
+
+def test_the_table_compares_with_the_control(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = [line.replace("hund", "katze") if number % 3 else line for number, line in enumerate(REFERENCE)]
+    fair = [line.replace("park", "haus") if number % 5 == 0 else line for number, line in enumerate(REFERENCE)]
+    result(tmp_path / "b-1", 40.0, fair)
+    result(tmp_path / "b-2", 41.0, REFERENCE)
+    result(tmp_path / "control", 39.0, bad)
+    result(tmp_path / "unfinished", 50.0)
+    choices.table(tmp_path, tmp_path / "table.tsv")
+    lines = [line.split("\t") for line in (tmp_path / "table.tsv").read_text("utf-8").splitlines()]
+    assert [line[0] for line in lines] == ["system", "control", "b-1", "b-2", "b, mean of 2 (+-: of seeds)"]
+    assert all(len(line) == len(lines[0]) for line in lines)
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    scores = [metric.corpus_score(text, [REFERENCE]).score for text in (bad, fair, REFERENCE)]
+    assert [float(line[4]) for line in lines[1:4]] == pytest.approx(scores, abs=0.01)
+    assert float(lines[2][6]) == pytest.approx(scores[1] - scores[0], abs=0.01)
+    assert lines[1][6:8] == ["", ""]
+    assert float(lines[2][7]) < 0.01
+    assert [float(lines[4][3]), float(lines[4][4])] == pytest.approx([40.5, (scores[1] + scores[2]) / 2], abs=0.01)
+    assert float(lines[4][5]) == pytest.approx((scores[2] - scores[1]) / 2**0.5, abs=0.01)
+    assert "mean of 2" in capsys.readouterr().out
+
+
+LOG = """
+2026 | INFO | train_inner | epoch 001:  50 / 62 loss=9, ups=0.5, num_updates=50, lr=1, gnorm=1, train_wall=1800, wall=9
+2026 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 9 | nll_loss 8.5 | bleu 1.5 | wps 1 | num_updates 62
+2026 | INFO | train_inner | epoch 002:  38 / 62 loss=9, ups=0.5, num_updates=100, lr=1, train_wall=3600, wall=9
+2026 | INFO | train_inner | epoch 003:  1 / 62 loss=9, ups=0.5, num_updates=150, lr=1, train_wall=999, wall=9
+2026 | INFO | train_inner | epoch 002:  39 / 62 loss=9, ups=0.5, num_updates=101, lr=1, train_wall=36, wall=9
+2026 | INFO | valid | epoch 002 | valid on 'valid' subset | loss 9 | nll_loss 7 | wps 1 | num_updates 124 | best_loss 7
+"""
+
+
+def test_hours_of_a_training_that_was_resumed() -> None:
+    first, second = curves.points(LOG.splitlines())
+    assert first == (62, 0.5, 8.5, 1.5)
+    # 150 updates were made, and those after 100 lost.
+    assert second == (124, pytest.approx((1800 + 3600 + 36) / 3600), 7, None)
+
+
+def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["curves.py", str(tmp_path), str(tmp_path / "none" / "train.log")])
+    with pytest.raises(UserError, match="must have logs of trainings with validations, but has none"):
+        curves.main()
+    log = tmp_path / "checkpoints" / "tiny_4k-1" / "trained" / "train.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(LOG)
+    curves.main()
+    for name in ("bleu", "loss"):
+        assert "<svg" in (tmp_path / f"{name}.svg").read_text("utf-8")
+
+
+def test_rows_of_the_study(tmp_path: Path) -> None:
+    """Each names a recipe and the row it begins with, and its options are known to the recipe."""
+    lines = [line.split("\t") for line in (EXAMPLE / "study.tsv").read_text("utf-8").splitlines() if line[0] != "#"]
+    names = [line[1] for line in lines]
+    assert len(set(names)) == len(names) >= 20
+    for _, name, stem, data, start, options in lines:
+        path = ROOT / "configs" / "multi30k" / f"{stem}.yaml"
+        check_recipe(path, recipe.read_recipe(path), options.split())
+        assert data in ("2k", "4k", "10k", "bpedrop"), name
+        assert start == "-" or start in names[: names.index(name)]
+    checkpoint = "/somewhere/last10.pt"
+    choices.Choice(checkpoint, "data", 5, 0.8, 40.25).write(tmp_path / "results" / "merges-4k" / "trained")
+    log = tmp_path / "checkpoints" / "merges-4k" / "trained" / "train.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(LOG)
+    assert study_table.rows(tmp_path, names)[1:] == [
+        ["merges-4k", "40.25", "5", "0.8", "10", "7.000", "124", "1.51"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["best.sh", "--stage", "tests"], "--stage must be one of data control .* pictures, but is 'tests'"),
+        (["best.sh", "--member", "huge"], "--member must be a recipe of configs/multi30k, but is 'huge'"),
+        (["best.sh", "--direction", "fr-en"], "--direction must be en-de or de-en, but is 'fr-en'"),
+        (["best.sh", "--seed", "x"], "--seed must be a whole number, but is 'x'"),
+        (["study.sh", "17"], r"ROW must be a rung or row of examples/multi30k/study\.tsv, but is '17'"),
+    ],
+)
+def test_what_is_unknown_is_refused(arguments: list[str], message: str) -> None:
+    command = [str(EXAMPLE / arguments[0]), *arguments[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"{re.escape(arguments[0])}: error: {message}\n", done.stderr)

@@ -1,0 +1,86 @@
+"""Every recipe of Multi30k trains: two updates on a small corpus, in this process."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq_cli import train
+from support.models import ROOT
+from support.restarts import forget
+from support.trainings import binarised_text
+
+import deepnmt
+from deepnmt import recipe
+from deepnmt.model.stack import STACKS
+from deepnmt.recipe.checking import check_recipe
+
+FOLDER = ROOT / "configs" / "multi30k"
+RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in ("base", "tiny_base"))
+# Layers of encoder and decoder, and width, by the beginnings of names.
+SIZES = {"dlcl_12": (12, 4, 128), "dlcl_24": (24, 4, 128), "dlcl_8_3": (8, 3, 128), "wide_192": (6, 3, 192)}
+SIZES |= dict.fromkeys(("post", "pre"), (6, 6, 128))
+CONSISTENT = [name for name in RECIPES if "simcut" in name or "r_drop" in name or name == "student"]
+
+
+def size(name: str) -> tuple[int, int, int]:
+    """As the recipe's header says."""
+    return next((found for begin, found in SIZES.items() if name.startswith(begin)), (4, 4, 128))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    deepnmt.register()
+    return binarised_text(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    forget()
+    yield
+    forget()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_trains(name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # An update of two batches, one of a loss after --consistency-start-update, and a cool-down of the whole.
+    more = ["--max-update=2", "--max-tokens=200", f"--save-dir={tmp_path}", "--log-format=none", "--cpu"]
+    more += ["--consistency-start-update=1"] if name in CONSISTENT else []
+    more += ["--cooldown-updates=2"] if name == "short" else []
+    read = recipe.read_recipe(FOLDER / f"{name}.yaml")
+    monkeypatch.setattr(sys, "argv", ["fairseq-train"])
+    check_recipe(FOLDER / f"{name}.yaml", read, [])
+    args = options.parse_args_and_arch(
+        options.get_training_parser(), [str(data), *recipe.to_arguments(read), *more, "--disable-validation"]
+    )
+    train.main(convert_namespace_to_omegaconf(args))
+    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
+    assert state["optimizer_history"][-1]["num_updates"] == 2
+    names = state["model"]
+    layers = [len({key.split(".")[2] for key in names if key.startswith(f"{stack}.layers.")}) for stack in STACKS]
+    assert (*layers, names["encoder.embed_tokens.weight"].size(1)) == size(name)
+    assert all(weight.isfinite().all() for weight in state["model"].values() if weight.is_floating_point())
+    shutil.rmtree(tmp_path)
+
+
+def test_recipes_that_begin_with_the_plain_loss() -> None:
+    """These epochs are what the comments say: 138 updates each at 4,000 merges, 174 with BPE-dropout."""
+    starts = {}
+    for name in CONSISTENT:
+        read = recipe.read_recipe(FOLDER / f"{name}.yaml")
+        starts[name] = int(read["consistency-start-update"].value)
+    assert starts == {
+        "tiny_4k_simcut": 60 * 138,
+        "tiny_4k_simcut_bpedrop": 60 * 174,
+        "tiny_4k_r_drop": 60 * 138,
+        "dlcl_8_3_simcut": 60 * 138,
+        "wide_192_simcut": 40 * 138,
+        "bi_simcut": 0,
+        "student": 10 * 3 * 138,
+    }
