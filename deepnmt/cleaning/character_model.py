@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from deepnmt.cleaning.code_points import CodePoints, Floats
+
 SINGLE, PAIR, TRIPLE = 1 << 16, 1 << 18, 1 << 21  # sizes of the tables
 WEIGHT, FLOOR = 2.0, 0.1
 SIGMA = (15.87, 50.0, 84.13)  # percentiles: one standard deviation below the median, the median, one above
@@ -45,14 +46,14 @@ class CharacterModel:
     sigma: float = 1.0
 
     @classmethod
-    def learn(cls, lines: Sequence[str]) -> CharacterModel:
+    def learn(cls, text: Trigrams) -> CharacterModel:
         """Return the model of some lines."""
         singles, pairs, triples = (
             np.bincount(hashes, minlength=size).astype(np.float32)
-            for hashes, size in zip(_hashes(_Text(lines)), (SINGLE, PAIR, TRIPLE))
+            for hashes, size in ((text.single, SINGLE), (text.pair, PAIR), (text.triple, TRIPLE))
         )
         plain = cls(singles, pairs, triples)
-        entropies, lengths = plain.entropies(lines)
+        entropies, lengths = plain.entropies(text), text.text.lengths
         some = lengths > 0
         if not some.any():
             return plain
@@ -60,46 +61,34 @@ class CharacterModel:
         low, _, high = np.percentile((entropies - middle)[some] * np.sqrt(lengths[some]), SIGMA)
         return cls(singles, pairs, triples, middle, max(float(high - low) / 2, 1e-6))
 
-    def entropies(self, lines: Sequence[str]) -> tuple[Floats, NDArray[np.int64]]:
-        """Return h of each line, 0 where it is empty, and its number of characters."""
-        text = _Text(lines)
-        single, pair, triple = _hashes(text)
-        usual = (self.singles[single] + FLOOR) / (self.singles.sum(dtype=np.float64) + FLOOR * SINGLE)
-        chance = (self.triples[triple] + WEIGHT * usual) / (self.pairs[pair] + WEIGHT)
-        sums = np.concatenate([[0.0], np.cumsum(-np.log(chance))])
-        ends = np.cumsum(text.lengths)
-        return (sums[ends] - sums[ends - text.lengths]) / np.maximum(text.lengths, 1), text.lengths
+    def entropies(self, text: Trigrams) -> Floats:
+        """Return h of each line; 0 where it is empty."""
+        usual = (self.singles + FLOOR) / (self.singles.sum(dtype=np.float64) + FLOOR * SINGLE)
+        chance = (self.triples[text.triple] + WEIGHT * usual[text.single]) / (self.pairs[text.pair] + WEIGHT)
+        sums = text.text.sums(-np.log(chance))
+        return sums / np.maximum(text.text.lengths, 1)
 
-    def __call__(self, lines: Sequence[str]) -> Floats:
+    def __call__(self, text: Trigrams) -> Floats:
         """Return z of each line; 0 where it is empty."""
-        entropies, lengths = self.entropies(lines)
-        return (entropies - self.middle) * np.sqrt(lengths) / self.sigma
+        lengths = text.text.lengths
+        return np.where(lengths, (self.entropies(text) - self.middle) * np.sqrt(lengths) / self.sigma, 0)
 
 
-class _Text:
-    """Lines as code points in lower case, each after two line feeds.
+class Trigrams:
+    """Each character of some lines with the two before it, in small letters, by hashes.
 
     Attributes:
-        codes: all code points
-        lengths: of each line
-        places: of the lines' own characters in `codes`
+        text: the lines
+        single: hash of each character
+        pair: hash of the two before it
+        triple: hash of all three
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
-        lower = [line.lower() for line in lines]
-        self.lengths = np.array([len(line) for line in lower], dtype=np.int64)
-        joined = "".join(f"\n\n{line}" for line in lower)
-        self.codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        own = np.ones(len(self.codes), dtype=bool)
-        starts = np.cumsum(self.lengths + 2) - self.lengths
-        own[starts - 1] = own[starts - 2] = False
-        self.places = np.flatnonzero(own)
-
-
-def _hashes(text: _Text) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return hashes of each character, of the two before it, and of all three."""
-    first, second, third = (text.codes[text.places - back] for back in (2, 1, 0))
-    pair = first * np.uint32(2654435761) + second * np.uint32(2246822519)
-    triple = pair * np.uint32(3266489917) + third * np.uint32(668265263)
-    # The upper bits of such a product are the well mixed ones.
-    return third % np.uint32(SINGLE), pair >> np.uint32(14), triple >> np.uint32(11)
+        self.text = CodePoints([line.lower() for line in lines])
+        codes, places = self.text.codes, self.text.places
+        first, second, third = (codes[places - back] for back in (2, 1, 0))
+        pair = first * np.uint32(2654435761) + second * np.uint32(2246822519)
+        triple = pair * np.uint32(3266489917) + third * np.uint32(668265263)
+        # The upper bits of such a product are the well mixed ones.
+        self.single, self.pair, self.triple = third % np.uint32(SINGLE), pair >> np.uint32(14), triple >> np.uint32(11)

@@ -18,7 +18,7 @@ from deepnmt.cleaning.pair_lexicon import PairLexicon
 from deepnmt.cleaning.pair_measures import NOTHING, Fitted, Spread, measured
 from deepnmt.console import whole_file
 
-FITTED_ON, TRAINED_ON = 200_000, 30_000  # pairs
+FITTED_ON, TRAINED_ON = 50_000, 30_000  # pairs
 FITTED, CLASSIFIER = "fitted.npz", "classifier.json"
 LEARNING = ("ratio-sigma", "characters", "language")
 TABLES = ("singles", "pairs", "triples")  # of a character model

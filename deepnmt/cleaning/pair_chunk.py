@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
+from deepnmt.cleaning.character_model import Trigrams
+from deepnmt.cleaning.code_points import CodePoints
+
 # Written without spaces between words, so that each sign counts as a word.
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my")
 WORD = re.compile(r"\w+")
@@ -35,6 +38,16 @@ class Side:
         if self.language in UNSPACED:
             return [SIGN.findall(line) for line in self.lines]
         return [line.split() for line in self.lines]
+
+    @cached_property
+    def codes(self) -> CodePoints:
+        """The lines as code points."""
+        return CodePoints(self.lines)
+
+    @cached_property
+    def trigrams(self) -> Trigrams:
+        """The trigrams of the lines' characters."""
+        return Trigrams(self.lines)
 
     @cached_property
     def types(self) -> list[list[str]]:

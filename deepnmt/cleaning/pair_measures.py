@@ -28,12 +28,13 @@ from typing import Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.cleaning.character_model import SIGMA, CharacterModel
+from deepnmt.cleaning.character_model import SIGMA, CharacterModel, Trigrams
+from deepnmt.cleaning.code_points import Floats
 from deepnmt.cleaning.pair_chunk import Pairs, Side
 from deepnmt.cleaning.pair_lexicon import PairLexicon
-from deepnmt.cleaning.writing_systems import letters_of, share_of_letters, share_of_own_letters
+from deepnmt.cleaning.writing_systems import letters, letters_of, spaces
 
-Values = Sequence[float] | NDArray[np.float64]
+Values = Sequence[float] | Floats
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d+)*")
 ENDING = re.compile(r"[^\w\s]\s*$")
 DIGITS = re.compile(r"\d+")
@@ -82,11 +83,11 @@ class Fitted:
     @classmethod
     def of(cls, pairs: Pairs) -> Fitted:
         """Return what is learnt from some pairs."""
-        source, target = (CharacterModel.learn(side.lines) for side in pairs.sides)
+        source, target = (CharacterModel.learn(side.trigrams) for side in pairs.sides)
         return cls(Spread.of(pairs), (source, target))
 
 
-NOTHING = Fitted(Spread(), (CharacterModel.learn([]), CharacterModel.learn([])))
+NOTHING = Fitted(Spread(), (CharacterModel.learn(Trigrams([])), CharacterModel.learn(Trigrams([]))))
 
 
 @dataclass(frozen=True)
@@ -208,10 +209,16 @@ def _numbers(pairs: Pairs, fitted: Fitted) -> Values:
     ]
 
 
-def _script(side: Side, model: CharacterModel, other: CharacterModel) -> Values:
-    own = letters_of(side.language)
-    latin = own.match("a") is not None
-    return [1.0 if latin and line.isascii() else share_of_own_letters(line, own) for line in side.lines]
+def _letters(side: Side) -> Values:
+    return _share(side.codes.count(letters()), side.codes.lengths - side.codes.count(spaces()))
+
+
+def _script(side: Side) -> Values:
+    return _share(side.codes.count(letters_of(side.language)), side.codes.count(letters()))
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    return np.where(whole > 0, part / np.maximum(whole, 1), 1)
 
 
 _OF_PAIRS: Mapping[str, Callable[[Pairs, Fitted], Values]] = {
@@ -224,9 +231,9 @@ _OF_PAIRS: Mapping[str, Callable[[Pairs, Fitted], Values]] = {
 _OF_SIDES: Mapping[str, Callable[[Side, CharacterModel, CharacterModel], Values]] = {
     "length": lambda side, model, other: [len(words) for words in side.words],
     "max-word": lambda side, model, other: [max(map(len, words), default=0) for words in side.words],
-    "script": _script,
-    "letters": lambda side, model, other: [share_of_letters(line) for line in side.lines],
+    "script": lambda side, model, other: _script(side),
+    "letters": lambda side, model, other: _letters(side),
     "repeats": lambda side, model, other: [repeated_words(words) for words in side.folded],
-    "characters": lambda side, model, other: model(side.lines),
-    "language": lambda side, model, other: other.entropies(side.lines)[0] - model.entropies(side.lines)[0],
+    "characters": lambda side, model, other: model(side.trigrams),
+    "language": lambda side, model, other: other.entropies(side.trigrams) - model.entropies(side.trigrams),
 }

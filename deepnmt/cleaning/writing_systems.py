@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import unicodedata
 from functools import cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from deepnmt.cleaning.pair_chunk import main_language
 
-LETTERS = re.compile(r"[^\W\d_]+")
+Marks = NDArray[np.bool_]
 HAN = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "BOPOMOFO")
 # Languages by the beginnings of their letters' names.
 SYSTEMS = {
@@ -50,27 +52,23 @@ def knows(language: str) -> bool:
 
 
 @cache
-def letters_of(language: str) -> re.Pattern[str]:
-    """Return a pattern of runs of a language's letters."""
+def letters() -> Marks:
+    """Return which code points are letters."""
+    return np.array([chr(code).isalpha() for code in range(sys.maxunicode + 1)])
+
+
+@cache
+def letters_of(language: str) -> Marks:
+    """Return which code points are letters of a language."""
     names = LANGUAGES[main_language(language)]
-    ranges: list[list[int]] = []
-    for code in range(sys.maxunicode + 1):
-        sign = chr(code)
-        if sign.isalpha() and unicodedata.name(sign, "").startswith(names):
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1][1] = code
-            else:
-                ranges.append([code, code])
-    return re.compile("[" + "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges) + "]+")
+    marks = np.zeros(sys.maxunicode + 1, dtype=bool)
+    for code in np.flatnonzero(letters()).tolist():
+        marks[code] = unicodedata.name(chr(code), "").startswith(names)
+    return marks
 
 
-def share_of_letters(line: str) -> float:
-    """Return the share of letters among the signs that are no white space; 1 where there are none."""
-    signs = len("".join(line.split()))
-    return sum(map(len, LETTERS.findall(line))) / signs if signs else 1.0
-
-
-def share_of_own_letters(line: str, own: re.Pattern[str]) -> float:
-    """Return the share of a language's letters among all letters; 1 where there are none."""
-    letters = sum(map(len, LETTERS.findall(line)))
-    return sum(map(len, own.findall(line))) / letters if letters else 1.0
+def spaces() -> Marks:
+    """Return which code points are white space."""
+    marks = np.zeros(sys.maxunicode + 1, dtype=bool)
+    marks[[code for code in range(0x3001) if chr(code).isspace()]] = True
+    return marks
