@@ -187,6 +187,7 @@ def parse(words: list[str]) -> tuple[str, str, Options, str]:
         joined(filters, given.filters),
         number("--chunk", given.chunk, 1, 1_000_000),
         lexicon=said.get("lexicon", ""),
+        language_models=tuple(said.get("language-models", "").split()),
         classifier=said.get("classifier", ""),
         train_classifier="train-classifier" in said,
         rank_by=said.get("rank-by", ""),

@@ -27,11 +27,13 @@ filters, in the order in which pairs meet them; each can also be a line of the r
   --score-filter 'FILE[:COLUMN] >= X'      scores in a file, a line for each pair (also <=); in a recipe: score
   --endings N            0: both sides end with a sign of punctuation, or neither (0)
   --partners X           least mean log P of the words of each side, the other given, by the lexicons of --lexicon
+  --fluency X            highest cross entropy of each side in nats a word, by --language-models
   --dedup pair|source|target               the first of equal pairs, or of those with an equal side (pair)
   The numbers in brackets are taken where a filter has no value of its own.
 
 one score out of many, and what would be unseen; in a recipe too:
   --lexicon FOLDER       made by align.sh --raw --lexicon
+  --language-models 'SOURCE.arpa TARGET.arpa'      made by ngram.sh train --raw
   --train-classifier     learn to tell pairs that pass the filters from broken ones, by all measures; the classifier
                          becomes OUTPUT.classifier.json
   --classifier FILE      score by a classifier that was learnt before

@@ -28,6 +28,7 @@ class Options:
         filters: in the order in which a pair meets them
         chunk: pairs that a process measures at a time
         lexicon: folder of lexicons; empty: none
+        language_models: ARPA files of source and target; empty: none
         classifier: file of a classifier; empty: none
         train_classifier: learn one from the corpus
         rank_by: file of scores, perhaps with a column; empty: none
@@ -42,6 +43,7 @@ class Options:
     filters: tuple[Filter, ...]
     chunk: int = 20_000
     lexicon: str = ""
+    language_models: tuple[str, ...] = ()
     classifier: str = ""
     train_classifier: bool = False
     rank_by: str = ""
@@ -83,6 +85,10 @@ class Options:
             yield "a filter must be given, as an option or in a --recipe, but there is none (see --help)"
         if any(each.name == "partners" for each in self.filters) and not self.lexicon:
             yield "partners must be given with --lexicon, a folder made by align.sh --raw --lexicon"
+        if any(each.name == "fluency" for each in self.filters) and not self.language_models:
+            yield "fluency must be given with --language-models, two files made by ngram.sh train --raw"
+        if self.language_models and len(self.language_models) != 2:
+            yield f"--language-models must be 2 files, of source and target, but is {len(self.language_models)}"
         given = {"classifier": self.classifier, "train-classifier": self.train_classifier, "rank-by": self.rank_by}
         names = [f"--{name}" for name, value in given.items() if value]
         if len(names) > 1:
@@ -171,9 +177,11 @@ class Job:
         filters = [each.label for each in self.options.filters]
         inputs = {name: index.sha256 for name, index in self.files.items()}
         lexicons = [Path(self.options.lexicon) / name for name in LEXICONS] if self.options.lexicon else []
-        for path in [*lexicons, *([Path(self.options.classifier)] if self.options.classifier else [])]:
+        others = [*self.options.language_models, *([self.options.classifier] if self.options.classifier else [])]
+        for path in [*lexicons, *map(Path, others)]:
             inputs[str(path)] = sha256(path)
-        return {**asdict(self.options), "filters": filters, "inputs": inputs}
+        models = list(self.options.language_models)
+        return {**asdict(self.options), "filters": filters, "language_models": models, "inputs": inputs}
 
     def as_json(self) -> dict[str, Any]:
         """Return the job as JSON; `from_json` is the way back."""
@@ -183,6 +191,8 @@ class Job:
     @classmethod
     def from_json(cls, job: dict[str, Any]) -> Job:
         """Return the job that `as_json` has described."""
-        options = Options(**{**job["options"], "filters": tuple(Filter(**each) for each in job["options"]["filters"])})
+        said = job["options"]
+        filters = tuple(Filter(**each) for each in said["filters"])
+        options = Options(**{**said, "filters": filters, "language_models": tuple(said["language_models"])})
         indexes = (FileIndex(**{**index, "starts": tuple(index["starts"])}) for index in job["files"].values())
         return cls(options, {name: replace(index, path=Path(index.path)) for name, index in zip(job["files"], indexes)})

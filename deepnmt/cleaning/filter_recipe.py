@@ -63,12 +63,20 @@ KINDS = {
     "language": Kind(LEAST, "0.2", -9, 9, False, "how much more usual the characters are here than on the other side"),
     "endings": Kind(MOST, "0", 0, 1, True, "whether one side alone ends with a sign of punctuation"),
     "partners": Kind(LEAST, "", -math.inf, 0, False, "mean log probability of the words by the lexicons"),
+    "fluency": Kind(MOST, "", 0, math.inf, False, "cross entropy by the language models, in nats a word"),
     "score": Kind(SCORE, "", -math.inf, math.inf, False, "score in a file"),
     "dedup": Kind(DEDUP, "pair", 0, 0, False, "equal to one before"),
 }
 # What else a recipe may say, and whether it has a value.
-OPTIONS = {"lexicon": True, "classifier": True, "train-classifier": False, "rank-by": True, "keep-best": True,
-           "keep-unseen": True}  # fmt: skip
+OPTIONS = {
+    "lexicon": True,
+    "language-models": True,
+    "classifier": True,
+    "train-classifier": False,
+    "rank-by": True,
+    "keep-best": True,
+    "keep-unseen": True,
+}
 REPEATABLE = ("score", "dedup")
 
 

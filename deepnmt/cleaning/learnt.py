@@ -17,6 +17,7 @@ from deepnmt.cleaning.pair_classifier import PairClassifier, train
 from deepnmt.cleaning.pair_lexicon import PairLexicon
 from deepnmt.cleaning.pair_measures import NOTHING, Fitted, Spread, measured
 from deepnmt.console import whole_file
+from deepnmt.ngram import arpa
 
 FITTED_ON, TRAINED_ON = 50_000, 30_000  # pairs
 FITTED, CLASSIFIER = "fitted.npz", "classifier.json"
@@ -41,10 +42,10 @@ class Learnt:
         """Return what a job's pairs are measured by: what is in the folder of its work, or is learnt and put there."""
         options = job.options
         if not (options.classifies or options.scores or any(each.name in LEARNING for each in options.filters)):
-            return cls(replace(NOTHING, lexicon=_lexicon(job)))
+            return cls(_with_files(job, NOTHING))
         if not (folder / FITTED).exists():
             write_fitted(folder / FITTED, Fitted.of(sample(job, FITTED_ON)))
-        fitted = replace(read_fitted(folder / FITTED), lexicon=_lexicon(job))
+        fitted = _with_files(job, read_fitted(folder / FITTED))
         if options.train_classifier and not (folder / CLASSIFIER).exists():
             classifier = train(passing(job, sample(job, TRAINED_ON), fitted), fitted, options.seed)
             classifier.write(folder / CLASSIFIER, options.languages)
@@ -56,8 +57,14 @@ class Learnt:
         return cls(fitted, classifier)
 
 
-def _lexicon(job: Job) -> Optional[PairLexicon]:
-    return PairLexicon.read(Path(job.options.lexicon)) if job.options.lexicon else None
+def _with_files(job: Job, fitted: Fitted) -> Fitted:
+    """Return what measures need, with what is read from files that other commands have made."""
+    if job.options.lexicon:
+        fitted = replace(fitted, lexicon=PairLexicon.read(Path(job.options.lexicon)))
+    if job.options.language_models:
+        source, target = (arpa.read(Path(path)) for path in job.options.language_models)
+        fitted = replace(fitted, language_models=(source, target))
+    return fitted
 
 
 def read_pairs(job: Job, chunk: int) -> Pairs:

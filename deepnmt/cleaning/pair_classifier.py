@@ -26,6 +26,8 @@ from deepnmt.text.record import read_record, write_record
 FORMAT = 1
 MOST = 20.0  # values beyond it say nothing more
 HELD_OUT = 5  # every fifth pair is not learnt from
+# Measures that need files, and the attribute of `Fitted` and option that these are.
+GIVEN = {"partners": "lexicon", "fluency": "language_models"}
 LOGARITHMIC = ("length", "ratio", "max-word", "repeats")
 Floats = NDArray[np.float64]
 
@@ -57,8 +59,9 @@ class PairClassifier:
 
     def check(self, path: Path, fitted: Fitted) -> None:
         """Raise `UserError` if it looks at a measure that there is not."""
-        if "partners" in self.measures and fitted.lexicon is None:
-            raise UserError(f"{path}: must be given with --lexicon, since it has learnt from one")
+        for name, source in GIVEN.items():
+            if name in self.measures and getattr(fitted, source) is None:
+                raise UserError(f"{path}: must be given with --{source.replace('_', '-')}, since it has learnt with it")
 
     def write(self, path: Path, languages: Sequence[str]) -> None:
         """Write the classifier."""
@@ -89,7 +92,7 @@ class PairClassifier:
 
 def names_of_features(fitted: Fitted) -> tuple[str, ...]:
     """Return the measures that a classifier looks at: all that there are."""
-    return tuple(name for name in MEASURES if name != "partners" or fitted.lexicon)
+    return tuple(name for name in MEASURES if name not in GIVEN or getattr(fitted, GIVEN[name]) is not None)
 
 
 def measure_all(pairs: Pairs, fitted: Fitted, names: Sequence[str]) -> dict[str, NDArray[np.float32]]:

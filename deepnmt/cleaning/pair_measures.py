@@ -15,6 +15,7 @@
 | `language`    | how much more usual they are here than on the other side   | each side |
 | `endings`     | 1 where one side alone ends with a sign of punctuation     | pair      |
 | `partners`    | mean log P of the words, the other side given; see lexicon | each side |
+| `fluency`     | cross entropy in nats a word, by an n-gram language model  | each side |
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from deepnmt.cleaning.code_points import Floats
 from deepnmt.cleaning.pair_chunk import Pairs, Side
 from deepnmt.cleaning.pair_lexicon import PairLexicon
 from deepnmt.cleaning.writing_systems import letters, letters_of, spaces
+from deepnmt.ngram.ngram_model import NgramModel
+from deepnmt.text.words import words_of
 
 Values = Sequence[float] | Floats
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d+)*")
@@ -74,11 +77,13 @@ class Fitted:
         ratio: of the lengths
         characters: of source and target
         lexicon: of align.sh; None where there is none
+        language_models: of source and target, by ngram.sh; None where there are none
     """
 
     ratio: Spread
     characters: tuple[CharacterModel, CharacterModel]
     lexicon: Optional[PairLexicon] = None
+    language_models: Optional[tuple[NgramModel, NgramModel]] = None
 
     @classmethod
     def of(cls, pairs: Pairs) -> Fitted:
@@ -121,6 +126,7 @@ MEASURES: Mapping[str, Measure] = {
     "language": Measure(True, _even(-2, 4, 48)),
     "endings": Measure(False, _even(-0.5, 1.5, 2)),
     "partners": Measure(True, _even(-9.5, 0, 38)),
+    "fluency": Measure(True, _even(0, 16, 40)),
 }
 
 
@@ -134,6 +140,9 @@ def measured(name: str, pairs: Pairs, fitted: Fitted) -> NDArray[np.float32]:
     if name == "partners":
         assert fitted.lexicon is not None
         return fitted.lexicon.fits(pairs.source.lines, pairs.target.lines).astype(np.float32)
+    if name == "fluency":
+        assert fitted.language_models is not None
+        return np.stack([_fluency(side, model) for side, model in zip(pairs.sides, fitted.language_models)], axis=1)
     if not MEASURES[name].by_side:
         return np.asarray(_OF_PAIRS[name](pairs, fitted), dtype=np.float32)[:, None]
     models = fitted.characters, fitted.characters[::-1]
@@ -200,6 +209,11 @@ def lone_endings(pairs: Pairs) -> list[float]:
     """Return 1 for each pair of which one side alone ends with punctuation, else 0."""
     lines = zip(pairs.source.lines, pairs.target.lines)
     return [float((ENDING.search(one) is None) != (ENDING.search(other) is None)) for one, other in lines]
+
+
+def _fluency(side: Side, model: NgramModel) -> NDArray[np.float32]:
+    # As `ngram.sh --raw` tells words and signs apart.
+    return model.cross_entropies(words_of(line, raw=True) for line in side.lines).astype(np.float32)
 
 
 def _numbers(pairs: Pairs, fitted: Fitted) -> Values:

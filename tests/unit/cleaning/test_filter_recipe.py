@@ -92,4 +92,4 @@ def test_the_same_filter_twice_is_refused() -> None:
 
 def test_the_recipe_of_the_repository_has_every_filter_that_needs_no_file() -> None:
     names = [each.name for each in read_recipe(ROOT / "configs" / "clean.txt")[0]]
-    assert sorted(names) == sorted(KINDS.keys() - {"score", "ratio", "endings", "partners"})
+    assert sorted(names) == sorted(KINDS.keys() - {"score", "ratio", "endings", "partners", "fluency"})

@@ -90,7 +90,7 @@ def test_one_that_has_learnt_from_lexicons_needs_them(tmp_path: Path) -> None:
     plain = Fitted.of(corpus)
     classifier = train(corpus, Fitted(plain.ratio, plain.characters, PairLexicon.read(tmp_path)), 1)
     assert classifier.measures[-1] == "partners"
-    with pytest.raises(UserError, match=r"x\.json: must be given with --lexicon, since it has learnt from one"):
+    with pytest.raises(UserError, match=r"x\.json: must be given with --lexicon, since it has learnt with it"):
         classifier.check(Path("x.json"), plain)
 
 

@@ -16,6 +16,7 @@ from deepnmt.cleaning.chunk_results import result_path
 from deepnmt.cleaning.outcome import EXAMPLES
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record
+from deepnmt.text.words import words_of
 
 RECIPE = Path(__file__).resolve().parents[3] / "configs" / "clean.txt"
 
@@ -272,6 +273,25 @@ def test_a_classifier_leaves_the_faulty_pairs_out(dirty: tuple[Path, list[str]],
     assert page.count("<svg") == 1
 
 
+def test_fluency_is_the_cross_entropy_of_the_language_models(tmp_path: Path) -> None:
+    from deepnmt.ngram import arpa
+    from deepnmt.ngram.kneser_ney import estimate
+
+    prefix = write(tmp_path / "corpus", sample_pairs(300, seed=1))
+    models = [estimate([words_of(pair[side], raw=True) for pair in sample_pairs(300, seed=2)], 2) for side in (0, 1)]
+    for model, name in zip(models, ("de", "en")):
+        arpa.write(tmp_path / f"{name}.arpa", model)
+    options = ["--language-models", f"{tmp_path}/de.arpa {tmp_path}/en.arpa", "--score", str(tmp_path / "scores")]
+    kept = cleaned(prefix, tmp_path / "out", "--fluency", "4", *options)
+    table = table_of(tmp_path / "scores")
+    for side, name in enumerate(("de", "en")):
+        expected = models[side].cross_entropies(words_of(pair[side], raw=True) for pair in read(prefix))
+        assert table[f"fluency.{name}"] == pytest.approx(expected, rel=1e-4)
+    low = [max(both) <= 4 for both in zip(table["fluency.de"], table["fluency.en"])]
+    assert kept == [pair for pair, there in zip(read(prefix), low) if there]
+    assert 0 < len(kept) < 300
+
+
 @pytest.mark.parametrize("least", [1, 3])
 def test_words_that_would_be_unseen_are_kept_so_often_if_the_input_has_them(tmp_path: Path, least: int) -> None:
     random = Random(3)
@@ -305,6 +325,8 @@ def test_words_that_would_be_unseen_are_kept_so_often_if_the_input_has_them(tmp_
             ["--train-classifier", "--rank-by", "x", "--keep-best", "2"],
             "--train-classifier must not be given with --rank-by",
         ),
+        (["--fluency", "4"], "fluency must be given with --language-models, two files made by ngram.sh train --raw"),
+        (["--numbers", "--language-models", "a"], "--language-models must be 2 files, of source and target, but is 1"),
         (["--partners", "-4"], "partners must be given with --lexicon"),
         (["--numbers", "--lexicon", "none"], "--lexicon must be a folder made by align.sh"),
     ],
