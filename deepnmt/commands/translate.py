@@ -34,6 +34,8 @@ MORE = {
     "ensemble-rule": "linear|log-linear",
     "ensemble-weights": "G1,G2",
 }
+# fairseq's, likewise for the torch engine.
+FUSION = {"lm-path": "MODEL", "lm-weight": "L"}
 EPILOG = """A line in is a line out. An empty line gives an empty line, and so does one that is too long for the model,
 with a warning. At a terminal, each line is answered at once.
 
@@ -97,7 +99,7 @@ def _translator(arguments: argparse.Namespace) -> Translator:
 
 def _given(arguments: argparse.Namespace) -> dict[str, Value]:
     """Return the options of the search that are given; the engine knows which values they may have."""
-    names = [*OWN, *(name.replace("-", "_") for name in MORE)]
+    names = [*OWN, *(name.replace("-", "_") for name in (*MORE, *FUSION))]
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) not in (None, False)}
     if arguments.rerank:
         from deepnmt.reranking.weights_file import as_option  # here, since it imports sacrebleu
@@ -161,7 +163,7 @@ def parse() -> argparse.Namespace:
     add("--buffer", type=int, default=CHUNK, metavar="N", help=f"lines to read before they are sorted ({CHUNK:,})")
     add("--threads", type=int, metavar="N", help="threads of the engine (default: the engine's)")
     more = parser.add_argument_group("options of the torch engine", "docs/search.md has what they do").add_argument
-    for name, values in MORE.items():
+    for name, values in {**MORE, **FUSION}.items():
         if values:
             more(f"--{name}", metavar=values)
         else:

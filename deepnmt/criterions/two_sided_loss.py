@@ -6,14 +6,17 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq.criterions.label_smoothed_cross_entropy import (
-    LabelSmoothedCrossEntropyCriterion,
-    LabelSmoothedCrossEntropyCriterionConfig,
-)
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
 from fairseq.logging import metrics
+from torch import Tensor
 
+from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
 from deepnmt.errors import UserError
+from deepnmt.kernels.fast_path import may_take
+from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 from deepnmt.kernels.reversal import reversed_words
+
+Losses = tuple[Tensor, Tensor]
 
 
 @dataclass
@@ -25,7 +28,7 @@ class TwoSidedConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[
     )
 
 
-class TwoSided(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
+class TwoSided(FusedLabelSmoothedCrossEntropy):
     """Both decoders of a two-sided model (Zhang 2018, AAAI, arXiv 1801.05122):
 
         loss = l NLL_forward + (1 - l) NLL_backward                                                   (37)
@@ -51,25 +54,47 @@ class TwoSided(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
         """The loss of a batch, as fairseq's criterions give it."""
-        net_output = model(**sample["net_input"], backward=True)
-        loss, nll = self.compute_loss(model, net_output, sample, reduce)
+        compute = self.fused if reduce and may_take("fused loss", obstacle(model)) else self.unfused
         turned = {**sample, "target": reversed_words(sample["target"], self.eos, self.padding_idx)}
-        backward_output = net_output[1]["backward_output"], None
-        backward_loss, backward_nll = self.compute_loss(model, backward_output, turned, reduce)
+        (loss, nll), (backward_loss, backward_nll), accuracy = compute(model, sample, turned, reduce)
         loss = self.weight * loss + (1 - self.weight) * backward_loss
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         logging_output = {
-            "loss": loss.data,
-            "nll_loss": nll.data,
-            "backward_nll_loss": backward_nll.data,
+            "loss": loss.detach(),
+            "nll_loss": nll.detach(),
+            "backward_nll_loss": backward_nll.detach(),
             "ntokens": sample["ntokens"],
             "nsentences": sample["target"].size(0),
             "sample_size": sample_size,
+            **accuracy,
         }
+        return loss, sample_size, logging_output
+
+    def fused(self, model: Any, sample: Any, turned: Any, reduce: bool) -> tuple[Losses, Losses, dict[str, int]]:
+        """Return loss and NLL of both decoders, and the accuracy if it is wanted, without tensors of all logits."""
+        features, extra = model(**sample["net_input"], features_only=True, backward=True)
+        found = []
+        for output, batch, decoder in (
+            (features, sample, model.decoder),
+            (extra["backward_output"], turned, model.encoder.backward_decoder),
+        ):
+            counted = batch["target"].ne(self.padding_idx).nonzero(as_tuple=True)
+            target, weight = batch["target"][counted], decoder.output_projection.weight
+            found.append(linear_cross_entropy(output[counted], weight, target, self.eps, self.report_accuracy))
+        forward, backward = found
+        accuracy = {"n_correct": int(forward.correct), "total": sample["ntokens"]} if self.report_accuracy else {}
+        return (forward.loss, forward.nll), (backward.loss, backward.nll), accuracy
+
+    def unfused(self, model: Any, sample: Any, turned: Any, reduce: bool) -> tuple[Losses, Losses, dict[str, int]]:
+        """Return the same, for each position unless `reduce`."""
+        net_output = model(**sample["net_input"], backward=True)
+        backward_output = net_output[1]["backward_output"], None
+        accuracy = {}
         if self.report_accuracy:
             correct, total = self.compute_accuracy(model, net_output, sample)
-            logging_output |= {"n_correct": correct.data, "total": total.data}
-        return loss, sample_size, logging_output
+            accuracy = {"n_correct": int(correct), "total": int(total)}
+        forward = self.compute_loss(model, net_output, sample, reduce)
+        return forward, self.compute_loss(model, backward_output, turned, reduce), accuracy
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:

@@ -66,6 +66,10 @@ class CTranslate2Engine:
         self.longest = int(config[LONGEST_SOURCE]) - 1
         self.positions = int(config[LONGEST_TARGET])
 
+    def check(self, settings: SearchSettings) -> None:
+        """See `Engine`."""
+        settings.without_more("ctranslate2")
+
     def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """See `Engine`."""
         settings = settings.without_more("ctranslate2")

@@ -51,7 +51,8 @@ class SearchSettings:
         max_len_a: see above
         max_len_b: see above
         rerank: weights by which the beam's translations are chosen, such as "model=0.8,length=0.2"; empty: the scores
-        more: options of `deepnmt.search.options.SearchOptions` by their names, for the torch engine alone
+        more: for the torch engine alone, by their names: options of `deepnmt.search.options.SearchOptions`, and
+            `lm_path` and `lm_weight` of a language model
 
     Raises:
         UserError: a number is out of range; a line for each
@@ -133,6 +134,9 @@ class Engine(Protocol):
     """
 
     longest: int
+
+    def check(self, settings: SearchSettings) -> None:
+        """Raise `UserError` if the engine or its model cannot search so, with a line for each fault."""
 
     def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """Return the best hypotheses of each sentence, the best first; the sentences are one batch, of any lengths."""

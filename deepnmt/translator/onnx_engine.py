@@ -56,6 +56,10 @@ class OnnxEngine:
         self.longest: int = facts["source_positions"] - 1
         self.longest_target: int = facts["target_positions"] - 1
 
+    def check(self, settings: SearchSettings) -> None:
+        """See `Engine`."""
+        settings.without_more("onnx")
+
     def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """See `Engine`."""
         settings.without_more("onnx")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Optional, TypeVar
 
 import torch
 from fairseq import checkpoint_utils
@@ -23,10 +24,11 @@ import deepnmt
 from deepnmt.checkpoints.file import read
 from deepnmt.checkpoints.packed import SCALES, unpacked
 from deepnmt.errors import UserError
+from deepnmt.search import fusion, right_to_left
 from deepnmt.search.generator import BeamGenerator
-from deepnmt.search.options import SearchOptions, check
+from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.reduced import reduce_products
-from deepnmt.translator.engine import Hypothesis, SearchSettings
+from deepnmt.translator.engine import Hypothesis, SearchSettings, Value
 from deepnmt.translator.model_folder import ModelFolder
 
 T = TypeVar("T")
@@ -105,6 +107,8 @@ class TorchEngine:
         self.source, self.target = task.source_dictionary, task.target_dictionary
         self.right_to_left: bool = getattr(task, "right_to_left", False)
         self.left_pad: bool = task.cfg.left_pad_source
+        self.data = task.cfg.data
+        self._language_models: dict[str, Any] = {}
         for model in self.models:
             model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
             if self.device.type != "cpu":
@@ -115,6 +119,10 @@ class TorchEngine:
         # One search uses all of torch's threads: several at a time would take turns, with several times the memory.
         self._lock = threading.Lock()
         self._last: tuple[SearchSettings, BeamGenerator] | None = None
+
+    def check(self, settings: SearchSettings) -> None:
+        """See `Engine`."""
+        self._parts(settings)
 
     def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """See `Engine`."""
@@ -144,9 +152,7 @@ class TorchEngine:
         """Return the search; that of the call before if the settings are the same, since a new one takes 20 ms."""
         if self._last is not None and self._last[0] == settings:
             return self._last[1]
-        options = _search_options(settings)
-        if options.given():
-            check(options, OmegaConf.create({"lenpen": settings.lenpen}), self.models)
+        options, args, language_model = self._parts(settings)
         generator: BeamGenerator = BeamGenerator(
             self.models,
             self.target,
@@ -156,9 +162,45 @@ class TorchEngine:
             len_penalty=settings.lenpen,
             options=options,
             attention=False,
+            lm_model=language_model,
+            lm_weight=args.lm_weight,
         ).to(self.device)
         self._last = settings, generator
         return generator
+
+    def _parts(self, settings: SearchSettings) -> tuple[SearchOptions, Namespace, Optional[Any]]:
+        """Return the package's options, fairseq's, and the language model.
+
+        Raises:
+            UserError: there is no option of a name, or its value is wrong, a line for each
+        """
+        more = dict(settings.more)
+        path, weight = more.pop("lm_path", None), more.pop("lm_weight", 0.0)
+        options, faults = _search_options(more)
+        args = Namespace(lenpen=settings.lenpen, lm_path=path, lm_weight=0.0)
+        language_model = None
+        try:
+            args.lm_weight = float(weight)
+            language_model = None if path is None else self._language_model(str(path))
+            faults += fusion.option_faults(args, language_model, self.target)
+        except ValueError:
+            faults.append(f"--lm-weight: must be a number, but is {weight}")
+        except UserError as error:
+            faults += str(error).splitlines()
+        faults += faults_of(options, args, self.models, language_model)
+        if self.right_to_left:
+            faults += right_to_left.option_faults(args)
+        if faults:
+            raise UserError(*faults)
+        return options, args, language_model
+
+    def _language_model(self, path: str) -> Any:
+        """Return the language model of a checkpoint, which is loaded once."""
+        if path not in self._language_models:
+            model = fusion.load_language_model(path, str(self.data), next(self.models[0].parameters()))
+            model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
+            self._language_models[path] = model
+        return self._language_models[path]
 
     def _sources(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         eos, index = self.source.eos(), self.source.index
@@ -178,15 +220,15 @@ class TorchEngine:
         return list(words[::-1] if self.right_to_left else words)
 
 
-def _search_options(settings: SearchSettings) -> SearchOptions:
-    """Return the package's own options. Raises `UserError` if there is none of a name, or its value is wrong."""
-    options = OmegaConf.structured(SearchOptions)
-    for name, value in settings.more.items():
+def _search_options(values: Mapping[str, Value]) -> tuple[SearchOptions, list[str]]:
+    """Return the package's own options, and what is wrong with their names and the types of their values."""
+    options, faults = OmegaConf.structured(SearchOptions), []
+    for name, value in values.items():
         if name not in SearchOptions.__dataclass_fields__:
-            raise UserError(f"{name}: must be an option of the search, but there is none")
+            faults.append(f"{name}: must be an option of the search, but there is none")
+            continue
         try:
             options[name] = value
-        except OmegaConfBaseException as error:
-            option = name.replace("_", "-")
-            raise UserError(f"--{option}: must be as docs/search.md says, but is {value}") from error
-    return SearchOptions.of(options)
+        except OmegaConfBaseException:
+            faults.append(f"--{name.replace('_', '-')}: must be as docs/search.md says, but is {value}")
+    return SearchOptions.of(options), faults

@@ -153,10 +153,25 @@ class Translator:
         return [line.translations for line in found]
 
     def settings(self, **search: Value) -> SearchSettings:
-        """Return the model's settings of the search with some replaced. Raises `UserError` if one is out of range."""
+        """Return the model's settings of the search with some replaced.
+
+        Raises:
+            UserError: a line for each that is out of range, or that the engine or its model does not have
+        """
         own = {name: value for name, value in search.items() if name in SearchSettings.__dataclass_fields__}
         more = {name: value for name, value in search.items() if name not in own}
-        return dataclasses.replace(self.search, **own, more={**self.search.more, **more})  # type: ignore[arg-type]
+        settings, faults = dataclasses.replace(self.search, more={**self.search.more, **more}), []
+        try:
+            settings = dataclasses.replace(settings, **own)  # type: ignore[arg-type]
+        except UserError as error:
+            faults += str(error).splitlines()
+        try:
+            self.engine.check(settings)
+        except UserError as error:
+            faults += str(error).splitlines()
+        if faults:
+            raise UserError(*faults)
+        return settings
 
     def run(
         self,

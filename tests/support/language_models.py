@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 
+from deepnmt.checkpoints.state import new_contents
 from support.models import scramble
 
 SIZE = {"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_attention_heads": 2, "decoder_layers": 2}
@@ -29,3 +32,15 @@ def language_model(dictionary: Dictionary, **options: Any) -> TransformerLanguag
     with torch.no_grad():
         model.decoder.output_projection.weight *= 10
     return model.eval()
+
+
+def save_language_model(folder: Path, dictionary: Dictionary) -> Path:
+    """A language model's checkpoint, lm.pt, and its dictionary."""
+    options = {key: value for key, value in dataclasses.asdict(config()).items() if key not in OF_THE_TASK}
+    cfg = {
+        "model": {**options, **OF_THE_TASK, "_name": "transformer_lm"},
+        "task": {"_name": "language_modeling", "data": "elsewhere"},
+    }
+    torch.save(new_contents(cfg, language_model(dictionary).state_dict()), folder / "lm.pt")
+    dictionary.save(str(folder / "dict.txt"))
+    return folder / "lm.pt"

@@ -42,8 +42,8 @@ def main() -> None:
         first_pairs(data, arguments.limit, out / "data")
         data = out / "data"
     runs = Runs(data, out, models)
-    rows = [runs.technique(each) for each in techniques(models)]
-    table = rows_of_table([*rows, *runs.choices()])
+    choices = runs.choices()
+    table = rows_of_table([*(runs.technique(each) for each in techniques(models)), *choices])
     for name, text in (("table.tsv", as_text(table)), ("table.md", as_markdown(table))):
         with console.whole_file(out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")

@@ -11,6 +11,7 @@ from fairseq.logging import metrics
 from support.consistency_reference import EOS, SOURCES, TARGETS, make_sample, nll
 from support.models import batch, build, task
 
+from deepnmt.criterions import two_sided_loss
 from deepnmt.criterions.two_sided_loss import TwoSided, TwoSidedConfig
 from deepnmt.errors import UserError
 
@@ -33,8 +34,10 @@ def expected(model: Any, epsilon: float) -> tuple[torch.Tensor, torch.Tensor]:
     return forward, backward
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
-def test_loss_and_gradients(weight: float) -> None:
+@pytest.mark.parametrize(("weight", "fused"), [(0.0, True), (0.3, True), (0.3, False), (1.0, True)])
+def test_loss_and_gradients(weight: float, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not fused:
+        monkeypatch.setattr(two_sided_loss, "obstacle", lambda model: "it is to be compared")
     gradients, sample = [], make_sample()
     for ours in (True, False):
         model = build({"two_sided": True}).train()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.sequence_generator import SequenceGenerator
-from support.language_models import OF_THE_TASK, config, language_model
+from support.language_models import language_model, save_language_model
 from support.models import batch, build, dictionary
 
 import deepnmt
-from deepnmt.checkpoints.state import new_contents
 from deepnmt.errors import UserError
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
@@ -72,6 +70,19 @@ def test_weight_of_0_changes_nothing() -> None:
             assert one["positional_scores"].equal(other["positional_scores"])
 
 
+def test_sentences_that_are_done_leave_the_language_model() -> None:
+    """Of a batch whose sentences end at different steps, each has the translations that it has alone."""
+    mine = generator({"max_len_ratio": 1.0, "min_len_ratio": 1.0}, language_model(TYPES), lm_weight=0.9)
+    together = found(mine)
+    for row, here in enumerate(together):
+        words = [token for token in INPUTS["src_tokens"][row].tolist() if token not in (TYPES.pad(), TYPES.eos())]
+        inputs = batch([words], [[5]])
+        del inputs["prev_output_tokens"]
+        with torch.no_grad():
+            assert_same([here], mine.generate([], {"net_input": inputs}))
+        assert {len(hypothesis["tokens"]) for hypothesis in here} == {len(words) + 1}
+
+
 def test_a_language_model_that_is_not_known_is_left_to_fairseq() -> None:
     lm = language_model(TYPES, character_embeddings=True, character_filters="[(1, 4)]", character_embedding_dim=4)
     here = found(generator({}, lm, lm_weight=0.6))
@@ -116,24 +127,11 @@ def test_what_does_not_fit_is_refused() -> None:
     assert named == ["--prune-gap", "--prune-gap", "--lm-weight", "--lm-path"]
 
 
-def save(folder: Path) -> Path:
-    """A language model's checkpoint and its dictionary."""
-    model = language_model(TYPES)
-    options = {key: value for key, value in dataclasses.asdict(config()).items() if key not in OF_THE_TASK}
-    cfg = {
-        "model": {**options, **OF_THE_TASK, "_name": "transformer_lm"},
-        "task": {"_name": "language_modeling", "data": "elsewhere"},
-    }
-    torch.save(new_contents(cfg, model.state_dict()), folder / "lm.pt")
-    TYPES.save(str(folder / "dict.txt"))
-    return folder / "lm.pt"
-
-
 def test_the_dictionary_is_beside_the_checkpoint_or_the_data(tmp_path: Path) -> None:
     """fairseq-interactive and --eval-bleu do not load a language model, so that the task does."""
     (tmp_path / "lm").mkdir()
     (tmp_path / "data").mkdir()
-    path = save(tmp_path / "lm")
+    path = save_language_model(tmp_path / "lm", TYPES)
     task = DeepTranslationTask(DeepTranslationConfig(data=str(tmp_path / "data")), TYPES, TYPES)
     args = Namespace(beam=4, max_len_b=9, lm_path=str(path), lm_weight=0.6)
     expected = found(generator({}, language_model(TYPES), lm_weight=0.6))

@@ -17,7 +17,8 @@ import deepnmt
 from deepnmt.errors import UserError
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions
-from deepnmt.search.parts import check_constraints
+from deepnmt.search.parts import check_constraints, search_parts
+from deepnmt.search.stop_rules import NothingBetter
 from deepnmt.translation_task import DeepTranslationTask
 
 deepnmt.register()
@@ -26,6 +27,17 @@ GIVEN = """
     --coverage-floor 0.2 --coverage-layer 2 --coverage-in-beam --beam-stop first --prune-gap inf
     --ensemble-rule log-linear --ensemble-weights 0.5,0.5
 """
+
+
+def test_an_optimal_stop_reckons_with_the_longest_translation_and_its_end_symbol() -> None:
+    mine = BeamGenerator([build()], dictionary(), len_penalty=0.7, max_len_b=200)
+    source = torch.tensor([[1, 1, 5, 6, 2], [5, 6, 7, 8, 2]])
+    parts = search_parts(mine, SearchOptions(beam_stop="optimal", max_len_ratio=1.5), source)
+    assert isinstance(parts.stop, NothingBetter)
+    assert parts.stop.largest_penalty.tolist() == pytest.approx([(3 + 1) ** 0.7, (6 + 1) ** 0.7])
+    plain = search_parts(mine, SearchOptions(beam_stop="optimal", length_penalty="gnmt"), source)
+    assert isinstance(plain.stop, NothingBetter)
+    assert plain.stop.largest_penalty.tolist() == pytest.approx([((5 + 201) / 6) ** 0.7] * 2)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,9 @@ class Reverser:
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
 
+    def check(self, settings: SearchSettings) -> None:
+        """Everything goes."""
+
     def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
         self.batches.append([len(sentence) for sentence in sentences])
         words = [list(reversed(sentence)) for sentence in sentences]

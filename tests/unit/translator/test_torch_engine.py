@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.sequence_generator import SequenceGenerator
 from support.checkpoints import config_of, load
 from support.flow import GERMAN
+from support.language_models import language_model, save_language_model
 from support.models import batch, task
 from support.translation_models import write_checkpoint, write_data
 
@@ -116,6 +118,48 @@ def test_two_threads_give_what_one_gives(paths: list[Path], data: Path) -> None:
     for thread in threads:
         thread.join()
     assert found == {beam: [expected[beam]] * 4 for beam in found}
+
+
+def test_a_language_model_helps(paths: list[Path], data: Path, tmp_path: Path) -> None:
+    """Its weight times log P of the translation is added to the model's sum; it is loaded once."""
+    words = Dictionary.load(str(data / "dict.en.txt"))
+    path = save_language_model(tmp_path, words)
+    both, source = engine(paths, data), TextPipeline.read(data).encode(LINES[1]).split()
+    for weight in (0.0, 0.4):
+        more: dict[str, Any] = {"lm_path": str(path), "lm_weight": weight}
+        settings = SearchSettings(beam=3, nbest=3, lenpen=0.0, max_len_b=9, more=more)
+        both.check(settings)
+        for each in both.search([source], settings)[0]:
+            (scores,) = both.score([source], [each.tokens])
+            numbers = [*map(words.index, each.tokens), words.eos()]
+            with torch.no_grad():
+                table = language_model(words)(torch.tensor([[words.eos(), *numbers[:-1]]]))[0].log_softmax(-1)[0]
+            fluency = float(table[range(len(numbers)), numbers].sum())
+            assert each.score == pytest.approx(sum(scores) + weight * fluency, abs=1e-3)
+    assert list(both._language_models) == [str(path)]
+    (tmp_path / "dict.txt").unlink()
+    for refused, message in (
+        ({"lm_path": str(path), "lm_weight": "-1"}, r"^--lm-weight: must be at least 0, but is -1.0$"),
+        ({"lm_weight": 0.5}, r"^--lm-weight: must be given with --lm-path alone, but is 0.5$"),
+        ({"lm_path": str(path), "lm_weight": "x"}, r"^--lm-weight: must be a number, but is x$"),
+        ({"lm_path": "none.pt"}, r"^--lm-path: dict.txt, the dictionary of the language model, must be in "),
+    ):
+        with pytest.raises(UserError, match=message):
+            both.check(SearchSettings(more=refused))
+
+
+def test_all_faults_at_once_before_anything_is_translated(paths: list[Path], data: Path) -> None:
+    translator = Translator.from_checkpoint(paths[0], data)
+    given = {"prune_gap": "much", "bem": 3, "beam": 0, "min_len_ratio": 2.0, "max_len_ratio": "1", "lm_weight": 1.0}
+    with pytest.raises(UserError, match=r"^--beam") as error:
+        translator.settings(**given)  # type: ignore[arg-type]
+    assert [line.split(" ")[0] for line in str(error.value).splitlines()] == [
+        "--beam",
+        "--prune-gap:",
+        "bem:",
+        "--lm-weight:",
+        "--min-len-ratio:",
+    ]
 
 
 def test_the_packages_own_options(paths: list[Path], data: Path) -> None:
