@@ -49,6 +49,7 @@ setup(
         ]
     },
     extras_require={
+        "chinese": ["jieba>=0.42"],
         "ctranslate2": ["ctranslate2>=4.8"],
         "dev": [
             "pytest",

@@ -71,6 +71,8 @@ def begin(folder: Path, data: Path, prefix: str, language: str, symbols: list[st
     options = ["--source-lang", settings.source_lang, "--target-lang", settings.target_lang]
     options += [f"--{flag}" for flag, given in flags.items() if given]
     options += ["--normalise", settings.normalise] if settings.normalise else []
+    options += ["--segment", settings.segment] if settings.segment else []
+    options += [f"--protect={pattern}" for pattern in settings.protect]
     options += ["--max-len", str(record.get("max_len", 0)), "--max-ratio", str(record.get("max_ratio", 0))]
     options += ["--only", language] if language else []
     return [" ".join(languages), *options]

@@ -24,6 +24,7 @@ from deepnmt.errors import UserError
 from deepnmt.text.lines import check_parallel, clean, read_lines
 from deepnmt.text.normalisation import parse_steps
 from deepnmt.text.pipeline import LONG_WORD, Tokenizer
+from deepnmt.text.placeholders import parse_kinds
 from deepnmt.text.settings import TextSettings
 
 SUBWORD = re.compile(r"\S@@ ")
@@ -156,6 +157,9 @@ def parse_arguments() -> argparse.Namespace:
     add("--keep-punctuation", action="store_true", help="tokenise alone, without punctuation normalisation")
     add("--normalise", default="", metavar="STEPS", help="width, nfkc, punctuation, simplified, with commas between")
     add("--lowercase", action="store_true", help="lower-case the tokenised text")
+    add("--protect", action="append", default=[], metavar="PATTERN", help="keep words whole that match; repeat it")
+    add("--placeholders", default="", metavar="KINDS", help="keep numbers or urls whole; a comma between both")
+    add("--segment", default="", choices=["", "jieba"], help="cut Chinese into words by jieba")
     add("--max-len", type=int, default=0, metavar="N", help="skip pairs with more tokens on a side; 0: keep all (0)")
     add("--max-ratio", type=float, default=0, metavar="R", help="skip pairs of a higher length ratio; 0: keep all (0)")
     add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (one per core)")
@@ -176,6 +180,9 @@ def main() -> None:
         arguments.pretokenized,
         arguments.keep_punctuation,
         ",".join(parse_steps(arguments.normalise)),
+        protect=tuple(arguments.protect),
+        placeholders=",".join(parse_kinds(arguments.placeholders)),
+        segment=arguments.segment,
     )
     rules = Rules(text, arguments.max_len, arguments.max_ratio, arguments.only)
     prefixes = [arguments.input] + ([arguments.raw] if arguments.raw else [])

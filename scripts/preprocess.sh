@@ -28,6 +28,11 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --spell-unknown        cut words into characters that would have a type that the training text lacks
   --byte-fallback        cut characters that the training text lacks into bytes, so that nothing is unknown; with
                          --vocabulary-threshold rarer ones too, so that bytes are trained
+  --protect FILE         patterns, a regular expression a line: words that one matches are cut neither by the tokeniser
+                         nor into subwords
+  --placeholders KINDS   numbers, urls, or both with a comma: tags stand in their place where both sides of a training
+                         pair agree, and always in the source of a translation, where they are put back by their order
+  --segment jieba        cut Chinese into words by jieba (pip install 'deepnmt[chinese]')
   --lowercase            lower-case all text; scores are then case-insensitive
   --truecase             give the first word of each sentence the form that it mostly has elsewhere in the training
                          text; generate.sh and deepnmt-translate begin sentences with a capital again
@@ -62,6 +67,7 @@ HELP
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
 MERGES='' MAX_LEN=175 MAX_RATIO=0 WORKERS=$(nproc)
+PROTECT='' PATTERNS=() PLACEHOLDERS='' CHINESE=''
 KIND=bpe VOCABULARY='' PAIR_COUNT='' SEPARATE=false THRESHOLD=0 SPELL=false BYTES=false
 LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false NORMALISE='' TRUECASE=false VALID_EVERY='' DROPOUT='' COPIES=''
 
@@ -77,6 +83,9 @@ while [[ $# -gt 0 ]]; do
         --raw-test) RAW_TESTS+=("$(value "$@")") || exit; shift ;;
         --dest) DEST=$(value "$@"); shift ;;
         --bpe-merges) MERGES=$(value "$@"); shift ;;
+        --protect) PROTECT=$(value "$@"); shift ;;
+        --placeholders) PLACEHOLDERS=$(value "$@"); shift ;;
+        --segment) CHINESE=$(value "$@"); shift ;;
         --subwords) KIND=$(value "$@"); shift ;;
         --vocabulary) VOCABULARY=$(value "$@"); shift ;;
         --min-pair-count) PAIR_COUNT=$(value "$@"); shift ;;
@@ -138,8 +147,9 @@ if [[ -n $DROPOUT || -n $COPIES ]]; then
     [[ $DROPOUT =~ ^0?\.[0-9]+$ && $DROPOUT =~ [1-9] ]] || die "--bpe-dropout must be between 0 and 1, but is '$DROPOUT'"
     number_from --copies 1 1000 "$COPIES"
     [[ $KIND == bpe || $KIND == wordpiece ]] || die "--bpe-dropout is for --subwords bpe or wordpiece, but KIND is $KIND"
-    [[ $SEPARATE == false && $LIMITED == false ]] ||
-        die "--copies must not be given with --separate, --vocabulary-threshold, --spell-unknown or --byte-fallback"
+    [[ $SEPARATE == false && $LIMITED == false && -z $PROTECT && -z $PLACEHOLDERS ]] ||
+        die "--copies must not be given with --separate, --vocabulary-threshold, --spell-unknown, --byte-fallback," \
+            "--protect or --placeholders"
 fi
 if [[ -n $VALID_EVERY ]]; then
     number_from --valid-every 2 2147483647 "$VALID_EVERY"
@@ -175,7 +185,22 @@ if [[ ${#RAW_TESTS[@]} -gt 0 && ${#RAW_TESTS[@]} -ne ${#TESTS[@]} ]]; then
     die "--raw-test must be given once for each --test (${#TESTS[@]}), but is given ${#RAW_TESTS[@]} times"
 fi
 
+[[ -z $CHINESE || $CHINESE == jieba ]] || die "--segment must be jieba, but is '$CHINESE'"
+if [[ -n $CHINESE ]]; then
+    [[ ${SOURCE%%_*} == zh || ${TARGET%%_*} == zh ]] ||
+        die "--segment jieba: one of the languages must be zh, but they are $SOURCE and $TARGET"
+    [[ $PRETOKENIZED == false ]] || die "--segment is for text that is not --pretokenized"
+fi
+case ,$PLACEHOLDERS, in
+    ,, | ,numbers, | ,urls, | ,numbers,urls,) ;;
+    ,urls,numbers,) PLACEHOLDERS=numbers,urls ;;
+    *) die "--placeholders must be numbers, urls or numbers,urls, but is '$PLACEHOLDERS'" ;;
+esac
 need python3 fairseq-preprocess
+if [[ -n $PROTECT ]]; then
+    READ=$(python3 "$ROOT/scripts/tag_units.py" patterns "$PROTECT")
+    mapfile -t PATTERNS <<<"$READ"
+fi
 
 SPLITS=(train) PREFIXES=("$TRAIN") RAWS=('')
 if [[ -n $VALID ]]; then
@@ -199,6 +224,9 @@ done
 
 # Named in the record only where they are used, so that folders made without them stay what they are.
 EXTRA=()
+if [[ -n $PROTECT ]]; then EXTRA+=("protect=${PATTERNS[0]}"); fi
+if [[ -n $PLACEHOLDERS ]]; then EXTRA+=("placeholders=$PLACEHOLDERS"); fi
+if [[ -n $CHINESE ]]; then EXTRA+=("segment=$CHINESE"); fi
 if [[ $KIND != bpe ]]; then EXTRA+=("subwords=$KIND"); fi
 if [[ -n $VOCABULARY && $KIND != char ]]; then EXTRA+=("vocabulary=$VOCABULARY"); fi
 if [[ $KIND == wordpiece ]]; then EXTRA+=("min_pair_count=$PAIR_COUNT"); fi
@@ -240,6 +268,9 @@ for i in "${!SPLITS[@]}"; do
     if [[ $KEEP_PUNCTUATION == true ]]; then options+=(--keep-punctuation); fi
     if [[ -n $NORMALISE ]]; then options+=(--normalise "$NORMALISE"); fi
     if [[ -n ${RAWS[i]} ]]; then options+=(--raw "${RAWS[i]}"); fi
+    for pattern in "${PATTERNS[@]:1}"; do options+=("--protect=$pattern"); done
+    if [[ -n $PLACEHOLDERS ]]; then options+=(--placeholders "$PLACEHOLDERS"); fi
+    if [[ -n $CHINESE ]]; then options+=(--segment "$CHINESE"); fi
     COUNTS+=("$TMP/counts/$split.json")
     run python3 "$ROOT/scripts/prepare_text.py" --source-lang "$SOURCE" --target-lang "$TARGET" \
         --input "${PREFIXES[i]}" --output "$TMP/text/$split" --counts "${COUNTS[-1]}" "${options[@]}"
@@ -260,6 +291,20 @@ if [[ $TRUECASE == true ]]; then
     done
 fi
 
+# What is cut into subwords: TOKENS/SPLIT MIDDLE .LANG
+TOKENS=$TMP/text MIDDLE=.tok
+if [[ -n $PLACEHOLDERS ]]; then
+    TOKENS=$TMP/tagged MIDDLE=
+    mkdir -- "$TOKENS"
+    for split in "${TEXTS[@]}"; do
+        training=()
+        if [[ $split == train ]]; then training=(--train); fi
+        run python3 "$ROOT/scripts/tag_units.py" tag "$TMP" "$split" "$TOKENS/$split" "${training[@]}"
+    done
+fi
+PLAIN=true
+if [[ $KIND != bpe || $SEPARATE == true || $LIMITED == true || -n $PROTECT || -n $PLACEHOLDERS ]]; then PLAIN=false; fi
+
 # CODES TEXT...
 learn() {
     if [[ $MERGES != 0 ]]; then
@@ -270,17 +315,17 @@ learn() {
     fi
 }
 if [[ $SEPARATE == true ]]; then
-    learn "$TMP/codes.$SOURCE" "$TMP/text/train.tok.$SOURCE"
-    learn "$TMP/codes.$TARGET" "$TMP/text/train.tok.$TARGET"
+    learn "$TMP/codes.$SOURCE" "$TOKENS/train$MIDDLE.$SOURCE"
+    learn "$TMP/codes.$TARGET" "$TOKENS/train$MIDDLE.$TARGET"
 else
-    learn "$TMP/codes" "$TMP/text/train.tok.$SOURCE" "$TMP/text/train.tok.$TARGET"
+    learn "$TMP/codes" "$TOKENS/train$MIDDLE.$SOURCE" "$TOKENS/train$MIDDLE.$TARGET"
 fi
 if [[ $LIMITED == true ]]; then
     CHARACTERS=()
     if [[ $SPELL == true ]]; then CHARACTERS=(--characters); fi
     for lang in "$SOURCE" "$TARGET"; do
         run python3 "$ROOT/scripts/segment.py" apply "$TMP" --lang "$lang" --unlimited --workers "$WORKERS" \
-            --text "$TMP/text/train.tok.$lang" "$TMP/text/train.bpe.$lang"
+            --text "$TOKENS/train$MIDDLE.$lang" "$TMP/text/train.bpe.$lang"
         run python3 "$ROOT/scripts/segment.py" vocabulary "$TMP/vocabulary.$lang" $((THRESHOLD > 0 ? THRESHOLD : 1)) \
             "$TMP/text/train.bpe.$lang" "${CHARACTERS[@]}"
     done
@@ -288,8 +333,8 @@ fi
 SEGMENT=()
 for split in "${TEXTS[@]}"; do
     for lang in "$SOURCE" "$TARGET"; do
-        SEGMENT+=(--text "$TMP/text/$split.tok.$lang" "$TMP/text/$split.bpe.$lang")
-        if [[ $KIND != bpe || $SEPARATE == true || $LIMITED == true ]]; then
+        SEGMENT+=(--text "$TOKENS/$split$MIDDLE.$lang" "$TMP/text/$split.bpe.$lang")
+        if [[ $PLAIN == false ]]; then
             run python3 "$ROOT/scripts/segment.py" apply "$TMP" --lang "$lang" --workers "$WORKERS" "${SEGMENT[@]}"
             SEGMENT=()
         fi
@@ -315,7 +360,7 @@ if [[ -n $COPIES ]]; then
     for ((copy = 0; copy < COPIES; copy++)); do
         SEGMENT=()
         for lang in "$SOURCE" "$TARGET"; do
-            SEGMENT+=(--text "$TMP/text/train.tok.$lang" "$TMP/copies/$copy.$lang")
+            SEGMENT+=(--text "$TOKENS/train$MIDDLE.$lang" "$TMP/copies/$copy.$lang")
         done
         run python3 "$ROOT/scripts/segment.py" apply "$TMP/codes" --workers "$WORKERS" --dropout "$DROPOUT" \
             --seed $((copy + 1)) "${SEGMENT[@]}"
@@ -355,7 +400,7 @@ run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpr
     REASON=$(tail -n 1 -- "$TMP/error")
     die "fairseq-preprocess failed: ${REASON:-it could not write why, nor perhaps its files: is the disk full?}"
 }
-rm -rf -- "$TMP/error" "$TMP/dictionaries"
+rm -rf -- "$TMP/error" "$TMP/dictionaries" "$TMP/tagged"
 
 ALL=$DEST
 if [[ -n $COPIES ]]; then

@@ -35,6 +35,7 @@ class Corpus:
     lowercase: bool
     truecase: bool
     byte_fallback: bool = False
+    segment: str = ""
     _cache: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -44,14 +45,14 @@ class Corpus:
         language = settings.target_lang
         raw = data / "text" / f"{lists.subset}.raw.{language}"
         path = raw if raw.exists() else data / "text" / f"{lists.subset}.tok.{language}"
-        settled = (settings.lowercase, settings.truecase, settings.byte_fallback)
+        settled = (settings.lowercase, settings.truecase, settings.byte_fallback, settings.segment)
         result = cls([], lines_of(path), language, not raw.exists(), *settled)
         result.texts = [[result.text(each.subwords) for each in found] for found in lists.candidates]
         return result
 
     @cached_property
     def _detokenize(self) -> Detokenizer:
-        return Detokenizer(self.language, self.truecase)
+        return Detokenizer(self.language, self.truecase, self.segment)
 
     def text(self, subwords: str) -> str:
         """Return what BLEU compares of a translation."""

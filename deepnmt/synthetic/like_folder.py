@@ -21,7 +21,7 @@ from deepnmt.text.subwords import SEPARATOR, Subwords, subword_files
 SETTINGS = (
     "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "normalise", "truecase",
     "subwords", "vocabulary", "min_pair_count", "separate", "vocabulary_threshold", "spell_unknown", "byte_fallback",
-    "bpe_merges", "joined_dictionary", "max_len", "max_ratio",
+    "protect", "placeholders", "segment", "bpe_merges", "joined_dictionary", "max_len", "max_ratio",
 )  # fmt: skip
 TRAIN = "train"
 
@@ -36,6 +36,8 @@ def check_like(data: Path) -> TextSettings:
         raise UserError(f"DATA must not have a colon or a comma in its name, but is '{data}'")
     settings = TextSettings.read(data)
     check_record(data, check_dictionaries(data, settings.languages))
+    if settings.placeholders:
+        raise UserError(f"{data}: must be made without --placeholders, but has {settings.placeholders}")
     for language in settings.languages:
         Subwords(data, settings, language)
     return settings

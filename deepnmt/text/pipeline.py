@@ -1,7 +1,7 @@
 """The steps between raw text and subwords, and the way back: one code for training data and for translating.
 
-    raw line -> clean -> normalised -> Moses tokens -> lower case, or true case -> BPE
-    BPE -> tokens -> sentence case -> detokenised text
+    raw line -> clean -> normalised -> Moses tokens -> lower case, or true case -> tags for units -> subwords
+    subwords -> tokens -> units for tags -> sentence case -> detokenised text
 
 Which steps a corpus had is in its `TextSettings`. The tokens must be those of training: fairseq's own Moses tokeniser
 splits hyphens where this one does not, which alone changes 35 of 1,000 translations.
@@ -10,14 +10,17 @@ splits hyphens where this one does not, which alone changes 35 of 1,000 translat
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
+from deepnmt.text.chinese import joined, segmenter
 from deepnmt.text.lines import clean
 from deepnmt.text.normalisation import normaliser, parse_steps
+from deepnmt.text.placeholders import PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files
 from deepnmt.text.truecase import Truecaser, model_name, sentence_case
+from deepnmt.text.units import Units, shown
 
 # A longer one is no word, and the time of BPE grows with the square of its length.
 LONGEST_WORD = 1_000
@@ -41,7 +44,13 @@ class Tokenizer:
         # One of the steps does it, too.
         self._keeps_punctuation = settings.keep_punctuation or "punctuation" in steps
         self._normalize = MosesPunctNormalizer(lang=language).normalize
-        self._tokenize = MosesTokenizer(lang=language).tokenize
+        if settings.segment and language.split("_")[0] == "zh":
+            self._tokenize = segmenter()
+        else:
+            self._tokenize = partial(MosesTokenizer(lang=language).tokenize, return_str=True)
+        kinds = parse_kinds(settings.placeholders)
+        patterns = [*settings.protect, *(PATTERNS[kind] for kind in kinds)]
+        self._units = Units(patterns) if patterns else None
 
     def __call__(self, text: str) -> str:
         """Tokenise one clean line."""
@@ -49,7 +58,11 @@ class Tokenizer:
             text = self._normalise(text)
             if not self._keeps_punctuation:
                 text = self._normalize(text)
-            text = self._tokenize(text, return_str=True)
+            if self._units is None:
+                text = self._tokenize(text)
+            else:
+                hidden, units, mark = self._units.hide(text)
+                text = shown(self._tokenize(hidden), units, mark)
         # After tokenisation, which tells abbreviations apart by their case.
         return text.lower() if self.settings.lowercase else text
 
@@ -60,26 +73,30 @@ class Detokenizer:
     Args:
         language: by whose rules
         truecase: the tokens are in true case, and sentences begin with a capital
+        segment: what cut Chinese into words; empty: nothing did
     """
 
-    def __init__(self, language: str, truecase: bool = False) -> None:
+    def __init__(self, language: str, truecase: bool = False, segment: str = "") -> None:
         from sacremoses import MosesDetokenizer
 
-        self._truecase = truecase
+        self._truecase, self._chinese = truecase, bool(segment) and language.split("_")[0] == "zh"
         self._detokenize = MosesDetokenizer(lang=language).detokenize
 
     def __call__(self, tokens: str) -> str:
         """Detokenise one line."""
-        return str(self._detokenize((sentence_case(tokens) if self._truecase else tokens).split()))
+        text = sentence_case(tokens) if self._truecase else tokens
+        return joined(text) if self._chinese else str(self._detokenize(text.split()))
 
 
-def tokens_of(subwords: str, settings: TextSettings) -> str:
-    """Return the tokens of a line of subwords, with characters in the place of bytes."""
-    return restored(join_bpe(subwords), settings)
+def tokens_of(subwords: str, settings: TextSettings, source: str = "") -> str:
+    """Return the tokens of a line of subwords, as `restored` makes them."""
+    return restored(join_bpe(subwords), settings, source)
 
 
-def restored(tokens: str, settings: TextSettings) -> str:
-    """Return joined tokens with characters in the place of bytes, where the settings have these."""
+def restored(tokens: str, settings: TextSettings, source: str = "") -> str:
+    """Return joined tokens with characters in the place of bytes, and units of the source's tokens in that of tags."""
+    if settings.placeholders:
+        tokens = Placeholders(parse_kinds(settings.placeholders)).filled(tokens, source)
     return join_bytes(tokens) if settings.byte_fallback else tokens
 
 
@@ -123,12 +140,16 @@ class TextPipeline:
         return Truecaser(self.codes.parent / model_name(self.settings.source_lang))
 
     @cached_property
+    def _placeholders(self) -> Placeholders:
+        return Placeholders(parse_kinds(self.settings.placeholders))
+
+    @cached_property
     def _subwords(self) -> Subwords:
         return Subwords(self.codes.parent, self.settings, self.settings.source_lang)
 
     @cached_property
     def _detokenizer(self) -> Detokenizer:
-        return Detokenizer(self.settings.target_lang, self.settings.truecase)
+        return Detokenizer(self.settings.target_lang, self.settings.truecase, self.settings.segment)
 
     def encode(self, line: str) -> str:
         """Return the subwords of a raw line of the source; empty for a line of nothing but white space."""
@@ -141,8 +162,13 @@ class TextPipeline:
 
     def segment(self, tokens: str) -> str:
         """Return the subwords of a line of tokens; a word should have at most `LONGEST_WORD` characters."""
-        return self._subwords(tokens)
+        return self._subwords(self._placeholders.tagged(tokens) if self.settings.placeholders else tokens)
 
-    def decode(self, subwords: str) -> str:
-        """Return the text of a line of subwords of the target."""
-        return self._detokenizer(tokens_of(subwords, self.settings))
+    def decode(self, subwords: str, source: str = "") -> str:
+        """Return the text of a line of subwords of the target.
+
+        Args:
+            subwords: to join
+            source: tokens of the source, whose units take the place of tags
+        """
+        return self._detokenizer(tokens_of(subwords, self.settings, source))

@@ -8,7 +8,9 @@ from typing import Any
 
 from deepnmt.errors import UserError
 from deepnmt.text.normalisation import parse_steps
+from deepnmt.text.placeholders import parse_kinds
 from deepnmt.text.record import check_kinds, read_record
+from deepnmt.text.units import pattern_fault
 
 RECORD = "preprocess.json"
 OPTIONAL = {
@@ -19,6 +21,9 @@ OPTIONAL = {
     "vocabulary_threshold": int,
     "spell_unknown": bool,
     "byte_fallback": bool,
+    "protect": list,
+    "placeholders": str,
+    "segment": str,
 }
 
 
@@ -38,6 +43,9 @@ class TextSettings:
         vocabulary_threshold: times that the training text of a language must have a type; 0: no limit
         spell_unknown: words with a type that the training text lacks are cut into characters
         byte_fallback: characters that it lacks are cut into bytes
+        protect: patterns of words that stay whole
+        placeholders: kinds of `placeholders` with commas between them
+        segment: "jieba", which cuts Chinese into words; empty: as all languages
     """
 
     source_lang: str
@@ -51,6 +59,9 @@ class TextSettings:
     vocabulary_threshold: int = 0
     spell_unknown: bool = False
     byte_fallback: bool = False
+    protect: tuple[str, ...] = ()
+    placeholders: str = ""
+    segment: str = ""
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:
@@ -68,9 +79,16 @@ class TextSettings:
                 check_kinds(path, record, {name: kind})
         try:
             parse_steps(record.get("normalise", ""))
+            parse_kinds(record.get("placeholders", ""))
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-        settings = cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
+        for pattern in record.get("protect", ()):
+            if fault := pattern_fault(str(pattern)):
+                raise UserError(f"{path}: 'protect' {fault}")
+        if record.get("segment") not in (None, "", "jieba"):
+            raise UserError(f"{path}: 'segment' must be jieba, but is '{record['segment']}'")
+        named = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        settings = cls(**{**named, "protect": tuple(map(str, record.get("protect", ())))})
         for name in ("source_lang", "target_lang"):
             # It becomes part of file names.
             language = getattr(settings, name)

@@ -15,9 +15,11 @@ from typing import Any
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
+from deepnmt.text.placeholders import TAGS, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.unigram import HEADER as UNIGRAM
 from deepnmt.text.unigram import Unigram
+from deepnmt.text.units import Units
 
 CODES, VOCABULARY = "codes", "vocabulary"
 SEPARATOR = "@@"
@@ -95,6 +97,8 @@ class Subwords:
         self.codes = folder / codes_name(settings, language)
         kind = kind_of(self.codes)
         self.settings, self.types = settings, frozenset[str]()
+        self.units = Units(settings.protect, settings.lowercase)
+        self.tags = frozenset(TAGS[name] for name in parse_kinds(settings.placeholders))
         self.limited = limited and settings.limited
         if self.limited:
             self.types = read_vocabulary(folder / f"{VOCABULARY}.{language}")
@@ -107,6 +111,16 @@ class Subwords:
 
     def __call__(self, tokens: str, dropout: float = 0) -> str:
         """Return the subwords of a line of tokens; with dropout, merges are left out with that probability."""
+        if not self.tags and not self.units.patterns:
+            return self._line(tokens, dropout)
+        return " ".join(word if self._is_whole(word) else self._line(word, dropout) for word in tokens.split())
+
+    def _is_whole(self, word: str) -> bool:
+        """Return whether a word is not cut; a unit that the training text lacks is, where the types are limited."""
+        whole = word in self.tags or word in self.units
+        return whole and (not self.limited or word in self.types)
+
+    def _line(self, tokens: str, dropout: float) -> str:
         line = self._cut(tokens, dropout)
         if not self.limited or not line:
             return line

@@ -51,8 +51,9 @@ def write_translations(
     """
     settings = data_settings(data, reverse)
     source, target = settings.languages
-    detokenize = Detokenizer(target, settings.truecase)
-    tokenised = [restored(text, settings) for text in tokenised]
+    detokenize = Detokenizer(target, settings.truecase, settings.segment)
+    sources = lines_of(data / "text" / f"{subset}.tok.{source}")
+    tokenised = [restored(text, settings, tokens) for text, tokens in zip(tokenised, sources)]
     write_text(folder / f"hyp.tok.{target}", tokenised)
     write_text(folder / f"hyp.{target}", [detokenize(text) for text in tokenised])
     write_text(folder / f"ref.tok.{target}", lines_of(data / "text" / f"{subset}.tok.{target}"))

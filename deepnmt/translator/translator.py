@@ -50,12 +50,14 @@ class Translated:
         source: subwords
         unknown: those of them that the model does not know
         fault: why the line was not translated; empty if it was
+        tokens: of the source, before it was cut into subwords
     """
 
     translations: list[Translation]
     source: list[str]
     unknown: list[str]
     fault: str = ""
+    tokens: str = ""
 
 
 class Translator:
@@ -197,7 +199,7 @@ class Translator:
         for batch in _batches(to_do, [len(line.source) for line in found], batch_size):
             results = reranked.search(self.engine, [found[number].source for number in batch], settings)
             for number, hypotheses in zip(batch, results):
-                translations = [self._translation(hypothesis) for hypothesis in hypotheses]
+                translations = [self._translation(hypothesis, found[number].tokens) for hypothesis in hypotheses]
                 found[number] = dataclasses.replace(found[number], translations=translations)
             done(len(batch))
         return found
@@ -217,10 +219,11 @@ class Translator:
             return Translated(nothing, source, [], f"too long: {len(source)} subwords; the model has {longest}")
         if not source:
             return Translated(nothing, [], [])
-        return Translated([], source, [token for token in source if token not in self._known])
+        unknown = [token for token in source if token not in self._known]
+        return Translated([], source, unknown, tokens=tokens)
 
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
-        text = self.pipeline.decode(" ".join(hypothesis.tokens))
+    def _translation(self, hypothesis: Hypothesis, source: str) -> Translation:
+        text = self.pipeline.decode(" ".join(hypothesis.tokens), source)
         return Translation(text, hypothesis.score, hypothesis.tokens)
 
 

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from support.flow import SCRIPTS, contents, corpus, errors, preprocess, refused, write
 
+from deepnmt.errors import UserError
+from deepnmt.synthetic.like_folder import check_like
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.pipeline import TextPipeline, tokens_of
+from deepnmt.text.translated_folder import write_translations
 
 LIMITED = [
     "--subwords",
@@ -67,6 +70,46 @@ def test_unigram_with_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "more" / "vocabulary.en").read_bytes() == (data / "vocabulary.en").read_bytes()
 
 
+def test_units_stay_whole_and_tags_become_units(tmp_path: Path) -> None:
+    german, english = ["Die 3 Hunde sahen A-1:2 um 12:30.", "Die 1.000 Katzen."], ["The 3 dogs saw A-1:2 at 12:30."]
+    english += ["The 1,000 cats."]
+    files = {split: write(tmp_path / "raw", split, german * 5, english * 5) for split in ("train", "valid")}
+    files["test"] = write(tmp_path / "raw", "test", ["Um 11:45 kamen 20 Hunde."], ["20 dogs came at 11:45."])
+    (tmp_path / "patterns").write_text("[A-Z]-\\d:\\d\n")
+    data, out = tmp_path / "data", tmp_path / "out"
+    result = preprocess(files, data, "--protect", str(tmp_path / "patterns"), "--placeholders", "urls,numbers")
+    assert result.returncode == 0, result.stderr
+
+    def words(split: str, language: str) -> list[str]:
+        lines = (data / "text" / f"{split}.bpe.{language}").read_text().splitlines()
+        return [line.replace("@@ ", "") for line in lines][:2]
+
+    assert words("train", "de") == ["Die <num> Hunde sahen A-1:2 um <num> .", "Die 1.000 Katzen ."]
+    assert words("train", "en") == ["The <num> dogs saw A-1:2 at <num> .", "The 1,000 cats ."]
+    assert words("test", "de") == ["Um <num> kamen <num> Hunde ."]
+    assert words("test", "en") == ["20 dogs came at 11:45 ."]
+    assert "A-1:2" in (data / "text" / "train.bpe.de").read_text().split()
+    assert not (data / "tagged").exists()
+    out.mkdir()
+    write_translations(out, ["At <num> <num> dogs <num> came ."], data, "test", 0)
+    assert (out / "hyp.en").read_text() == "At 11:45 20 dogs came.\n"
+    pipeline = TextPipeline.read(data)
+    assert pipeline.encode("Um 11:45 kamen 20 Hunde.") == (data / "text" / "test.bpe.de").read_text().rstrip("\n")
+    with pytest.raises(UserError, match=r"data: must be made without --placeholders, but has numbers,urls"):
+        check_like(data)
+
+
+def test_units_that_are_refused(tmp_path: Path) -> None:
+    files = corpus(tmp_path / "raw")
+    (tmp_path / "patterns").write_text("(\n")
+    assert "patterns:1: must be a regular expression, but is '('" in refused(
+        tmp_path, files, "--protect", str(tmp_path / "patterns")
+    )
+    files["valid"] = write(tmp_path / "raw", "valid", ["Die <num> Hunde ."], ["The 3 dogs ."])
+    fault = refused(tmp_path, files, "--pretokenized", "--placeholders", "numbers")
+    assert "valid.tok.de:1: must not have the tag <num>, which --placeholders uses, but does" in fault
+
+
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
@@ -85,6 +128,9 @@ def test_unigram_with_bytes(tmp_path: Path) -> None:
             "is for --subwords bpe or",
         ),
         (["--separate", "--bpe-dropout", "0.1", "--copies", "2"], "--copies must not be given with --separate, --voc"),
+        (["--segment", "moses"], "--segment must be jieba, but is 'moses'"),
+        (["--segment", "jieba"], "--segment jieba: one of the languages must be zh, but they are de and en"),
+        (["--placeholders", "names"], "--placeholders must be numbers, urls or numbers,urls, but is 'names'"),
         (chosen("--vocabulary", "30"), "--vocabulary must be at least "),
     ],
 )

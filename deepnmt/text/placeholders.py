@@ -1,0 +1,78 @@
+"""Numbers and addresses as tags: a model learns where they go, and they are put back by their order.
+
+In training, a kind is replaced in a pair whose sides have the same units of it in the same order. When translating,
+the source's are always replaced; the n-th tag of a kind in the translation becomes the n-th unit of the source, and a
+tag without one is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from deepnmt.errors import UserError
+from deepnmt.text.units import unescaped
+
+# Of whole tokens; as units they are hidden from the tokeniser, which would cut them.
+PATTERNS = {
+    "numbers": r"(?<![\w.,:/])\d+(?:[.,:/]\d+)*(?!\w)",
+    "urls": r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
+}
+TAGS = {"numbers": "<num>", "urls": "<url>"}
+
+
+def parse_kinds(text: str) -> tuple[str, ...]:
+    """Return the kinds in a list with commas, in the order of `PATTERNS`. Raises `UserError` if one is unknown."""
+    given = [kind for kind in text.split(",") if kind]
+    for kind in given:
+        if kind not in PATTERNS:
+            raise UserError(f"--placeholders must be {', '.join(PATTERNS)}, or both with a comma, but has '{kind}'")
+    return tuple(kind for kind in PATTERNS if kind in given)
+
+
+class Placeholders:
+    """Replaces units by tags, and tags by units.
+
+    Args:
+        kinds: of `PATTERNS`
+    """
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        self.patterns = {TAGS[kind]: re.compile(PATTERNS[kind]) for kind in kinds}
+
+    def units(self, tokens: str) -> dict[str, list[str]]:
+        """Return the units of a line of tokens, by their tags."""
+        found: dict[str, list[str]] = {tag: [] for tag in self.patterns}
+        for token in tokens.split():
+            if tag := self._tag(token):
+                found[tag].append(token)
+        return found
+
+    def tagged(self, tokens: str, tags: Iterable[str] | None = None) -> str:
+        """Return a line of tokens with these tags, by default all, in the place of units."""
+        chosen = self.patterns.keys() if tags is None else tags
+        return " ".join(tag if (tag := self._tag(token)) in chosen else token for token in tokens.split())
+
+    def tagged_pair(self, source: str, target: str) -> tuple[str, str]:
+        """Return both sides with tags for the units that they agree on."""
+        one, other = self.units(source), self.units(target)
+        tags = [tag for tag in self.patterns if one[tag] == other[tag]]
+        return self.tagged(source, tags), self.tagged(target, tags)
+
+    def filled(self, tokens: str, source: str) -> str:
+        """Return a translation with the units of its source in the place of tags."""
+        left = {tag: iter(units) for tag, units in self.units(source).items()}
+        words = [next(left[token], "") if token in left else token for token in tokens.split()]
+        return " ".join(word for word in words if word)
+
+    def _tag(self, token: str) -> str:
+        if token in self.patterns:
+            # As text, in the line that is translated.
+            return token
+        text = unescaped(token)
+        return next((tag for tag, pattern in self.patterns.items() if pattern.fullmatch(text)), "")
+
+
+def first_tag(tokens: str, tags: Sequence[str]) -> str:
+    """Return the first token that is a tag; empty if none is."""
+    return next((token for token in tokens.split() if token in tags), "")

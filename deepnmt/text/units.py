@@ -1,0 +1,113 @@
+"""Words that must stay whole: hidden from the tokeniser, and not cut into subwords.
+
+A pattern is a regular expression of a whole unit, such as `\\d+ ?km/h` or `[A-Z]{2,}-\\d+`. What has white space is
+still several words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from deepnmt.errors import UserError
+from deepnmt.text.lines import read_lines
+
+# As sacremoses writes and reads them in tokens.
+ESCAPES = {"&": "&amp;", "|": "&#124;", "<": "&lt;", ">": "&gt;", "'": "&apos;", '"': "&quot;"}
+ESCAPES |= {"[": "&#91;", "]": "&#93;"}
+ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
+UNESCAPES = {escaped: sign for sign, escaped in ESCAPES.items()}
+MARK = "QUNITQ"
+
+
+def read_patterns(path: Path) -> list[str]:
+    """Return the patterns in a file, one a line.
+
+    Raises:
+        UserError: there are none, or one is no regular expression or matches nothing at all
+    """
+    if not path.is_file():
+        raise UserError(f"--protect must be a file of patterns, but there is no '{path}'")
+    patterns = []
+    for number, line in enumerate(read_lines(path), start=1):
+        pattern = line.rstrip("\r\n")
+        if not pattern:
+            continue
+        if fault := pattern_fault(pattern):
+            raise UserError(f"{path}:{number}: {fault}")
+        patterns.append(pattern)
+    if not patterns:
+        raise UserError(f"{path}: must have a pattern a line, but has none")
+    return patterns
+
+
+def pattern_fault(pattern: str) -> str:
+    """Return what is wrong with a pattern; empty if nothing is."""
+    try:
+        empty = re.compile(pattern).fullmatch("")
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"must be a regular expression, but is '{pattern[:60]}': {error}"
+    return f"must be a pattern of at least one sign, but '{pattern[:60]}' matches none" if empty else ""
+
+
+def escaped(text: str) -> str:
+    """Return text as it stands in tokens."""
+    return "".join(ESCAPES.get(sign, sign) for sign in text)
+
+
+def unescaped(token: str) -> str:
+    """Return the text of a token."""
+    return ESCAPED.sub(lambda found: UNESCAPES[found[0]], token)
+
+
+class Units:
+    """Finds units.
+
+    Args:
+        patterns: of whole units
+        ignore_case: as for text that was lower-cased
+    """
+
+    def __init__(self, patterns: Sequence[str], ignore_case: bool = False) -> None:
+        self.patterns = [re.compile(pattern, re.IGNORECASE if ignore_case else 0) for pattern in patterns]
+
+    def __contains__(self, token: str) -> bool:
+        """Return whether a token is a unit."""
+        text = unescaped(token)
+        return any(pattern.fullmatch(text) for pattern in self.patterns)
+
+    def hide(self, text: str) -> tuple[str, list[str], str]:
+        """Return text with a word of letters in the place of each unit, the units, and what those words begin with."""
+        mark = MARK
+        while mark in text:
+            mark += "Q"
+        parts: list[str] = []
+        found: list[str] = []
+        end = 0
+        for begin, to in self._spans(text):
+            parts += [text[end:begin], mark + str(len(found)).translate(LETTERS) + "Q"]
+            found.append(text[begin:to])
+            end = to
+        return "".join([*parts, text[end:]]), found, mark
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where units are, from left to right; of several that begin at one place the longest."""
+        spans = sorted(
+            (match.span() for pattern in self.patterns for match in pattern.finditer(text) if match[0]),
+            key=lambda span: (span[0], -span[1]),
+        )
+        end = 0
+        for begin, to in spans:
+            if begin >= end:
+                yield begin, to
+                end = to
+
+
+LETTERS = str.maketrans("0123456789", "abcdefghij")
+NUMBERS = str.maketrans("abcdefghij", "0123456789")
+
+
+def shown(tokens: str, found: Sequence[str], mark: str) -> str:
+    """Return tokens with the units that were hidden, as they stand in tokens."""
+    return re.sub(f"{mark}([a-j]+)Q", lambda match: escaped(found[int(match[1].translate(NUMBERS))]), tokens)

@@ -1,0 +1,75 @@
+"""The units of preprocess.sh: patterns that must stay whole, and tags in the place of numbers and addresses.
+
+commands:
+  tag_units.py patterns FILE                     check the patterns of --protect, print them: as JSON, then a line each
+  tag_units.py tag FOLDER SPLIT OUT [--train]    write OUT.LANG, text/SPLIT.tok.LANG of FOLDER with tags
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.text.lines import read_lines
+from deepnmt.text.placeholders import TAGS, Placeholders, first_tag, parse_kinds
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.units import read_patterns
+
+
+def tag(folder: Path, split: str, output: Path, training: bool) -> None:
+    """Write both sides of a split with tags.
+
+    Args:
+        folder: of the data, with its record
+        split: its name
+        output: prefix of the files to write
+        training: tag the source as its target, and not all its units, as when translating
+
+    Raises:
+        UserError: a tag occurs in the text
+    """
+    settings = TextSettings.read(folder)
+    kinds = parse_kinds(settings.placeholders)
+    placeholders, tags = Placeholders(kinds), [TAGS[kind] for kind in kinds]
+    texts = [folder / "text" / f"{split}.tok.{language}" for language in settings.languages]
+    with ExitStack() as stack:
+        paths = [stack.enter_context(console.whole_file(Path(f"{output}.{each}"))) for each in settings.languages]
+        files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
+        for number, lines in enumerate(zip(*map(read_lines, texts)), start=1):
+            for text, line in zip(texts, lines):
+                if found := first_tag(line, tags):
+                    raise UserError(
+                        f"{text.name}:{number}: must not have the tag {found}, which --placeholders uses, but does"
+                    )
+            source, target = lines
+            tagged = placeholders.tagged_pair(source, target)
+            both = tagged if training else (placeholders.tagged(source), tagged[1])
+            for file, side in zip(files, both):
+                file.write(side + "\n")
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("patterns")
+    command.add_argument("file", type=Path)
+    command = commands.add_parser("tag")
+    command.add_argument("folder", type=Path)
+    command.add_argument("split")
+    command.add_argument("output", type=Path, metavar="OUT")
+    command.add_argument("--train", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.command == "patterns":
+        patterns = read_patterns(arguments.file)
+        print(json.dumps(patterns, ensure_ascii=False), *patterns, sep="\n")
+    else:
+        tag(arguments.folder, arguments.split, arguments.output, arguments.train)
+
+
+if __name__ == "__main__":
+    console.run(main)

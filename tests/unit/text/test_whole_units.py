@@ -1,0 +1,154 @@
+"""Units that must stay whole, tags in their place, and Chinese words."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepnmt.errors import UserError
+from deepnmt.text.chinese import joined, segmenter
+from deepnmt.text.lines import clean
+from deepnmt.text.pipeline import Detokenizer, TextPipeline, Tokenizer
+from deepnmt.text.placeholders import PATTERNS, Placeholders, parse_kinds
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.units import Units, escaped, read_patterns, shown, unescaped
+
+PARTS = ["90km/h", "x&y=1;<z>", "A-1:2", "Haus", "(so)", "z.B.", "QUNITQaQ", "3:2", "don't", "„ja“", "[1]", "."]
+UNITS = (r"\d+km/h", r"x&y=1;<z>", r"A-\d:\d")
+LINES = st.lists(st.sampled_from(PARTS), min_size=1, max_size=8)
+
+
+GERMAN = Tokenizer(TextSettings("de", "en", protect=UNITS, keep_punctuation=True), "de")
+
+
+@settings(deadline=None)
+@given(words=LINES)
+def test_units_are_tokens_and_come_back(words: list[str]) -> None:
+    line = " ".join(words)
+    tokens = GERMAN(line).split()
+    units = [word for word in words if any(re.fullmatch(pattern, word) for pattern in UNITS)]
+    assert [unescaped(token) for token in tokens if unescaped(token) in units] == units
+    known = Units(UNITS)
+    assert [token in known for token in tokens] == [unescaped(token) in units for token in tokens]
+    hidden, found, mark = known.hide(line)
+    assert shown(hidden, [unescaped(each) for each in found], mark) == " ".join(
+        escaped(word) if word in units else word for word in words
+    )
+
+
+def test_what_is_hidden() -> None:
+    text, found, mark = Units([r"\d+", r"\d+ km", "QUNITQ"]).hide("5 km, 7 QUNITQ 12")
+    assert found == ["5 km", "7", "QUNITQ", "12"]
+    assert mark == "QUNITQQ"
+    assert text == "QUNITQQaQ, QUNITQQbQ QUNITQQcQ QUNITQQdQ"
+    many = " ".join(map(str, range(1200)))
+    assert shown(*Units([r"\d+"]).hide(many)) == many
+    assert "KM/H" not in Units(["km/h"])
+    assert "KM/H" in Units(["km/h"], ignore_case=True)
+
+
+@pytest.mark.parametrize("codes", ["#characters\n", "#version: 0.2\n9 0\nk m\n", "#unigram\nk\t-1\nkm/h</w>\t-2\n"])
+def test_subwords_leave_units_whole(tmp_path: Path, codes: str) -> None:
+    (tmp_path / "codes").write_text(codes)
+    chosen = TextSettings("de", "en", lowercase=True, protect=(r"\d+KM/H",), placeholders="numbers")
+    pipeline = TextPipeline.of(chosen, tmp_path / "codes")
+    subwords = pipeline.encode("Rund 90KM/H, 7 km").split()
+    assert "90km/h" in subwords
+    assert "<num>" in subwords
+    assert "rund" not in subwords
+    assert pipeline.decode(" ".join(subwords), pipeline.tokenize("Rund 90KM/H, 7 km")) == "rund 90km/h, 7 km"
+
+
+KINDS = st.lists(
+    st.sampled_from(["3", "1,000.5", "12:30", "www.a.de/x?b=1", "https://b.org", "Haus", "x3", ".", "&lt;", "<num>"])
+)
+
+
+@given(words=KINDS)
+def test_tags_are_put_back_by_order(words: list[str]) -> None:
+    line, both = " ".join(words), Placeholders(parse_kinds("urls,numbers"))
+    tagged = both.tagged(line)
+    assert both.filled(tagged, line) == line
+    wanted = {"3": "<num>", "1,000.5": "<num>", "12:30": "<num>", "www.a.de/x?b=1": "<url>", "https://b.org": "<url>"}
+    assert tagged.split() == [wanted.get(word, word) for word in words]
+    # A translation may have other words, more tags and fewer.
+    numbers = [word for word in words if wanted.get(word) == "<num>" or word == "<num>"]
+    assert both.filled("a <num> b <num> c", line).split() == ["a", *numbers[:1], "b", *numbers[1:2], "c"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "tagged"),
+    [
+        ("3 und 4", "3 and 4", ("<num> und <num>", "<num> and <num>")),
+        ("3 und 4", "4 and 3", ("3 und 4", "4 and 3")),
+        ("1.000 www.a.de", "1,000 www.a.de", ("1.000 <url>", "1,000 <url>")),
+        ("drei", "3", ("drei", "3")),
+    ],
+)
+def test_pairs_are_tagged_where_both_sides_agree(source: str, target: str, tagged: tuple[str, str]) -> None:
+    assert Placeholders(PATTERNS).tagged_pair(source, target) == tagged
+
+
+def test_units_of_tags_pass_the_tokeniser_whole() -> None:
+    tokenize = Tokenizer(TextSettings("de", "en", placeholders="numbers,urls"), "de")
+    text = "Um 12:30 Uhr: https://a.de/b?c=1&d=2."
+    assert tokenize(text) == "Um 12:30 Uhr : https://a.de/b?c=1&amp;d=2 ."
+    assert Detokenizer("de")(tokenize(text)) == text
+
+
+@settings(deadline=None, max_examples=30)
+@given(line=st.text(st.sampled_from("我来到北京清华大学他说“”，。！？：《》中文"), min_size=1, max_size=30))
+def test_chinese_words_join_to_the_text(line: str) -> None:
+    pytest.importorskip("jieba")
+    chinese = TextSettings("zh", "en", keep_punctuation=True, segment="jieba")
+    tokens = Tokenizer(chinese, "zh")(clean(line))
+    assert Detokenizer("zh", segment="jieba")(tokens) == line
+
+
+def test_chinese_among_other_text() -> None:
+    pytest.importorskip("jieba")
+    tokens = segmenter()("我来到北京清华大学, A & B")
+    assert tokens == "我 来到 北京 清华大学 , A &amp; B"
+    assert joined(tokens) == "我来到北京清华大学, A & B"
+
+
+def test_missing_jieba_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    segmenter.cache_clear()
+    with pytest.raises(UserError, match=r"^--segment jieba: jieba must be .*: pip install 'deepnmt\[chinese\]'$"):
+        Tokenizer(TextSettings("zh", "en", segment="jieba"), "zh")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a+\n(b\n", r"patterns:2: must be a regular expression, but is '\(b': missing \)"),
+        ("a*\n", r"patterns:1: must be a pattern of at least one sign, but 'a\*' matches none"),
+        ("\n", r"patterns: must have a pattern a line, but has none"),
+    ],
+)
+def test_faulty_patterns(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "patterns").write_text(text)
+    with pytest.raises(UserError, match=fault):
+        read_patterns(tmp_path / "patterns")
+    with pytest.raises(UserError, match=r"^--protect must be a file of patterns, but there is no"):
+        read_patterns(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("protect", ["("], r"'protect' must be a regular expression, but is '\('"),
+        ("protect", "x", r"'protect' must be a list, but is \"x\""),
+        ("placeholders", "names", r"--placeholders must be numbers, urls, or both with a comma, but has 'names'"),
+        ("segment", "moses", r"'segment' must be jieba, but is 'moses'"),
+    ],
+)
+def test_faulty_records(key: str, value: object, fault: str) -> None:
+    with pytest.raises(UserError, match=fault):
+        TextSettings.from_record({"source_lang": "de", "target_lang": "en", key: value}, Path("preprocess.json"))
