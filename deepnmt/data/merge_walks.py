@@ -4,7 +4,7 @@ A walk begins with the characters of a word. In each step the possible merges ar
 equal ones from left to right, and each is left out with probability p. The first that is not left out is made; the walk
 ends where all are left out, or none is possible. So the j-th merge of m, counted from 0, is made with probability
 
-    p^j (1 - p),    and the walk ends with p^m                                                                (34)
+    p^j (1 - p),    and the walk ends with p^m                                                                (39)
 
 One random number decides each step, and numpy takes that step for all words of a text at once. What a step leads to is
 worked out when it is first taken, and remembered.

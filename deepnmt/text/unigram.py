@@ -1,6 +1,6 @@
 """Subwords of a unigram model (Kudo 2018, ACL, arXiv 1804.10959): the cut of a word with the most probable pieces.
 
-    argmax_{c_1 ... c_k = word} sum_i log P(c_i)
+    argmax_{c_1 ... c_k = word} sum_i log P(c_i)                                                               (41)
 
 The model is a file of codes: its first line is `#unigram`, and each other one is a piece and log P, with a tab between
 them. A piece that ends a word ends with `</w>`. sentencepiece learns the model, and nothing else needs it.
