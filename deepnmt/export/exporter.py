@@ -16,7 +16,7 @@ from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
 from deepnmt.translator.engine import Engine, SearchSettings, engine_module, load_engine
 from deepnmt.translator.model_folder import ModelFolder, is_model_folder
-from deepnmt.translator.torch_engine import load_checkpoints
+from deepnmt.translator.torch_engine import TorchEngine, load_checkpoints
 
 EXPORTERS = {
     "torch": "deepnmt.export.torch_model",
@@ -84,9 +84,9 @@ def export(task: Export, target: Path) -> Result | None:
     return result
 
 
-def _checked(task: Export, reference: Engine, engine: Engine, folder: ModelFolder) -> Result:
+def _checked(task: Export, reference: TorchEngine, engine: Engine, folder: ModelFolder) -> Result:
     """Return what the check found. Raises `UserError` if the model does not pass."""
-    longest = min(engine.longest, reference.longest)
+    longest = min(engine.longest, reference.longest), reference.longest_target
     pairs = read_pairs(task.data, folder.text.languages, task.check, longest)
     result = compare(reference, engine, pairs, folder.pipeline(), task.search)
     if faults := list(result.faults(task.weights == "float32", task.allow_loss)):

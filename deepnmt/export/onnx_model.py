@@ -42,7 +42,9 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     models, cfg, _ = checkpoint_utils.load_model_ensemble_and_task(
         [str(checkpoints[0])], {"data": str(data), "source_lang": source, "target_lang": target}
     )
-    write_model(models[0].eval(), cfg.model, folder, weights)
+    # Old checkpoints lack options that came later, which a model has with their defaults.
+    options = getattr(models[0], "cfg", cfg.model)
+    write_model(models[0].eval(), getattr(options, "deep", options), folder, weights)
 
 
 def write_model(model: Any, options: Any, folder: Path, weights: str) -> None:

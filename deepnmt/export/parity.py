@@ -92,14 +92,14 @@ class Result:
         )
 
 
-def read_pairs(data: Path, languages: tuple[str, str], number: int, longest: int) -> Pairs:
+def read_pairs(data: Path, languages: tuple[str, str], number: int, longest: tuple[int, int]) -> Pairs:
     """Return pairs of the validation set, evenly spaced.
 
     Args:
         data: a folder made by preprocess.sh
         languages: of source and target
         number: of pairs, at most
-        longest: most subwords of either side
+        longest: most subwords of source and target
 
     Raises:
         UserError: the folder has no validation text, or no pair is short enough
@@ -107,9 +107,10 @@ def read_pairs(data: Path, languages: tuple[str, str], number: int, longest: int
     sides = [[line.split() for line in _lines(data / "text" / f"{SUBSET}.bpe.{language}")] for language in languages]
     if len(sides[0]) != len(sides[1]):
         raise UserError(f"{data}/text/{SUBSET}.bpe.*: must have as many lines each, but do not")
-    pairs = [pair for pair in zip(*sides) if all(pair) and max(map(len, pair)) <= longest]
+    pairs = [pair for pair in zip(*sides) if all(0 < len(each) <= most for each, most in zip(pair, longest))]
     if not pairs:
-        raise UserError(f"{data}/text/{SUBSET}.bpe.*: must have a pair of at most {longest} subwords, but has none")
+        most = " and ".join(map(str, longest))
+        raise UserError(f"{data}/text/{SUBSET}.bpe.*: must have a pair of at most {most} subwords, but has none")
     chosen = [pairs[index * len(pairs) // number] for index in range(number)] if number < len(pairs) else pairs
     return Pairs([source for source, _ in chosen], [target for _, target in chosen])
 

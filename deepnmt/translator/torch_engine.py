@@ -115,7 +115,8 @@ class TorchEngine:
                 model.half()
             model.to(self.device).eval()
         # The end symbol takes a position.
-        self.longest = min(int(model.max_positions()[0]) for model in self.models) - 1
+        positions = zip(*(model.max_positions() for model in self.models))
+        self.longest, self.longest_target = (int(min(each)) - 1 for each in positions)
         # One search uses all of torch's threads: several at a time would take turns, with several times the memory.
         self._lock = threading.Lock()
         self._last: tuple[SearchSettings, BeamGenerator] | None = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +13,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import numpy_helper
+from support.checkpoints import load
+from support.processes import SECONDS, started
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.errors import UserError
@@ -64,6 +69,44 @@ def test_a_folder_that_needs_neither_torch_nor_fairseq(checkpoint: Path, data: P
     assert done.stdout.splitlines() == expected
     assert expected[0]
     assert expected[1] == ""
+
+
+def test_ctrl_c_leaves_whole_lines(checkpoint: Path, data: Path, tmp_path: Path) -> None:
+    """The command's, here, since this engine starts in half a second."""
+    export(Export([checkpoint], data, "onnx", check=0, search=SEARCH), tmp_path / "model")
+    command = [sys.executable, "-m", "deepnmt.commands.translate", tmp_path / "model", "--max-len-b", 12, "--buffer", 2]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(command, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("".join(f"{line}\n" for line in [*LINES, LINES[0], LINES[2]]))
+        process.stdin.flush()
+        written = [process.stdout.readline() for _ in range(4)]
+        # The fifth line waits for a sixth.
+        os.killpg(process.pid, signal.SIGINT)
+        process.stdin = None
+        output, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert written == [
+        f"{line}\n" for line in Translator(tmp_path / "model").translate([*LINES, LINES[0]], max_len_b=12)
+    ]
+    assert output == ""
+    assert "deepnmt-translate: interrupted" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("engine", ["onnx", "ctranslate2", "torch"])
+def test_a_checkpoint_that_lacks_options(engine: str, data: Path, tmp_path: Path) -> None:
+    """Of an older version, say, or written by hand."""
+    plain = {"encoder_groups": "none", "decoder_groups": "none", "max_target_positions": 12}
+    path = write_checkpoint(tmp_path / "checkpoint.pt", data, **plain)
+    state = load(path)
+    for option in ("activation_fn", "merged_attention", "no_scale_embedding", "decoder_output_dim"):
+        del state["cfg"]["model"][option]
+    torch.save(state, path)
+    result = export(Export([path], data, engine, check=200, search=SEARCH), tmp_path / "model")
+    assert result is not None
+    assert result.difference < 1e-5
 
 
 def test_int8(checkpoint: Path, data: Path, tmp_path: Path) -> None:
