@@ -34,9 +34,13 @@ from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.nbest_output import translations
 from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.right_to_left import ReversedTargets, turned_hypothesis, turned_targets
+from deepnmt.text.record import read_record
+from deepnmt.text.settings import RECORD
 
 # What a checkpoint's `task_state` says of a model that translates from right to left; others say nothing.
 RIGHT_TO_LEFT = "right_to_left"
+# And of one that was trained on pairs which select.sh has chosen to be like a text: which one.
+SELECTED_ON = "selected_on"
 
 
 @dataclass
@@ -147,6 +151,8 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         """
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
+        if combine:
+            self._note_selection()
         # fairseq combines its training sets, and no others.
         if self.cfg.bpe_dropout and combine:
             folders = split_paths(self.cfg.data)
@@ -162,6 +168,13 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
                 raise UserError("--pair-weights: must be given with one data folder, but DATA is several")
             weights = read_weights(Path(self.cfg.pair_weights), len(dataset))
             self.datasets[split] = WeightedPairs(self.datasets[split], weights)
+
+    def _note_selection(self) -> None:
+        """Keep in checkpoints which text the training pairs were chosen to be like."""
+        for folder in map(Path, split_paths(self.cfg.data)):
+            record = read_record(folder / RECORD) if (folder / RECORD).is_file() else {}
+            if SELECTED_ON in record:
+                self.state.merge_state_dict({SELECTED_ON: record[SELECTED_ON]})
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the criterion. Raises `UserError` if it cannot weigh pairs, and is asked to."""

@@ -57,7 +57,7 @@ fi
 
 CHECKED=$(python3 "$ROOT/scripts/translations.py" check "${REVERSE[@]}" "$CHECKPOINT" "$DATA" "$SUBSET" \
     "${OPTIONS[@]}")
-read -r SOURCE TARGET SENTENCES DEVICE <<<"$CHECKED"
+read -r SOURCE TARGET SENTENCES DEVICE SELECTED <<<"$CHECKED"
 
 TMP=$OUT.tmp.$$
 mkdir -p -- "$TMP"
@@ -71,7 +71,8 @@ if ! run python3 "$ROOT/scripts/translations.py" watch "$TMP/generate.log" "$SEN
     FAULTS=$(grep '^deepnmt: error: ' -- "$OUT.failed.log" || tail -n 1 -- "$OUT.failed.log")
     die "fairseq-generate failed: $FAULTS (all of its output is in $OUT.failed.log)"
 fi
-run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP" "${REVERSE[@]}"
+run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP" "${REVERSE[@]}" \
+    ${SELECTED:+--selected-on="$SELECTED"}
 replace_folder "$TMP" "$OUT"
 rm -f -- "$OUT.failed.log"
 echo "$OUT is ready: translations in $OUT/hyp.$TARGET"

@@ -13,6 +13,7 @@ source language.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -26,12 +27,15 @@ from deepnmt.text.data_folder import check_dictionaries, check_record, check_sub
 from deepnmt.text.lines import count_lines
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
+from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.translated_folder import RECORD as GENERATED
 from deepnmt.text.translated_folder import data_settings, lines_of, write_translations
 
 # Options of generate.sh that fairseq's own tasks do not know.
 OF_THE_TASK = ("nbest", "nbest-file", "right-to-left", "validate-average", *SEARCH_OPTIONS)
 TASK = "deep_translation"
+SELECTED_ON = "selected_on"
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 
 
@@ -68,17 +72,25 @@ def check_task(options: list[str]) -> None:
 
 
 def check(checkpoints: str, data: Path, subset: str, reverse: bool = False) -> None:
-    """Check that all fits, then print the two languages, the number of sentences, and the options for the device."""
+    """Check that all fits, then print the two languages, the number of sentences, and the option for the device.
+
+    After them comes a JSON list of the texts that the models' training pairs were chosen to be like, if there are any.
+    """
     pairs = check_data(data, subset)
     import torch  # here, since it takes a second
 
     from deepnmt.checkpoints.data_fit import check_checkpoint
+    from deepnmt.checkpoints.state import CheckpointState
 
+    selected: list[object] = []
     for checkpoint in checkpoints.split(os.pathsep):
         check_checkpoint(Path(checkpoint), data, reverse)
+        text = CheckpointState.of(Path(checkpoint), numbers=False).task_state().get(SELECTED_ON)
+        if text is not None and text not in selected:
+            selected.append(text)
 
     device = "--fp16" if torch.cuda.is_available() else "--cpu"
-    print(*data_settings(data, reverse).languages, pairs, device)
+    print(*data_settings(data, reverse).languages, pairs, device, *([json.dumps(selected)] if selected else []))
 
 
 def watch(log: Path, total: int, command: list[str]) -> int:
@@ -115,8 +127,17 @@ def hypotheses(log: Path, sentences: int) -> list[str | None]:
     return best
 
 
-def extract(log: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> None:
-    """Write the hypotheses, tokenised and not, beside their references and sources, and the n-best lists in order."""
+def extract(log: Path, data: Path, subset: str, output: Path, reverse: bool = False, selected_on: str = "") -> None:
+    """Write the hypotheses, tokenised and not, beside their references and sources, and the n-best lists in order.
+
+    Args:
+        log: of fairseq-generate
+        data: the data folder
+        subset: of it
+        output: folder to write to
+        reverse: the translations are of the other direction
+        selected_on: what `check` has printed of the texts that training pairs were chosen by
+    """
     target = data_settings(data, reverse).target_lang
     found = hypotheses(log, len(lines_of(data / "text" / f"{subset}.tok.{target}")))
     if left_out := found.count(None):
@@ -126,6 +147,9 @@ def extract(log: Path, data: Path, subset: str, output: Path, reverse: bool = Fa
             file=sys.stderr,
         )
     write_translations(output, [text or "" for text in found], data, subset, left_out, reverse)
+    if selected_on:
+        record = {**read_record(output / GENERATED), SELECTED_ON: json.loads(selected_on)}
+        write_record(output / GENERATED, record)
     if (output / NBEST).exists():
         write_nbest(output / NBEST, read_nbest(output / NBEST, in_order=False))
 
@@ -150,6 +174,7 @@ def main() -> None:
     command.add_argument("subset")
     command.add_argument("output", type=Path)
     command.add_argument("--reverse", action="store_true")
+    command.add_argument("--selected-on", default="")
     arguments = parser.parse_args()
     if arguments.command == "check":
         check_task(arguments.options)
@@ -157,7 +182,9 @@ def main() -> None:
     elif arguments.command == "watch":
         sys.exit(watch(arguments.log, arguments.total, arguments.watched))
     else:
-        extract(arguments.log, arguments.data, arguments.subset, arguments.output, arguments.reverse)
+        extract(
+            arguments.log, arguments.data, arguments.subset, arguments.output, arguments.reverse, arguments.selected_on
+        )
 
 
 if __name__ == "__main__":

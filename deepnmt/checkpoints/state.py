@@ -69,6 +69,11 @@ class CheckpointState:
             raise UserError(f"{self.name}: cfg.{group} must be the options of the {group}, but is {kind(options)}")
         return dict(options)
 
+    def task_state(self) -> Mapping[str, Any]:
+        """Return what the task keeps."""
+        state = self.contents.get("task_state")
+        return state if isinstance(state, Mapping) else {}
+
     def is_old(self) -> bool:
         """Return whether the options stand where fairseq before 0.10 had them, all in one."""
         return isinstance(self.contents.get("args"), Namespace)

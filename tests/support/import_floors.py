@@ -20,7 +20,7 @@ FLOORS = (
     ("console",),
     ("kernels", "literals", "lr_schedulers", "text"),
     ("alignment", "data", "model", "ngram", "training"),
-    ("cleaning", "criterions", "recipe", "search"),
+    ("cleaning", "criterions", "recipe", "search", "selection"),
     ("checkpoints", "inspection", "translation_task"),
     ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),
     ("export",),

@@ -1,0 +1,1 @@
+"""Selection of pairs that are like a given text. Imports neither fairseq nor torch."""

@@ -1,0 +1,125 @@
+"""The steps of finetune.sh: what a model was trained with, as a recipe for training it further.
+
+commands:
+  finetune.py recipe CHECKPOINT DATA FILE       write a recipe
+  finetune.py data DATA OLD FOLDER              link DATA, and OLD's validation set as `old`, into FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from deepnmt import console
+from deepnmt.checkpoints.data_fit import trained_settings
+from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.errors import UserError
+from deepnmt.recipe.parser import parse, training_parser
+from deepnmt.synthetic.like_folder import check_like, check_same_subwords
+from deepnmt.text.data_folder import check_data_folder, subset_prefix
+from deepnmt.text.settings import RECORD
+
+VALID, OLD = "valid", "old"
+FUSED, SMOOTHED = "label_smoothed_cross_entropy_fused", "label_smoothed_cross_entropy"
+# Small batches, at a small rate that stays.
+TRAINING = {
+    "optimizer": "adam",
+    "adam-betas": "(0.9, 0.98)",
+    "lr-scheduler": "fixed",
+    "lr": "0.0001",
+    "max-tokens": "1024",
+    "max-epoch": "5",
+    "seed": "1",
+    "num-workers": "0",
+    "log-format": "simple",
+    "log-interval": "50",
+}
+
+
+def model_options(architecture: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the options of a recipe that give a model its sizes and rules.
+
+    Args:
+        architecture: its name
+        options: of the checkpoint's model, which in fairseq's own are among those of the whole training
+    """
+    parser = training_parser()
+    parse(parser, [f"--arch={architecture}"])
+    groups = [group for group in parser._action_groups if group.title == "Model-specific configuration"]
+    for action in (action for group in groups for action in group._group_actions):
+        value = options.get(action.dest)
+        name = next((each[2:] for each in action.option_strings if each.startswith("--")), None)
+        if name is None or value is None or value == "":
+            continue
+        if action.nargs == 0:
+            if value == action.const:
+                yield name, "true"
+        else:
+            yield name, str(value)
+
+
+def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
+    """Write the recipe of a checkpoint's training.
+
+    Raises:
+        UserError: the checkpoint or DATA is faulty, they do not fit, or the criterion is not one of cross entropy
+    """
+    check_data_folder(data, ["train", VALID])
+    settings = trained_settings([checkpoint], data)
+    state = CheckpointState.of(checkpoint, numbers=False)
+    model, criterion = state.options("model"), state.options("criterion")
+    architecture = str(model.get("_name") or model.get("arch"))
+    options = {"task": "deep_translation", "arch": architecture}
+    options |= {"source-lang": settings.source_lang, "target-lang": settings.target_lang}
+    if state.task_state().get("right_to_left"):
+        options["right-to-left"] = "true"
+    options |= dict(model_options(architecture, model))
+    smoothed = str(criterion.get("_name")).startswith(SMOOTHED)
+    options |= {"criterion": FUSED if smoothed else "cross_entropy"}
+    if smoothed:
+        options["label-smoothing"] = str(criterion.get("label_smoothing", 0))
+    text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in (options | TRAINING).items())
+    with console.whole_file(path) as temporary:
+        temporary.write_text(f"# {checkpoint.name}, to be trained further\n{text}", encoding="utf-8")
+
+
+def link_data(data: Path, old: Path, folder: Path) -> None:
+    """Make a folder of links to DATA, and to OLD's validation set as the subset `old`.
+
+    Raises:
+        UserError: one is faulty, or OLD has other subwords
+    """
+    languages = check_like(data).languages
+    check_like(old)
+    check_same_subwords(old, data, f"binarise.sh --like {data}")
+    check_data_folder(old, [VALID], languages)
+    prefix = subset_prefix(old, VALID, languages)
+    links = {path.name: path for path in data.iterdir() if path.name != RECORD}
+    for language in languages:
+        for ending in ("bin", "idx"):
+            links[f"{OLD}.{'-'.join(languages)}.{language}.{ending}"] = Path(f"{prefix}.{language}.{ending}")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, target in links.items():
+        (folder / name).symlink_to(target.resolve())
+    shutil.copyfile(data / RECORD, folder / RECORD)
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands: dict[str, Callable[..., None]] = {"recipe": write_recipe, "data": link_data}
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("paths", type=Path, nargs=3)
+    given = parser.parse_args()
+    if given.command == "recipe" and not given.paths[0].is_file():
+        raise UserError(f"CHECKPOINT must be a file, but there is no '{given.paths[0]}'")
+    commands[given.command](*given.paths)
+
+
+if __name__ == "__main__":
+    console.run(main)

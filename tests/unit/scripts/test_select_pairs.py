@@ -1,0 +1,92 @@
+"""scripts/select_pairs.py and select.sh: which pairs become the training text, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import select_pairs
+from support.flow import SCRIPTS, contents
+from support.substitution import SOURCE, TARGET, substitution_data, write_lines
+
+from deepnmt.errors import UserError
+from deepnmt.text.data_folder import check_data_folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return substitution_data(tmp_path_factory.mktemp("data") / "data")
+
+
+@pytest.fixture(scope="module")
+def like(data: Path) -> Path:
+    return write_lines(data.parent / "like.txt", text(data, "test.tok", SOURCE))
+
+
+def text(folder: Path, kind: str, language: str) -> list[str]:
+    return (folder / "text" / f"{kind}.{language}").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("method", ["tfidf", "cross-entropy"])
+def test_the_best_pairs_become_a_data_folder(data: Path, like: Path, tmp_path: Path, method: str) -> None:
+    if method == "cross-entropy":
+        like = write_lines(tmp_path / "like", text(data, "test.tok", SOURCE) * 20)
+    out = tmp_path / "out"
+    out.mkdir()
+    select_pairs.begin(out, data, like, method, 25)
+    select_pairs.finish(out, data, like, method, 25)
+    check_data_folder(out, ["train", "valid", "test"], (SOURCE, TARGET))
+    header, *scores = (out / "selection.tsv").read_text().splitlines()
+    assert header == method.replace("-", "_")
+    values = np.array(scores, float)
+    assert len(values) == len(text(data, "train.tok", SOURCE))
+    wanted = sorted(np.argsort(-values, kind="stable")[:25])
+    for kind in ("train.tok", "train.bpe"):
+        for language in (SOURCE, TARGET):
+            lines = text(data, kind, language)
+            assert text(out, kind, language) == [lines[place] for place in wanted]
+    record = json.loads((out / "preprocess.json").read_text())
+    assert record["selected_on"]["file"] == like.name
+    assert len(record["selected_on"]["sha256"]) == 64
+    assert record["selection"] == {"method": method, "number": 25}
+    assert record["counts"]["train"] == {"read": len(values), "kept": 25}
+    assert text(out, "valid.tok", SOURCE) == text(data, "valid.tok", SOURCE)
+
+
+def test_what_is_refused(data: Path, like: Path, tmp_path: Path) -> None:
+    pairs = len(text(data, "train.tok", SOURCE))
+    for number in (0, pairs):
+        with pytest.raises(UserError, match=rf"^--number must be from 1 to {pairs - 1}, one less .* but is {number}$"):
+            select_pairs.begin(tmp_path, data, like, "tfidf", number)
+    with pytest.raises(UserError, match=r"^--like must be a text, but there is no '.*none'$"):
+        select_pairs.begin(tmp_path, data, tmp_path / "none", "tfidf", 5)
+    short = write_lines(tmp_path / "short", ["a b"] * 99)
+    with pytest.raises(UserError, match=r"short: must have at least 100 lines for --method cross-entropy, but has 99$"):
+        select_pairs.begin(tmp_path, data, short, "cross-entropy", 5)
+    references = text(data, "test.tok", TARGET)
+    equal = write_lines(tmp_path / "equal", [*references, *["a b"] * (len(references) - 1)])
+    with pytest.raises(UserError, match=rf"^--like must be a text of the source, but {len(references)} of the "):
+        select_pairs.begin(tmp_path, data, equal, "tfidf", 5)
+    write_lines(equal, [*references, *["a b"] * len(references)])
+    select_pairs.begin(tmp_path, data, equal, "tfidf", 5)
+
+
+def test_the_command(data: Path, like: Path, tmp_path: Path) -> None:
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        command = [str(SCRIPTS / "select.sh"), *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+    out = tmp_path / "out"
+    options = [data, out, "--like", like, "--number", 9]
+    made = run(*options)
+    assert (made.returncode, made.stdout.splitlines()[-1]) == (0, f"{out} is ready")
+    before = contents(out)
+    assert run(*options).stdout == f"{out} is up to date\n"
+    refused = run(*options[:-1], 10)
+    assert refused.returncode == 2
+    assert f"{out} was made with selection " in refused.stderr
+    assert contents(out) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

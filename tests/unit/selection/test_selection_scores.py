@@ -1,0 +1,70 @@
+"""Scores of lines that are to be like a text, against scikit-learn and the definitions."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from deepnmt.ngram.kneser_ney import estimate
+from deepnmt.selection import chosen
+from deepnmt.selection.cross_entropy_difference import CrossEntropyDifference
+from deepnmt.selection.tfidf import TfIdf
+
+
+def lines(number: int, seed: int, topic: str) -> list[list[str]]:
+    """Lines of common words, and some of a topic's."""
+    draw = random.Random(seed)
+    words = [f"common{n}" for n in range(12)] + [f"{topic}{n}" for n in range(8)]
+    return [draw.choices(words, k=draw.randint(2, 9)) for _ in range(number)]
+
+
+GARDEN, KITCHEN = lines(150, 1, "garden"), lines(150, 2, "kitchen")
+ALL = [line for pair in zip(GARDEN, KITCHEN) for line in pair]
+LIKE = lines(120, 3, "garden")
+
+
+def test_tfidf_is_that_of_scikit_learn() -> None:
+    like = [*LIKE, [], ["never", "seen"], ["never", "common1"]]
+    vectorizer = TfidfVectorizer(analyzer=lambda line: line)
+    all_ = vectorizer.fit_transform(ALL)
+    expected = (all_ @ vectorizer.transform(like).T).toarray().max(axis=1)
+    found = TfIdf(ALL, like)([*ALL, [], ["never"]])
+    np.testing.assert_allclose(found, [*expected, 0, 0], atol=1e-12)
+    assert 0 <= expected.min() < 0.3 < 0.9 < expected.max() < 1 + 1e-9
+
+
+def test_cross_entropy_difference_is_moore_and_lewis() -> None:
+    sample = ALL[::2]
+    counts = Counter(word for line in LIKE for word in line)
+    known = {word for word, count in counts.items() if count >= 2}
+    masked = [[[w if w in known else "<unk>" for w in line] for line in text] for text in (LIKE, sample)]
+    # `<unk>` of a text is that of a model.
+    inside, everything = (estimate(text, 3, known) for text in masked)
+    probe = [*ALL[:20], ["kitchen1", "never"]]
+    expected = []
+    for line in probe:
+        scores = [model.log_probabilities([line])[0] for model in (everything, inside)]
+        expected.append(float(np.log(10) * (scores[1].sum() - scores[0].sum()) / (len(line) + 1)))
+    assert CrossEntropyDifference(sample, LIKE)(probe) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_both_find_the_lines_of_the_topic(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chosen, "BLOCK", 70)
+    text = [" ".join(line) + "\n" for line in ALL]
+    shown: list[int] = []
+    for scorer in (TfIdf(ALL, LIKE), CrossEntropyDifference(ALL[::3], LIKE)):
+        scores = chosen.score_all(scorer, text, workers, shown.append)
+        np.testing.assert_allclose(scores, scorer(ALL))
+        found = chosen.best(scores, 120)
+        assert list(found) == sorted(found)
+        assert np.mean(found % 2 == 0) > 0.8
+    assert shown == [70, 70, 70, 70, 20] * 2
+
+
+def test_of_equal_scores_the_first_are_chosen() -> None:
+    assert chosen.best(np.array([1, 3, 1, 3, 1, 3.0]), 4).tolist() == [0, 1, 3, 5]
