@@ -22,31 +22,32 @@ def grow_diag_final(forward: Collection[Link], reverse: Collection[Link]) -> lis
         forward: at most one link for each target word, or any others
         reverse: at most one for each source word, or any others
     """
-    both = set(forward) | set(reverse)
-    taken = set(forward) & set(reverse)
+    one, other = set(forward), set(reverse)
+    taken = one & other
+    left = one ^ other
     sources, targets = {i for i, _ in taken}, {j for _, j in taken}
     # The pair is read by target words, then source words, again and again: a link taken behind the place that is being
     # read has its neighbours looked at in the next reading.
     reading = [(j, i) for i, j in taken]
-    while reading:
+    while reading and left:
         heapify(reading)
         later: list[Link] = []
-        while reading:
+        while reading and left:
             j, i = heappop(reading)
             for down, right in NEIGHBOURS:
                 near, far = link = (i + down, j + right)
-                if link in taken or link not in both or (near in sources and far in targets):
-                    continue
-                taken.add(link)
-                sources.add(near)
-                targets.add(far)
-                if (far, near) > (j, i):
-                    heappush(reading, (far, near))
-                else:
-                    later.append((far, near))
+                if link in left and (near not in sources or far not in targets):
+                    left.remove(link)
+                    taken.add(link)
+                    sources.add(near)
+                    targets.add(far)
+                    if (far, near) > (j, i):
+                        heappush(reading, (far, near))
+                    else:
+                        later.append((far, near))
         reading = later
-    for direction in (forward, reverse):
-        for i, j in sorted(direction, key=lambda link: link[::-1]):
+    for direction in (one, other):
+        for j, i in sorted((j, i) for i, j in direction & left):
             if i not in sources or j not in targets:
                 taken.add((i, j))
                 sources.add(i)
