@@ -1,0 +1,133 @@
+"""scripts/finetune.py: the recipe of a checkpoint, data with two validation sets, and what translations say of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import finetune
+import pytest
+import select_pairs
+import torch
+import translations
+from support.restarts import train_until
+from support.substitution import SOURCE, TARGET, substitution_data, write_lines
+
+from deepnmt.errors import UserError
+from deepnmt.recipe.own_keys import to_arguments
+from deepnmt.recipe.parser import parse, training_parser
+from deepnmt.recipe.recipe_file import read_recipe
+from deepnmt.text.data_folder import check_data_folder
+from deepnmt.text.lines import read_text
+
+MODEL = {"encoder_norm": "pre", "encoder_groups": "2", "decoder_groups": "none", "share_all_embeddings": True}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Data, pairs chosen from them, and a model trained on these for an update."""
+    folder = tmp_path_factory.mktemp("finetune")
+    data, chosen = substitution_data(folder / "data"), folder / "chosen"
+    like = write_lines(folder / "like it", read_text(data / "text" / f"test.tok.{SOURCE}"))
+    chosen.mkdir()
+    select_pairs.begin(chosen, data, like, "tfidf", 20)
+    select_pairs.finish(chosen, data, like, "tfidf", 20)
+    options = ["--task=deep_translation", "--criterion=label_smoothed_cross_entropy", "--label-smoothing=0.2"]
+    options += ["--max-tokens=200", "--max-update=1", "--disable-validation", "--no-epoch-checkpoints"]
+    for name, value in MODEL.items():
+        options.append(f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}"))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        train_until(monkeypatch, [str(chosen), *options], folder / "save")
+    return {"data": data, "chosen": chosen, "model": folder / "save" / "checkpoint_last.pt"}
+
+
+def contents(folders: dict[str, Path]) -> dict[str, Any]:
+    state: dict[str, Any] = torch.load(folders["model"], weights_only=False)
+    return state
+
+
+def test_the_recipe_builds_the_model_of_the_checkpoint(folders: dict[str, Path], tmp_path: Path) -> None:
+    finetune.write_recipe(folders["model"], folders["data"], tmp_path / "recipe.yaml")
+    arguments = to_arguments(read_recipe(tmp_path / "recipe.yaml"))
+    parsed = vars(parse(training_parser(), arguments))
+    model = contents(folders)["cfg"]["model"]
+    for name, value in model.items():
+        if name != "_name" and name in parsed and value not in (None, ""):
+            assert parsed[name] == value, name
+    assert {name: parsed[name] for name in MODEL} == MODEL
+    assert parsed["label_smoothing"] == 0.2
+    assert (parsed["arch"], parsed["criterion"]) == ("dlcl_transformer", "label_smoothed_cross_entropy_fused")
+    assert (parsed["source_lang"], parsed["target_lang"]) == (SOURCE, TARGET)
+    assert (parsed["lr"], parsed["lr_scheduler"], parsed["max_tokens"]) == ([0.0001], "fixed", 1024)
+
+
+def test_options_of_fairseqs_models_are_found_among_all(folders: dict[str, Path], tmp_path: Path) -> None:
+    # fairseq keeps the options of the whole training as those of the model.
+    state = contents(folders)
+    options = {"arch": "transformer", "encoder_layers": 3, "max_tokens": 99, "lr": [0.5], "dropout": 0.25}
+    state["cfg"]["model"] = Namespace(**options, no_cross_attention=False, share_all_embeddings=True)
+    torch.save(state, tmp_path / "model.pt")
+    finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    found = {name: option.value for name, option in read_recipe(tmp_path / "recipe.yaml").items()}
+    assert found.items() >= {"arch": "transformer", "encoder-layers": "3", "dropout": "0.25"}.items()
+    assert found["share-all-embeddings"] == "true"
+    assert (found["max-tokens"], found["lr"]) == ("1024", "0.0001")
+    assert "no-cross-attention" not in found
+
+
+def test_a_right_to_left_model_stays_one_and_other_criterions_become_plain(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    state = contents(folders)
+    state["task_state"]["right_to_left"] = True
+    state["cfg"]["criterion"]["_name"] = "cross_entropy"
+    torch.save(state, tmp_path / "model.pt")
+    finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    found = {name: option.value for name, option in read_recipe(tmp_path / "recipe.yaml").items()}
+    assert (found["right-to-left"], found["criterion"]) == ("true", "cross_entropy")
+    assert "label-smoothing" not in found
+
+
+def test_a_model_of_other_data_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    state = contents(folders)
+    state["model"]["encoder.embed_tokens.weight"] = torch.zeros(7, 16)
+    torch.save(state, tmp_path / "model.pt")
+    with pytest.raises(UserError, match=r"has \d+ types, but the encoder of .* has 7: it was trained on other data$"):
+        finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    assert not (tmp_path / "recipe.yaml").exists()
+
+
+def test_the_old_validation_set_stands_beside_the_new_one(folders: dict[str, Path], tmp_path: Path) -> None:
+    finetune.link_data(folders["chosen"], folders["data"], tmp_path / "joint")
+    check_data_folder(tmp_path / "joint", ["train", "valid", "old", "test"], (SOURCE, TARGET))
+    for language in (SOURCE, TARGET):
+        name = f"de-en.{language}.bin"
+        assert (tmp_path / "joint" / f"old.{name}").read_bytes() == (folders["data"] / f"valid.{name}").read_bytes()
+        assert (tmp_path / "joint" / f"train.{name}").read_bytes() == (folders["chosen"] / f"train.{name}").read_bytes()
+    other = tmp_path / "other"
+    shutil.copytree(folders["data"], other)
+    (other / "codes").write_text("#version: 0.2\na b\n")
+    with pytest.raises(UserError, match=r"other.codes: must be the codes of .*chosen, but are others; make .* with "):
+        finetune.link_data(folders["chosen"], other, tmp_path / "joint")
+
+
+def test_translations_say_which_text_the_training_pairs_were_like(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    selected = json.loads((folders["chosen"] / "preprocess.json").read_text())["selected_on"]
+    assert contents(folders)["task_state"]["selected_on"] == selected
+    capsys.readouterr()
+    model = str(folders["model"])
+    translations.check(f"{model}:{model}", folders["data"], "test")
+    *_, told = capsys.readouterr().out.strip().split(" ", 4)
+    assert json.loads(told) == [selected]
+    (tmp_path / "log").write_text("H-0\t-0.1\ta b\n")
+    for given in (told, ""):
+        output = tmp_path / f"output{len(given)}"
+        output.mkdir()
+        translations.extract(tmp_path / "log", folders["data"], "test", output, selected_on=given)
+        record = json.loads((output / "generate.json").read_text())
+        assert record.get("selected_on") == ([selected] if given else None)
