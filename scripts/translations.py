@@ -33,7 +33,9 @@ from deepnmt.text.translated_folder import RECORD as GENERATED
 from deepnmt.text.translated_folder import data_settings, lines_of, write_translations
 
 # Options of generate.sh that fairseq's own tasks do not know.
-OF_THE_TASK = ("nbest", "nbest-file", "right-to-left", "validate-average", *SEARCH_OPTIONS)
+OF_THE_TASK = (
+    "nbest", "nbest-file", "right-to-left", "validate-average", "bpe-dropout", "pair-weights", *SEARCH_OPTIONS
+)  # fmt: skip
 TASK = "deep_translation"
 SELECTED_ON = "selected_on"
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
