@@ -22,6 +22,7 @@ from deepnmt.cleaning.clean_job import Job
 from deepnmt.cleaning.filter_recipe import Filter
 from deepnmt.cleaning.learnt import read_pairs
 from deepnmt.cleaning.pair_chunk import Pairs
+from deepnmt.console import progress
 from deepnmt.errors import UserError
 
 Mask = NDArray[np.bool_]
@@ -117,14 +118,17 @@ def keep_best(job: Job, folder: Path, decisions: Decisions) -> None:
     decisions.histograms[f"{number} score"] = Histogram(edges, histogram(edges, scores))
     least = job.options.keep_unseen
     if least and len(left_out):
+        bar = progress(2 * job.pairs, "counting words", " pairs")
 
         def chunks() -> Iterator[tuple[Pairs, Mask, Mask]]:
             for chunk in range(job.chunks):
                 lines = job.files["source"].lines_of(chunk)
                 reasons = decisions.reasons[lines.start : lines.stop]
                 yield read_pairs(job, chunk), reasons == KEPT, reasons == number
+                bar.update(len(lines))
 
-        counts, rare = seen_too_rarely(chunks, least)
+        with bar:
+            counts, rare = seen_too_rarely(chunks, least)
         # Their places among those left out, which are in the order of the corpus.
         order = np.searchsorted(np.sort(left_out), left_out)
         back = needed(counts, rare, order.tolist(), least)
