@@ -30,6 +30,7 @@ from deepnmt.data.bpe_dropout import RecutPairs
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
 from deepnmt.search import fusion, right_to_left
+from deepnmt.search.constraint_file import WholeWordConstraints, read_constraints
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.nbest_output import translations
 from deepnmt.search.options import SearchOptions, faults_of
@@ -65,6 +66,10 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     pair_weights: Optional[str] = field(
         default=None,
         metadata={"help": "file with a weight for each training pair, a number a line: how much its loss counts"},
+    )
+    constraint_file: Optional[str] = field(
+        default=None,
+        metadata={"help": "with --constraints: what each translation must have, in subwords, with tabs; a line each"},
     )
     nbest_file: Optional[str] = field(
         default=None,
@@ -161,6 +166,8 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             self.datasets[split] = RecutPairs(
                 dataset, folder, languages, self.cfg.bpe_dropout, self.cfg.seed, self.max_positions()
             )
+        if self.cfg.constraint_file is not None and not combine:
+            dataset.constraints = read_constraints(Path(self.cfg.constraint_file), self.tgt_dict, len(dataset))
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
         if self.cfg.pair_weights and combine:
@@ -210,6 +217,8 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         language_model = more.get("lm_model")
         faults = faults_of(options, args, models, language_model)
         faults += fusion.option_faults(args, language_model, self.tgt_dict)
+        if self.cfg.constraint_file is not None and getattr(args, "constraints", None) != "unordered":
+            faults.append("--constraint-file: must be given with --constraints unordered, but is not")
         if self.right_to_left:
             faults += right_to_left.option_faults(args)
         if given and (seq_gen_cls is not None or prefix_allowed_tokens_fn is not None):
@@ -219,7 +228,10 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         if given:
             seq_gen_cls = BeamGenerator
             more["options"] = options
-        return super().build_generator(models, args, seq_gen_cls, more, prefix_allowed_tokens_fn)
+        generator = super().build_generator(models, args, seq_gen_cls, more, prefix_allowed_tokens_fn)
+        if self.cfg.constraint_file is not None:
+            generator.search = WholeWordConstraints(self.tgt_dict)
+        return generator
 
     def inference_step(
         self, generator: Any, models: Any, sample: dict[str, Any], prefix_tokens: Any = None, constraints: Any = None

@@ -16,6 +16,9 @@ precision if there is one, else on the CPU.
   --nbest N         write the N best translations of each sentence to OUT_DIR/nbest.tsv as well: sentence (from 0),
                     rank, subwords, and features as name=value: model (log P in nats), length, coverage, unk
 
+  --terms FILE      force translations of terms: a term and its translation, with a tab between them, a line. Where a
+                    source has the term, the translation has that; slower, and with none of this package's search options
+
 All other options go to fairseq-generate and override the defaults --beam 5 --batch-size 128. docs/search.md lists those
 of this package: length and coverage penalties, length ranges, when to stop, ensembles. They and --nbest need the
 package's task, which is the default.
@@ -29,12 +32,13 @@ example:
 HELP
 }
 
-SUBSET=test REVERSE=() NBEST=() POSITIONAL=() OPTIONS=()
+SUBSET=test REVERSE=() NBEST=() TERMS='' CONSTRAINTS=() POSITIONAL=() OPTIONS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --subset | --gen-subset) SUBSET=$(value "$@"); shift ;;
         --reverse) REVERSE=(--reverse) ;;
-        --nbest-file) die "$1 cannot be used here: --nbest writes OUT_DIR/nbest.tsv" ;;
+        --terms) TERMS=$(value "$@"); shift ;;
+        --nbest-file | --constraint-file) die "$1 cannot be used here: --nbest and --terms make it" ;;
         -h | --help) usage; exit 0 ;;
         --results-path | --quiet) die "$1 cannot be used here: OUT_DIR is made from the output that it suppresses" ;;
         *)
@@ -62,17 +66,21 @@ read -r SOURCE TARGET SENTENCES DEVICE SELECTED <<<"$CHECKED"
 TMP=$OUT.tmp.$$
 mkdir -p -- "$TMP"
 [[ ${#NBEST[@]} -eq 0 ]] || NBEST=(--nbest-file "$TMP/nbest.tsv")
+if [[ -n $TERMS ]]; then
+    run python3 "$ROOT/scripts/translations.py" terms "$TERMS" "$DATA" "$SUBSET" "$TMP/constraints" "${REVERSE[@]}"
+    CONSTRAINTS=(--constraints unordered --constraint-file "$TMP/constraints")
+fi
 if ! run python3 "$ROOT/scripts/translations.py" watch "$TMP/generate.log" "$SENTENCES" \
     fairseq-generate "$DATA" --user-dir "$ROOT/deepnmt" --task deep_translation --path "$CHECKPOINT" \
     --gen-subset "$SUBSET" --source-lang "$SOURCE" --target-lang "$TARGET" --beam 5 --batch-size 128 \
     --post-process subword_nmt --skip-invalid-size-inputs-valid-test --no-progress-bar "$DEVICE" "${NBEST[@]}" \
-    "${OPTIONS[@]}"; then
+    "${CONSTRAINTS[@]}" "${OPTIONS[@]}"; then
     mv -- "$TMP/generate.log" "$OUT.failed.log"
     FAULTS=$(grep '^deepnmt: error: ' -- "$OUT.failed.log" || tail -n 1 -- "$OUT.failed.log")
     die "fairseq-generate failed: $FAULTS (all of its output is in $OUT.failed.log)"
 fi
 run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP" "${REVERSE[@]}" \
-    ${SELECTED:+--selected-on="$SELECTED"}
+    ${SELECTED:+--selected-on="$SELECTED"} ${TERMS:+--constraints "$TMP/constraints"}
 replace_folder "$TMP" "$OUT"
 rm -f -- "$OUT.failed.log"
 echo "$OUT is ready: translations in $OUT/hyp.$TARGET"

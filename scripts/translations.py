@@ -4,6 +4,7 @@ commands:
   translations.py check CHECKPOINT[:...] DATA SUBSET OPTION...   refuse what does not fit, options of fairseq-generate
                                                            among it; print languages and device
   translations.py watch LOG TOTAL COMMAND...               run a command into LOG, and show its progress
+  translations.py terms FILE DATA SUBSET CONSTRAINTS       find terms in the sources; write what translations must have
   translations.py extract LOG DATA SUBSET OUT_DIR          from fairseq's log to texts in the order of the corpus
 
 With --reverse, which comes first, check and extract are of the other direction: from DATA's target language to its
@@ -24,11 +25,15 @@ from deepnmt import console
 from deepnmt.commands.translate import MORE as SEARCH_OPTIONS
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
+from deepnmt.text.dictionary import read_types
 from deepnmt.text.lines import count_lines
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
+from deepnmt.text.pipeline import Tokenizer, tokens_of
 from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.subwords import Subwords
+from deepnmt.text.terms import has_term, read_terms, terms_of
 from deepnmt.text.translated_folder import RECORD as GENERATED
 from deepnmt.text.translated_folder import data_settings, lines_of, write_translations
 
@@ -156,6 +161,35 @@ def extract(log: Path, data: Path, subset: str, output: Path, reverse: bool = Fa
         write_nbest(output / NBEST, read_nbest(output / NBEST, in_order=False))
 
 
+def write_constraints(terms: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> None:
+    """Write the subwords that each translation must have, and tell how many."""
+    settings = data_settings(data, reverse)
+    source, target = settings.languages
+    known = read_terms(terms, Tokenizer(settings, source), Tokenizer(settings, target))
+    cut, types = Subwords(data, settings, target), frozenset(read_types(data / f"dict.{target}.txt"))
+    for translation in known.values():
+        if unknown := next((piece for piece in cut(translation).split() if piece not in types), None):
+            raise UserError(f"{terms}: '{translation}' must be of types of the dictionary alone, but has '{unknown}'")
+    wanted = [terms_of(line, known) for line in lines_of(data / "text" / f"{subset}.tok.{source}")]
+    with output.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines("\t".join(map(cut, each)) + "\n" for each in wanted)
+    number = sum(map(len, wanted))
+    print(f"{number} terms in {sum(map(bool, wanted))} of {len(wanted)} sentences", file=sys.stderr)
+
+
+def note_terms(constraints: Path, folder: Path, settings: TextSettings) -> None:
+    """Add to a folder's record how many terms its translations should have, and how many they have."""
+    hypotheses = lines_of(folder / f"hyp.tok.{settings.target_lang}")
+    wanted = found = 0
+    for line, tokens in zip(lines_of(constraints), hypotheses):
+        for term in line.split("\t") if line else []:
+            wanted += 1
+            found += has_term(tokens, tokens_of(term, settings))
+    record = read_record(folder / GENERATED)
+    write_record(folder / GENERATED, {**record, "terms": {"wanted": wanted, "found": found}})
+    print(f"{found} of {wanted} terms are in the translations", file=sys.stderr)
+
+
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -170,6 +204,12 @@ def main() -> None:
     command.add_argument("log", type=Path)
     command.add_argument("total", type=int)
     command.add_argument("watched", nargs=argparse.REMAINDER, metavar="COMMAND")
+    command = commands.add_parser("terms")
+    command.add_argument("terms", type=Path, metavar="FILE")
+    command.add_argument("data", type=Path)
+    command.add_argument("subset")
+    command.add_argument("output", type=Path, metavar="CONSTRAINTS")
+    command.add_argument("--reverse", action="store_true")
     command = commands.add_parser("extract")
     command.add_argument("log", type=Path)
     command.add_argument("data", type=Path)
@@ -177,16 +217,21 @@ def main() -> None:
     command.add_argument("output", type=Path)
     command.add_argument("--reverse", action="store_true")
     command.add_argument("--selected-on", default="")
+    command.add_argument("--constraints", type=Path, metavar="FILE", help="of the terms, to count those that are found")
     arguments = parser.parse_args()
     if arguments.command == "check":
         check_task(arguments.options)
         check(arguments.checkpoints, arguments.data, arguments.subset, arguments.reverse)
     elif arguments.command == "watch":
         sys.exit(watch(arguments.log, arguments.total, arguments.watched))
+    elif arguments.command == "terms":
+        write_constraints(arguments.terms, arguments.data, arguments.subset, arguments.output, arguments.reverse)
     else:
         extract(
             arguments.log, arguments.data, arguments.subset, arguments.output, arguments.reverse, arguments.selected_on
         )
+        if arguments.constraints:
+            note_terms(arguments.constraints, arguments.output, data_settings(arguments.data, arguments.reverse))
 
 
 if __name__ == "__main__":

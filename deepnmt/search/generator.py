@@ -61,7 +61,10 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
     ) -> list[list[Hypothesis]]:
         """Called by fairseq's `generate` and `forward`."""
         if constraints is None and self.search.supports_constraints:
-            raise UserError("--constraints must be given to fairseq-interactive alone, which reads them with each line")
+            raise UserError(
+                "--constraints must be given to fairseq-interactive alone, which reads them with each line, or with "
+                "--constraint-file"
+            )
         if "src_tokens" in sample["net_input"]:
             longest = longest_translation(self, sample["net_input"]["src_tokens"])
             check_constraints(constraints, longest)
