@@ -100,7 +100,11 @@ def _translator(arguments: argparse.Namespace) -> Translator:
 def _given(arguments: argparse.Namespace) -> dict[str, Value]:
     """Return the options of the search that are given; the engine knows which values they may have."""
     names = [*OWN, *(name.replace("-", "_") for name in (*MORE, *FUSION))]
-    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) not in (None, False)}
+    # 0 is a value, though it equals False.
+    values = {name: getattr(arguments, name) for name in names}
+    given: dict[str, Value] = {
+        name: value for name, value in values.items() if value is not None and value is not False
+    }
     if arguments.rerank:
         from deepnmt.reranking.weights_file import as_option  # here, since it imports sacrebleu
 

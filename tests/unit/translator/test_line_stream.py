@@ -177,3 +177,10 @@ def test_the_interface_of_python(codes: Path, caplog: pytest.LogCaptureFixture) 
         translator.nbest(["one"], 3, beam=2)
     with pytest.raises(UserError, match=r"--batch-size must be at least 1, but is 0"):
         translator.translate("one", batch_size=0)
+
+
+def test_zero_is_a_value_and_a_switch_that_is_off_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["--beam", "0", "--lenpen", "0", "--max-len-a", "0", "--lm-path", "lm.pt"]
+    monkeypatch.setattr("sys.argv", ["deepnmt-translate", "model", *words])
+    expected = {"beam": 0, "lenpen": 0.0, "max_len_a": 0.0, "lm_path": "lm.pt"}
+    assert translate._given(translate.parse()) == expected
