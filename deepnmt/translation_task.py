@@ -140,10 +140,11 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             UserError: the direction is not that of the command line, or of another model
         """
         direction = bool(state_dict.get(RIGHT_TO_LEFT))
-        if self.cfg.right_to_left and not direction:
-            raise UserError("--right-to-left: must not be given for a checkpoint that was trained without it")
+        # First, since an engine takes the option from the first of several checkpoints.
         if self.loaded and direction != self.loaded[0]:
             raise UserError("--path: all models must be trained with --right-to-left, or none, but only some are")
+        if self.cfg.right_to_left and not direction:
+            raise UserError("--right-to-left: must not be given for a checkpoint that was trained without it")
         self.right_to_left = direction
         self.loaded.append(direction)
         super().load_state_dict(state_dict)

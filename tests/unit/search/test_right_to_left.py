@@ -169,6 +169,8 @@ def test_contradictions_are_refused(trained: Trained, monkeypatch: pytest.Monkey
     ):
         with pytest.raises(UserError, match=f"^{message}"):
             run(monkeypatch, trained.data, path, *more)
+    with pytest.raises(UserError, match=f"^{some}$"):
+        load_checkpoints([trained.backwards, trained.plain], trained.data, ("a", "b"), device="cpu")
     several = ["--prefix-size=1", "--prune-gap=-1"]
     with pytest.raises(UserError, match=r"^--prune-gap: must be at least 0") as caught:
         run(monkeypatch, trained.data, trained.backwards, *several)
