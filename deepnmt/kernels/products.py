@@ -33,6 +33,8 @@ KINDS = ("float32", "bfloat16", "int8")
 INSTRUCTIONS = {"float32": (), "bfloat16": ("avx512_bf16", "amx_bf16"), "int8": ("avx512_vnni", "avx_vnni")}
 # Multiplications below which a call of oneDNN costs more than it saves.
 FEW_MULTIPLICATIONS = 2**19
+# What the number of rows is rounded up to for oneDNN, from four times as many on.
+MULTIPLE = 32
 # In training, a side of a matrix below which oneDNN gains nothing.
 SHORT_SIDE = 256
 LARGEST = 127
@@ -101,7 +103,11 @@ class OnednnProduct:
         """Return x W' + b."""
         if self.small is not None and x.size(0) <= self.few_rows:
             return self.small(x)
-        return onednn_linear(x, self.blocks, self.bias)
+        # oneDNN compiles a kernel for each number of rows and keeps it, about 1 MiB; a search has many such numbers.
+        missing = -x.size(0) % MULTIPLE
+        if not missing or x.size(0) < 4 * MULTIPLE:
+            return onednn_linear(x, self.blocks, self.bias)
+        return onednn_linear(F.pad(x, (0, 0, 0, missing)), self.blocks, self.bias)[: x.size(0)]
 
 
 class BFloat16Product:

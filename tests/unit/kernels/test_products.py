@@ -106,6 +106,23 @@ def test_float32_by_both_libraries(monkeypatch: pytest.MonkeyPatch, onednn: bool
     assert calls == ([17] if onednn else [])
 
 
+def test_onednn_has_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps a kernel for each."""
+    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "FEW_MULTIPLICATIONS", 0)
+    seen: list[int] = []
+    linear = products.onednn_linear
+    monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: seen.append(len(x)) or linear(x, w, b))
+    w, b, x = rows(8, 6, 8), torch.randn(8), rows(300, 6, 9)
+    function = OnednnProduct(w, b)
+    for count in (1, 127, 128, 129, 160, 300):
+        expected = x[:count].double() @ w.double().t() + b
+        assert function(x[:count]).shape == expected.shape
+        size = x[:count].double().norm(dim=1, keepdim=True) * w.double().norm(dim=1)
+        assert ((function(x[:count]) - expected).abs() <= 2e-6 * size + 1e-5).all()
+    assert seen[::2] == [1, 127, 128, 160, 160, 320]
+
+
 def test_a_large_weight_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """In oneDNN's blocks alone, by which even one row is multiplied."""
     monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
