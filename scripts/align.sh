@@ -21,7 +21,7 @@ a prior for links along the diagonal with a variational Dirichlet prior, the for
 options:
   --lexicon       write lexicon.forward.tsv and lexicon.reverse.tsv too: word, translation, probability, of 0.001 or more
   --learn-from N  pairs to learn from at most, evenly spread over the text (default: 1000000). Memory grows with the
-                  different word pairs among these alone, by 40 bytes for each; the disk holds 4 bytes for each link
+                  different word pairs among these alone, by 60 bytes for each; the disk holds 4 bytes for each link
   --rounds N      of each of the two models (default: 5)
   --forward FILE --reverse FILE   alignments of both directions from elsewhere, a pair a line as in '0-0 1-2', source
                   words first: nothing is learnt; they are joined, and scored by the share of aligned words
