@@ -195,12 +195,17 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def commit() -> str:
+    """What is checked out."""
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
 def header(threads: int) -> str:
     """Machine, versions and date."""
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "fairseq-fixed"))
     return (
-        f"{date.today()}, commit {commit.stdout.strip() or 'unknown'}, Python {platform.python_version()}, {versions}\n"
+        f"{date.today()}, commit {commit()}, Python {platform.python_version()}, {versions}\n"
         f"{_processor()}, {os.cpu_count()} cores, {threads} threads, load {os.getloadavg()[0]:.1f}\n"
     )
 
@@ -217,7 +222,8 @@ def main(
         measure: yields the rows; gets the options, `repetitions` and `threads` among them
         add_options: adds the benchmark's own
     """
-    parser = argparse.ArgumentParser(description=description)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=description, formatter_class=layout)
     parser.add_argument("--repetitions", type=int, default=7, help="how often each case is timed (default: 7)")
     parser.add_argument("--threads", type=int, default=2, help="of torch (default: 2)")
     parser.add_argument("--rows", action="store_true", help="print the rows of the table alone")

@@ -2,6 +2,13 @@
 
 The models are untrained unless --checkpoint gives others: their translations are all of one length (random_model.py).
 An engine that does not run a model, or that is not installed, has no row.
+
+All rows of docs/performance.md, on a machine that does nothing else, some 12 minutes:
+
+    OMP_NUM_THREADS=1 python3 benchmarks/engines.py --repetitions 5 --save engines.json
+
+The same command again resumes after the last model and kind (batches, single sentences) that were measured, and prints
+all rows. Of wide models, a quarter of the single sentences are translated.
 """
 
 from __future__ import annotations
@@ -13,12 +20,13 @@ import statistics
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import astuple
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from common import Row, Step, Timing, in_process, interleaved, main, note
+from common import Row, Step, Timing, commit, in_process, interleaved, main, note
 from random_model import checkpoint, data_folder, sentences
 
 FAIRSEQ = "fairseq"
@@ -51,6 +59,7 @@ MODELS = {
     "base 6 + 6": _options(6, 6, BASE, PLAIN),
     "DLCL 12 + 6, width 512": _options(12, 6, BASE, PRE_NORM),
 }
+USUAL = ("Tiny 4 + 4", "base 6 + 6", "DLCL 12 + 6, width 512")
 # Of the issue that asked for the engines: model, batch or single sentence, case; at least so many times fairseq's.
 TARGETS = {
     ("Tiny 4 + 4", "batches", "package float32"): ">= 2.4",
@@ -123,7 +132,12 @@ def measure(options: Namespace) -> Iterator[Row]:
     given = dict(pair.split("=", 1) for pair in options.checkpoint)
     if unknown := [name for name in given if name not in MODELS]:
         raise SystemExit(f"--checkpoint NAME=PATH must name one of {', '.join(MODELS)}, but names {unknown[0]}")
-    for name in options.model or MODELS:
+    saved = Saved(options.save, _settings(options))
+    for name in options.model or USUAL:
+        yield from saved.rows(name, "batches")
+        yield from saved.rows(name, "single sentences")
+        if saved.has(name):
+            continue
         with TemporaryDirectory() as temporary:
             folder = Path(temporary)
             if name in given:
@@ -135,7 +149,8 @@ def measure(options: Namespace) -> Iterator[Row]:
                 path = checkpoint(folder / "model.pt", MODELS[name])
                 chosen, label = sentences(options.sentences), f"{name}, untrained"
             folders = dict(_exported(path, data, folder))
-            single = [[each] for each in chosen[: options.single]]
+            wide = MODELS[name]["encoder_embed_dim"] > TINY[0]
+            single = [[each] for each in chosen[: max(options.single // (4 if wide else 1), 1)]]
             batches = {"batches": _batches(chosen, 128), "single sentences": single}
             with ExitStack() as stack:
                 outputs = {case: folder / f"{case}.json" for case in (FAIRSEQ, *folders)}
@@ -143,12 +158,51 @@ def measure(options: Namespace) -> Iterator[Row]:
                 steps = {FAIRSEQ: stack.enter_context(fairseq)}
                 for case, place in folders.items():
                     steps[case] = stack.enter_context(in_process(by_engine, place, case, batches, outputs[case]))
-                for kind in batches:
+                for kind in (kind for kind in batches if not saved.rows(name, kind)):
                     note(f"engines: {label}, {kind}: {options.repetitions} repetitions of {len(steps)} cases")
                     cases = {case: functools.partial(step, kind) for case, step in steps.items()}
                     timings = interleaved(cases, options.repetitions)
                     found = {case: json.loads(file.read_text("utf-8")) for case, file in outputs.items()}
-                    yield from _rows(name, label, kind, timings, found)
+                    yield from saved.add(name, kind, _rows(name, label, kind, timings, found))
+
+
+class Saved:
+    """Rows that have been measured, in a file from which the same command resumes.
+
+    Args:
+        path: of the file; None: nothing is saved
+        settings: what rows depend on; those of others must not be mixed
+    """
+
+    def __init__(self, path: Path | None, settings: dict[str, Any]) -> None:
+        self.path, self.settings = path, settings
+        self.found: dict[str, list[list[Any]]] = {}
+        if path is not None and path.is_file():
+            record = json.loads(path.read_text("utf-8"))
+            if record["settings"] != settings:
+                raise SystemExit(f"--save: {path} must be of {settings}, but is of {record['settings']}")
+            self.found = record["rows"]
+
+    def rows(self, name: str, kind: str) -> list[Row]:
+        """The rows of a model that are there."""
+        return [Row(*row) for row in self.found.get(f"{name}: {kind}", [])]
+
+    def has(self, name: str) -> bool:
+        """Whether all rows of a model are there."""
+        return all(self.rows(name, kind) for kind in ("batches", "single sentences"))
+
+    def add(self, name: str, kind: str, rows: Iterator[Row]) -> list[Row]:
+        """Save rows, and return them."""
+        found = list(rows)
+        self.found[f"{name}: {kind}"] = [list(astuple(row)) for row in found]
+        if self.path is not None:
+            self.path.write_text(json.dumps({"settings": self.settings, "rows": self.found}, indent=1), "utf-8")
+        return found
+
+
+def _settings(options: Namespace) -> dict[str, Any]:
+    names = ("repetitions", "threads", "sentences", "single", "checkpoint")
+    return {"commit": commit(), **{name: getattr(options, name) for name in names}}
 
 
 def _rows(
@@ -208,8 +262,13 @@ def add_options(parser: ArgumentParser) -> None:
     """Of this benchmark."""
     parser.set_defaults(threads=1)
     parser.add_argument("--sentences", type=int, default=128, help="to translate in batches of 128 (default: 128)")
-    parser.add_argument("--single", type=int, default=20, help="to translate one by one (default: 20)")
-    parser.add_argument("--model", choices=tuple(MODELS), action="append", help="measure this one alone; repeatable")
+    parser.add_argument(
+        "--single", type=int, default=20, help="to translate one by one; of wide models, a quarter (20)"
+    )
+    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the rows in FILE, and resume from those in it")
+    parser.add_argument(
+        "--model", choices=tuple(MODELS), action="append", help=f"repeatable (default: {', '.join(USUAL)})"
+    )
     parser.add_argument(
         "--checkpoint",
         metavar="NAME=PATH",
