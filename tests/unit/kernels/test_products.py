@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from typing import Any
 
 import pytest
@@ -236,3 +237,36 @@ def test_a_wide_sublayer_has_the_gradients_of_float64(monkeypatch: pytest.Monkey
         assert mine is not None
         assert exact is not None
         assert float((mine - exact).norm() / exact.norm()) < 1e-5
+
+
+def test_a_resumed_training_computes_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where oneDNN computes it, in a model that was made anew."""
+    calls: list[int] = []
+    linear = products.onednn_linear
+    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: calls.append(1) or linear(x, w, b))
+
+    def train(kept: bytes, updates: range) -> bytes:
+        maps = torch.nn.ModuleList([torch.nn.Linear(256, 320), torch.nn.Linear(320, 256)])
+        optimizer = torch.optim.Adam(maps.parameters())
+        if kept:
+            for part, state in zip((maps, optimizer), torch.load(io.BytesIO(kept))):
+                part.load_state_dict(state)
+        for update in updates:
+            x = torch.randn(300, 1, 256, generator=torch.Generator().manual_seed(update))
+            optimizer.zero_grad()
+            feed_forward.feed_forward(x, *maps).square().mean().backward()
+            optimizer.step()
+        file = io.BytesIO()
+        torch.save([maps.state_dict(), optimizer.state_dict()], file)
+        return file.getvalue()
+
+    start = train(b"", range(0))
+    whole, resumed = train(start, range(4)), train(train(start, range(2)), range(2, 4))
+    assert calls
+    assert torch.load(io.BytesIO(start))[0].keys() == torch.load(io.BytesIO(whole))[0].keys()
+    for (name, one), other in zip(
+        torch.load(io.BytesIO(whole))[0].items(), torch.load(io.BytesIO(resumed))[0].values()
+    ):
+        assert torch.equal(one, other), name
+        assert not torch.equal(one, torch.load(io.BytesIO(start))[0][name])

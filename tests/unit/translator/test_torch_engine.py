@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -97,6 +98,55 @@ def test_scores_of_hypotheses_follow_from_scores_of_tokens(paths: list[Path], da
     for each in found:
         (scores,) = both.score([source], [each.tokens])
         assert each.score == pytest.approx(sum(scores) / len(scores) ** 0.7, abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype: torch.dtype, paths: list[Path], data: Path) -> None:
+    """As on a GPU, of one model and of an ensemble."""
+    sources = [TextPipeline.read(data).encode(line).split() for line in LINES if line]
+    for some in (paths[:1], paths):
+        exact, half = engine(some, data), engine(some, data)
+        for model in half.models:
+            model.to(dtype)
+        targets = [found[0].tokens for found in exact.search(sources, SearchSettings(max_len_b=12))]
+        pairs = zip(exact.score(sources, targets), half.score(sources, targets))
+        differences = [abs(a - b) for one, other in pairs for a, b in zip(one, other, strict=True)]
+        assert 0 < max(differences) < (0.05 if dtype == torch.float16 else 0.5)
+        both = zip(*(each.search(sources, SearchSettings(max_len_b=12)) for each in (exact, half)))
+        same = [(one[0].score, other[0].score) for one, other in both if one[0].tokens == other[0].tokens]
+        assert same
+        assert max(abs(one - other) for one, other in same) < (0.02 if dtype == torch.float16 else 0.2)
+
+
+@pytest.mark.parametrize(("device", "calls"), [("cuda", ["half", "cuda"]), ("cpu", ["cpu"])])
+def test_only_a_gpu_computes_in_half_precision(device: str, calls: list[str]) -> None:
+    made: list[str] = []
+
+    class Model:
+        """Tells what becomes of it."""
+
+        def make_generation_fast_(self, **options: object) -> None:
+            pass
+
+        def half(self) -> None:
+            made.append("half")
+
+        def to(self, to: torch.device) -> Model:
+            made.append(str(to))
+            return self
+
+        def eval(self) -> None:
+            pass
+
+        def max_positions(self) -> tuple[int, int]:
+            return 20, 30
+
+    fairseqs = SimpleNamespace(
+        source_dictionary=None, target_dictionary=None, cfg=SimpleNamespace(left_pad_source=True, data=".")
+    )
+    found = TorchEngine([Model()], fairseqs, device)
+    assert made == calls
+    assert (found.longest, found.longest_target) == (19, 29)
 
 
 def test_two_threads_give_what_one_gives(paths: list[Path], data: Path) -> None:
