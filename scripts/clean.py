@@ -49,29 +49,31 @@ def begin(folder: Path, output: str, prefix: str, options: Options, rejected: st
         job = Job.of(options, prefix, bar.update)
     record = {**job.record(), "rejected": rejected}
     made, begun = Path(f"{output}.clean.json"), folder / JOB
-    for file, key in ((made, "job"), (begun, "record")):
-        if file.exists():
-            compare(file, read_record(file, **{key: dict})[key], record)
     if made.exists():
+        compare(f"{made} was made", read_record(made, job=dict)["job"], record)
         return True
-    if not begun.exists():
+    if begun.exists():
+        compare(f"{folder} was begun", read_record(begun, record=dict)["record"], record)
+    else:
         for name in (*options.languages, *ENDS):
             if Path(f"{output}.{name}").exists():
                 raise UserError(
                     f"{output}.{name} exists, and clean.sh has not finished it; remove it or choose another --output"
                 )
+        # Of a job whose record is gone, nothing can be used.
+        shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     with console.whole_file(begun) as temporary:
         write_record(temporary, {"record": record, "output": output, "input": prefix, **job.as_json()})
     return False
 
 
-def compare(file: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+def compare(what: str, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Raise `UserError` naming the first difference between what was done and what is asked for."""
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
             values = "another input" if key == "inputs" else f"{key} {shown(old.get(key))}, not {shown(new.get(key))}"
-            raise UserError(f"{file} was made with {values}; remove it or choose another --output")
+            raise UserError(f"{what} with {values}; remove it or choose another --output")
 
 
 def shown(value: object) -> str:

@@ -39,9 +39,9 @@ class Best:
         return min(pairs, max(round(float(self.text) * pairs), 1) if "." in self.text else int(self.text))
 
 
-def poorer(scores: NDArray[np.float32], kept: int) -> NDArray[np.int64]:
-    """Return the places of all but the best scores, the best of them first; of equal ones the first is better."""
-    return np.argsort(-scores, kind="stable")[kept:]
+def ranked(scores: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the places of scores, the best first; of equal ones the first is better."""
+    return np.argsort(-scores, kind="stable")
 
 
 def words_of(pairs: Pairs) -> Iterator[list[Word]]:

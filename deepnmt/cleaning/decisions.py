@@ -16,7 +16,7 @@ from typing import Optional, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.cleaning.best_pairs import Best, needed, poorer, seen_too_rarely
+from deepnmt.cleaning.best_pairs import Best, needed, ranked, seen_too_rarely
 from deepnmt.cleaning.chunk_results import KEPT, SCORE_BINS, ChunkResult, edges_of, histogram, read_result
 from deepnmt.cleaning.clean_job import Job
 from deepnmt.cleaning.filter_recipe import Filter
@@ -103,18 +103,12 @@ def keep_best(job: Job, folder: Path, decisions: Decisions) -> None:
     """Remove all but the best pairs, and those that have rare words."""
     passed, number = decisions.reasons == KEPT, len(decisions.filters)
     scores = _collected(job, folder, passed, lambda result: result.scores)
-    left_out = poorer(scores, Best(job.options.keep_best).of(len(scores)))
-    places = np.flatnonzero(passed)
+    order, best = ranked(scores), Best(job.options.keep_best).of(len(scores))
+    left_out, places = order[best:], np.flatnonzero(passed)
     decisions.reasons[places[left_out]] = number
-    low = -np.inf
-    if len(left_out):
-        ordered = np.zeros(len(scores), dtype=bool)
-        ordered[left_out] = True
-        low = float(scores[~ordered].min())
-    best = Filter("keep-best", job.options.keep_best, low=low)
-    decisions.filters.append(best)
-    low_edge, high_edge = (float(np.percentile(scores, percent)) for percent in RANGE)
-    edges = np.linspace(low_edge, high_edge, SCORE_BINS + 1)
+    decisions.filters.append(Filter("keep-best", job.options.keep_best, low=float(scores[order[best - 1]])))
+    low, high = (float(np.percentile(scores, percent)) for percent in RANGE)
+    edges = np.linspace(low, high, SCORE_BINS + 1)
     decisions.histograms[f"{number} score"] = Histogram(edges, histogram(edges, scores))
     least = job.options.keep_unseen
     if least and len(left_out):
@@ -129,10 +123,10 @@ def keep_best(job: Job, folder: Path, decisions: Decisions) -> None:
 
         with bar:
             counts, rare = seen_too_rarely(chunks, least)
-        # Their places among those left out, which are in the order of the corpus.
-        order = np.searchsorted(np.sort(left_out), left_out)
-        back = needed(counts, rare, order.tolist(), least)
-        decisions.reasons[places[np.sort(left_out)[back]]] = KEPT
+        # The words are in the order of the corpus, and the scores' order begins with the best.
+        in_order = np.sort(left_out)
+        back = needed(counts, rare, np.searchsorted(in_order, left_out).tolist(), least)
+        decisions.reasons[places[in_order[back]]] = KEPT
         decisions.unseen = len(back)
 
 

@@ -67,6 +67,7 @@ def letters_of(language: str) -> Marks:
     return marks
 
 
+@cache
 def spaces() -> Marks:
     """Return which code points are white space."""
     marks = np.zeros(sys.maxunicode + 1, dtype=bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deepnmt.cleaning.best_pairs import Best, needed, poorer
+from deepnmt.cleaning.best_pairs import Best, needed, ranked
 from deepnmt.errors import UserError
 
 
@@ -27,7 +27,7 @@ def test_others_are_refused(text: str) -> None:
 
 def test_of_equal_scores_the_first_are_better() -> None:
     scores = np.array([1, 3, 2, 3, 1, 2], np.float32)
-    assert poorer(scores, 3).tolist() == [5, 0, 4]
+    assert ranked(scores).tolist() == [1, 3, 2, 5, 0, 4]
 
 
 def test_the_best_pairs_with_rare_words_stay() -> None:

@@ -227,9 +227,11 @@ def test_files_of_other_lengths_are_refused(tmp_path: Path) -> None:
 def test_work_begun_or_done_with_something_else_is_refused(tmp_path: Path) -> None:
     prefix = write(tmp_path / "corpus", GOOD)
     begin(prefix, tmp_path / "out", "--numbers")
-    with pytest.raises(UserError, match=r"job\.json was made with filters numbers 0, not numbers 1; remove it"):
+    with pytest.raises(UserError, match=r"out\.parts was begun with filters numbers 0, not numbers 1; remove it"):
         begin(prefix, tmp_path / "out", "--numbers", "1")
-    cleaned(prefix, tmp_path / "out", "--numbers")
+    (tmp_path / "out.parts" / "job.json").unlink()
+    result_path(tmp_path / "out.parts", 0).write_bytes(b"of other filters")
+    assert cleaned(prefix, tmp_path / "out", "--numbers") == GOOD
     write(prefix, GOOD[:2])
     with pytest.raises(UserError, match=r"out\.clean\.json was made with another input; remove it"):
         begin(prefix, tmp_path / "out", "--numbers")
