@@ -24,6 +24,7 @@ from deepnmt.text.index_file import Dictionary
 from deepnmt.text.lines import count_lines
 from deepnmt.text.record import read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings
+from deepnmt.text.subwords import CODES, MERGES, kind_of, subword_files
 
 BACK, FORWARD, COPY, DISTIL = KINDS = ("back", "forward", "copy", "distil")
 METHODS = ("beam", "greedy", "sampling", "top-k")
@@ -138,6 +139,11 @@ class Job:
             raise UserError(*faults)
         noise = Noise.parse(self.options.noise) if self.options.noise else NO_NOISE
         settings = check_like(self.data)
+        if subword_files(settings) != [CODES] or settings.protect or kind_of(self.data / CODES) != MERGES:
+            raise UserError(
+                f"{self.data}: must have one BPE for both languages and no more, but was made with --subwords, "
+                "--separate, --protect, --vocabulary-threshold, --spell-unknown or --byte-fallback"
+            )
         if self.mono is not None:
             self._check_mono(self.mono)
         else:

@@ -264,6 +264,16 @@ def test_other_codes_and_dictionaries_are_refused(folders: dict[str, Path], tmp_
     refused(changed, tmp_path, words(changed, "back"), "dict.de.txt: must be the dictionary of")
 
 
+def test_other_subwords_than_one_bpe_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    copy = shutil.copytree(folders["data"], tmp_path / "data")
+    record = json.loads((copy / "preprocess.json").read_text())
+    (copy / "preprocess.json").write_text(json.dumps({**record, "protect": ["A-1"]}))
+    changed = {**folders, "data": copy}
+    refused(
+        changed, tmp_path, words(changed, "back"), "data: must have one BPE for both languages and no more, but was"
+    )
+
+
 def test_a_tag_in_the_text_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     copy = shutil.copytree(folders[TARGET], tmp_path / "mono")
     path = copy / "text" / "mono.bpe.en"
