@@ -19,6 +19,7 @@ FIRST = [
     "docs/performance",
     "docs/distributed",
     "docs/importing",
+    "docs/data",
     "docs/search",
     "docs/synthetic",
     "docs/translating",
