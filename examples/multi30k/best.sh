@@ -111,18 +111,17 @@ finish() {
 
 # Train the control, and choose as run.sh does.
 control() {
-    local save=$HERE/checkpoints/control result=$HERE/results/control/valid
+    local result=$HERE/results/control/valid
     if [[ $DIRECTION == en-de && -z $LIMIT ]]; then
         prepare_data
-        save=$OUT/checkpoints/transformer_tiny result=$OUT/results/transformer_tiny
+        result=$OUT/results/transformer_tiny
     elif [[ -z $LIMIT ]]; then
         prepare_data
     else
         DATA=$PLAIN
     fi
-    run "$ROOT/scripts/train.sh" "$ROOT/configs/multi30k/transformer_tiny.yaml" "$DATA" "$save" "${WAY[@]}" \
-        ${LIMIT:+"${OPTIONS[@]}"}
-    choose "$save" "$DATA" "$result" "${REVERSE[@]}"
+    train transformer_tiny "$CONTROL" "$DATA" ${LIMIT:+"${OPTIONS[@]}"}
+    choose "$CONTROL" "$DATA" "$result" "${REVERSE[@]}"
     run python3 "$HELPER" note "$HERE/results/control" "$CHOSEN" "$DATA" 5 1 "$result/valid.$(basename "$CHOSEN" .pt)"
 }
 
@@ -173,6 +172,6 @@ for stage in "${STAGES[@]}"; do
             done
             run python3 "$HELPER" table "$HERE/results" "$HERE/table.tsv"
             ;;
-        pictures) run python3 "$ROOT/examples/multi30k/curves.py" "$HERE" "$OUT/checkpoints/transformer_tiny/train.log" ;;
+        pictures) run python3 "$ROOT/examples/multi30k/curves.py" "$HERE" "$CONTROL/train.log" ;;
     esac
 done

@@ -6,7 +6,8 @@ HELPER=$ROOT/examples/multi30k/choices.py
 COPIES=12
 WAY=() REVERSE=()
 
-# Set HERE, BASE, the data folders, and the options of a direction: places DIRECTION LIMIT
+# Set HERE, BASE, CONTROL (where it is trained), the data folders, and the options of a direction: places DIRECTION LIMIT
+# shellcheck disable=SC2034  # CONTROL is best.sh's.
 places() {
     BASE=$OUT/best LIMIT=$2
     [[ -z $2 ]] || BASE=$OUT/best/limit-$2
@@ -14,6 +15,8 @@ places() {
     if [[ $1 == de-en ]]; then
         HERE=$BASE/de-en WAY=(--source-lang de --target-lang en) REVERSE=(--reverse)
     fi
+    CONTROL=$HERE/checkpoints/control
+    [[ $1 != en-de || -n $2 ]] || CONTROL=$OUT/checkpoints/transformer_tiny
     DROPPED=$BASE/data-4k PLAIN=$BASE/data-4k-plain BOTH=$BASE/data-4k-bi
     mkdir -p -- "$HERE"
 }

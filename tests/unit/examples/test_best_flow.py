@@ -1,0 +1,151 @@
+"""The stages of best.sh and the rows of study.sh, with stand-ins for the scripts that train and translate."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.models import ROOT
+
+# What a script of the flow leaves, in place of its work; each notes its command line in CALLS.
+NOTE = '#!/usr/bin/env bash\nset -euo pipefail\necho "$(basename "$0") $*" >>"$CALLS"\n'
+STANDS_IN = {
+    "preprocess.sh": """while [[ $1 != --dest ]]; do shift; done
+mkdir -p "$2"; echo '{"types": {"en": 9712}}' >"$2/preprocess.json\"""",
+    "binarise.sh": "true",
+    "train.sh": 'mkdir -p "$3"; touch "$3"/{checkpoint1,checkpoint_last,checkpoint_best}.pt "$3/train.log"',
+    "average.sh": 'touch "$2"',
+    # The cool-down is better than the training, and minimum risk is not.
+    "sweep.sh": """mkdir -p "$3"
+bleu=40; [[ $3 != */cooldown ]] || bleu=41
+echo '{"checkpoint": "last5.pt", "beam": 5, "lenpen": 0.8, "tokenised BLEU":' $bleu} >"$3/best.json\"""",
+    # The ensemble is best with a length penalty of 1.2.
+    "generate.sh": 'mkdir -p "$3"; echo 39 >"$3/bleu"; [[ $* != *"--lenpen 1.2"* ]] || echo 43 >"$3/bleu"',
+    "score.sh": 'echo "{\\"tokenised BLEU\\": {\\"score\\": $(<"$1/bleu")}}" >"$1/scores.json"',
+    "synthesise.sh": "true",
+    "mix.sh": "true",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of the example, beside scripts that do nothing."""
+    for folder in ("examples/multi30k", "configs/multi30k"):
+        shutil.copytree(ROOT / folder, tmp_path / "root" / folder)
+    root = tmp_path / "root"
+    (root / "scripts").mkdir()
+    shutil.copyfile(ROOT / "scripts" / "common.sh", root / "scripts" / "common.sh")
+    (root / "deepnmt").symlink_to(ROOT / "deepnmt")
+    for name, work in STANDS_IN.items():
+        path = root / "scripts" / name
+        path.write_text(f"{NOTE}{work}\n", encoding="utf-8")
+        path.chmod(0o755)
+    # The text is there; the table and the pictures have tests of their own.
+    example = root / "examples" / "multi30k"
+    (example / "fetch.py").write_text("", encoding="utf-8")
+    curves, choices = example / "curves.py", example / "choices.py"
+    curves.write_text(curves.read_text("utf-8").replace("    console.run(main)", "    pass"), encoding="utf-8")
+    text = choices.read_text("utf-8")
+    choices.write_text(
+        text.replace("        table(given.folder, given.output)", "        print('table')"), encoding="utf-8"
+    )
+    (root / "out" / "text").mkdir(parents=True)
+    for split in ("train", "val", "test_2016_flickr"):
+        for end in ("en", "de", "lc.norm.tok.en", "lc.norm.tok.de"):
+            (root / "out" / "text" / f"{split}.{end}").write_text("a b\n")
+    return root
+
+
+def run(root: Path, script: str, *arguments: str) -> list[str]:
+    """Return the calls of the scripts, without the folder of everything."""
+    calls = root / "calls"
+    calls.write_text("")
+    environment = {
+        **os.environ,
+        "OUT": str(root / "out"),
+        "CALLS": str(calls),
+        "DEEPNMT_PYTHON_BIN": str(ROOT / ".venv/bin"),
+    }
+    command = [str(root / "examples" / "multi30k" / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return calls.read_text("utf-8").replace(f"{root}/out/best", "BEST").replace(f"{root}/", "").splitlines()
+
+
+def test_all_stages_and_again(root: Path) -> None:
+    calls = run(root, "best.sh", "--seed", "1", "--seed", "7", "--lr", "0.1")
+    trained = [call for call in calls if call.startswith("train.sh")]
+    copies = ":".join(["BEST/data-4k", *(f"BEST/data-4k/copy{number}" for number in range(1, 12))])
+    member = "tiny_4k_simcut_bpedrop"
+    assert trained[0] == "train.sh configs/multi30k/transformer_tiny.yaml out/data out/checkpoints/transformer_tiny"
+    for number, seed in ((1, 1), (4, 7)):
+        folder = f"BEST/checkpoints/{member}-{seed}"
+        results = f"BEST/results/{member}-{seed}"
+        assert trained[number : number + 3] == [
+            f"train.sh configs/multi30k/{member}.yaml {copies} {folder}/trained --seed {seed} --lr 0.1",
+            f"train.sh configs/multi30k/tiny_4k_cooldown.yaml BEST/data-4k-plain {folder}/cooldown --seed {seed} "
+            f"--finetune-from-model {results}/trained/last5.pt --lr 0.1",
+            f"train.sh configs/multi30k/tiny_4k_mrt.yaml BEST/data-4k-plain {folder}/mrt --seed {seed} "
+            f"--mrt-lenpen 0.8 --finetune-from-model {results}/cooldown/last5.pt --lr 0.1",
+        ]
+    assert trained[7].startswith(
+        "train.sh configs/multi30k/student.yaml BEST/pairs/student BEST/checkpoints/student/trained"
+    )
+    assert len(trained) == 1 + 3 * 3
+    # Both members' cool-downs translate the training text together.
+    models = ":".join(f"BEST/results/{member}-{seed}/cooldown/last5.pt" for seed in (1, 7))
+    assert f"synthesise.sh distil {models} BEST/data-4k-plain BEST/pairs/distilled" in calls
+    assert "mix.sh BEST/pairs/student BEST/data-4k-plain BEST/pairs/distilled BEST/pairs/closest" in calls
+    tests = [call for call in calls if call.startswith("generate.sh") and "--subset test" in call]
+    assert len(tests) == 5
+    assert tests[0].startswith(
+        "generate.sh out/checkpoints/transformer_tiny/average3.pt out/data BEST/results/control/test"
+    )
+    ensemble = f"{models} BEST/data-4k-plain BEST/results/ensemble/test --subset test --beam 5 --lenpen 1.2"
+    assert f"generate.sh {ensemble}" in tests
+    # Once more: nothing is trained, translated or scored again; the other scripts see for themselves that all is there.
+    again = {call.split()[0] for call in run(root, "best.sh", "--seed", "1", "--seed", "7", "--lr", "0.1")}
+    assert again == {"preprocess.sh", "binarise.sh", "synthesise.sh", "mix.sh"}
+
+
+def test_the_other_direction_in_an_hour(root: Path) -> None:
+    calls = run(root, "best.sh", "--short", "--direction", "de-en", "--limit", "40")
+    folder = "BEST/limit-40/de-en/checkpoints/short-1/trained"
+    way = "--source-lang de --target-lang en"
+    assert [call for call in calls if call.startswith("train.sh")] == [
+        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-4k-plain {folder} {way} --seed 1",
+    ]
+    for name, number in (("sweep.sh", 1), ("generate.sh", 1), ("score.sh", 1)):
+        found = [call for call in calls if call.startswith(name)]
+        assert len(found) == number
+        assert all(call.endswith("--reverse") for call in found)
+
+
+def test_members_of_two_kinds_and_a_start_in_both_directions(root: Path) -> None:
+    calls = run(
+        root, "best.sh", "--stage", "members", "--member", "bi_simcut", "--member", "dlcl_8_3_simcut:4", "--seed", "2"
+    )
+    trained = [call for call in calls if call.startswith("train.sh")]
+    assert [call.split()[1].removeprefix("configs/multi30k/") for call in trained] == [
+        "bi.yaml", "bi_simcut.yaml", "tiny_4k_cooldown.yaml", "tiny_4k_mrt.yaml",
+        "dlcl_8_3_simcut.yaml", "dlcl_8_3_cooldown.yaml", "dlcl_8_3_mrt.yaml",
+    ]  # fmt: skip
+    assert "BEST/data-4k-bi " in trained[0]
+    assert trained[1].endswith("--finetune-from-model BEST/checkpoints/bi-2/trained/checkpoint_best.pt")
+    assert "--seed 4" in trained[4]
+
+
+def test_a_row_of_the_study_trains_what_it_begins_with(root: Path) -> None:
+    calls = run(root, "study.sh", "cooldown", "merges-2k")
+    trained = [call for call in calls if call.startswith("train.sh")]
+    folder, results = "BEST/study/checkpoints", "BEST/study/results"
+    names = ("merges-2k", "start", "plain", "cooldown")
+    assert [call.split()[3] for call in trained] == [f"{folder}/{name}/trained" for name in names]
+    assert "BEST/data-2k " in trained[0]
+    assert f"--finetune-from-model {results}/start/trained/last5.pt" in trained[2]
+    assert f"--finetune-from-model {results}/plain/trained/last5.pt" in trained[3]
+    lines = (root / "out" / "best" / "study" / "study.tsv").read_text("utf-8").splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["row", "merges-2k", "start", "plain", "cooldown"]
