@@ -54,7 +54,7 @@ class Search:
     name: str
     path: str
     options: tuple[str, ...] = ()
-    listed: int = 1
+    listed: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def beams(models: Models) -> tuple[Search, ...]:
 def weightings(models: Models) -> list[str]:
     """Return weights of an ensemble, which give the best model more or less than its share."""
     others = len(models.more)
-    return [",".join([f"{share}", *[f"{(1 - share) / others:.6f}"] * others]) for share in (0.3, 0.4, 0.6, 0.7)]
+    return [",".join([f"{share}", *[f"{(1 - share) / others:.6g}"] * others]) for share in (0.3, 0.4, 0.6, 0.7)]
 
 
 def lists(models: Models) -> list[Search]:

@@ -67,7 +67,7 @@ class Runs:
         """Return the folder of a search's translations."""
         folder = self.out / "searches" / search.name / subset
         if not (folder / "scores.json").exists():
-            listed = ["--nbest", search.listed] if subset == VALID and search.listed > 1 else []
+            listed = ["--nbest", search.listed] if subset == VALID and search.listed else []
             script = ROOT / "scripts" / "generate.sh"
             run(script, search.path, self.data, folder, "--subset", subset, *search.options, *listed)
             run(ROOT / "scripts" / "score.sh", folder)

@@ -71,7 +71,7 @@ def test_validation_chooses_and_only_the_chosen_sees_the_test_set(
 
     monkeypatch.setattr(techniques.runs, "run", run)
     runs = Runs(tmp_path / "data", tmp_path / "out", EVERY)
-    technique = Technique("some", tuple(Search(name, "a.pt", listed=3) for name in valid))
+    technique = Technique("some", tuple(Search(name, "a.pt", listed=number) for number, name in enumerate(valid, 1)))
     row = runs.technique(technique)
     assert (row.setting, row.folders["test"]) == ("two", tmp_path / "out" / "searches" / "two" / "test")
     assert asked == [("one", "valid"), ("two", "valid"), ("three", "valid"), ("two", "test")]
