@@ -39,7 +39,8 @@ from deepnmt.text.translated_folder import data_settings, lines_of, write_transl
 
 # Options of generate.sh that fairseq's own tasks do not know.
 OF_THE_TASK = (
-    "nbest", "nbest-file", "right-to-left", "validate-average", "bpe-dropout", "pair-weights", *SEARCH_OPTIONS
+    "nbest", "nbest-file", "right-to-left", "validate-average", "bpe-dropout", "pair-weights", "constraint-file",
+    *SEARCH_OPTIONS,
 )  # fmt: skip
 TASK = "deep_translation"
 SELECTED_ON = "selected_on"

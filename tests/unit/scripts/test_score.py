@@ -219,7 +219,7 @@ def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
         (["{0}/good.pt", "{0}/data", "{0}/out", "--quiet"], "--quiet cannot be used here"),
         (
             ["{0}/good.pt", "{0}/data", "{0}/out", "--nbest-file", "x"],
-            "--nbest-file cannot be used here: --nbest writes",
+            "--nbest-file cannot be used here: --nbest and --terms make it",
         ),
     ],
 )

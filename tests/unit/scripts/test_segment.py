@@ -14,7 +14,7 @@ import pytest
 import segment
 import workers
 from fairseq.data import Dictionary
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
@@ -120,6 +120,8 @@ def test_full_disk(tmp_path: Path, command: str) -> None:
 def test_dictionary_has_all_that_dropout_can_leave(
     tmp_path_factory: pytest.TempPathFactory, text: list[str], dropout: float
 ) -> None:
+    # Such a word reads as a piece; preprocess.sh says that such text seems to have had BPE already.
+    assume(not any(word.endswith("@@") for line in text for word in line.split()))
     folder = tmp_path_factory.mktemp("bpe")
     text = [line for line in text if line] * 2 + ["ab ab"]
     segment.learn(folder / "codes", 20, [write(folder / "train", text)])
