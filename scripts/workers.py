@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
-from typing import Any, Callable, TypeVar
+from functools import partial
+from itertools import chain, islice
+from typing import Callable, TypeVar
 
-from deepnmt.errors import UserError
+from deepnmt.text.in_order import in_order
 
-# Bounds the memory, since an executor's map takes all of its input at once.
+# Lines for which a further process pays, and lines that a process is handed at a time.
 BATCH = 20_000
 CHUNK = 500
 Item = TypeVar("Item")
@@ -19,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Yield what a function makes of each item.
+    """Yield what a function makes of each item, of which a process is handed many at a time.
 
     Args:
         make: returns the function; called once in each process, since tokenisers take a while to build
@@ -29,28 +27,11 @@ def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[I
     Raises:
         UserError: a process was killed
     """
-    if workers <= 1:
-        yield from map(make(), items)
-        return
     remaining = iter(items)
-    with ProcessPoolExecutor(workers, initializer=_start, initargs=(make,)) as pool:
-        while batch := list(islice(remaining, BATCH)):
-            try:
-                yield from pool.map(_work, batch, chunksize=CHUNK)
-            except BrokenProcessPool:
-                raise UserError("a worker was killed, perhaps for want of memory; run with fewer --workers") from None
+    chunks = iter(lambda: list(islice(remaining, CHUNK)), [])
+    return chain.from_iterable(in_order(partial(_of_lists, make), chunks, workers))
 
 
-def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
-    # On Ctrl-C the main process ends the workers; they would each print a traceback of their own.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    global _function
-    _function = make()
-
-
-def _work(item: Any) -> Any:
-    return _function(item)
-
-
-_function: Callable[[Any], Any]
+def _of_lists(make: Callable[[], Callable[[Item], Result]]) -> Callable[[list[Item]], list[Result]]:
+    function = make()
+    return lambda items: [function(item) for item in items]

@@ -172,13 +172,13 @@ def test_the_number_of_processes_and_a_kill_change_no_bit(
         nonlocal calls
         calls += 1
         if calls == 3:
-            raise Killed
+            raise Killed("third folder")
         stock(*arguments)  # type: ignore[arg-type]
 
     stock = learning_module._write_folder
     with monkeypatch.context() as patch:
         patch.setattr(learning_module, "_write_folder", killed)
-        with pytest.raises(Killed):
+        with pytest.raises(Killed, match="third folder"):
             learn(tmp_path / "two", corpus, rounds=2, workers=2)
     begun = tmp_path / "two" / "round-01"
     assert begun.is_dir()

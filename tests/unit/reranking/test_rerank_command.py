@@ -109,12 +109,12 @@ def test_a_scoring_that_is_stopped_resumes_with_the_next_model(folders: Path, mo
 
     def interrupted(self: Any, *rest: Any) -> Any:
         if self.feature.name == "b":
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("scoring b")
         return stock(self, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(lists_scoring.Scorer, "__call__", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt, match="scoring b"):
             call(folders, "valid", *words, folders / "out")
     assert [path.name for path in (folders / "out").rglob("*")] == ["scores", "a.json"]
     with monkeypatch.context() as patch:
