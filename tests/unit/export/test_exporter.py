@@ -213,6 +213,34 @@ def test_the_commands(data: Path, plain: Path, tmp_path: Path, capsysbinary: pyt
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["model", "out", "raw"]
 
 
+def test_each_form_of_the_output(
+    data: Path, plain: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    text = tmp_path / "raw"
+    text.write_bytes("".join(f"{line}\n" for line in LINES).encode())
+    best = [found[:2] for found in Translator.from_checkpoint(str(plain), data).nbest(LINES, 2, max_len_b=12)]
+
+    def output(*words: object) -> list[str]:
+        given = ("--data", data, text, "--max-len-b", 12, "--buffer", 1, "--batch-size", 1, "--threads", 1, *words)
+        run_main(translate_command.command, "deepnmt-translate", plain, *given)
+        return capsysbinary.readouterr().out.decode().splitlines()
+
+    single = [found[0] if found else None for found in best]
+    scores = [line.split("\t") for line in output("--scores", "--strict")]
+    assert [line[-1] for line in scores] == [found.text if found else "" for found in single]
+    assert [float(line[0]) for line, found in zip(scores, single) if found] == pytest.approx(
+        [found.score for found in single if found], abs=1e-3
+    )
+    lists = [line.split("\t") for line in output("--nbest", 2)]
+    assert [line[2] for line in lists if line[2]] == [found.text for each in best for found in each if found.text]
+    records = [json.loads(line) for line in output("--json")]
+    assert [record["line"] for record in records] == list(range(1, len(LINES) + 1))
+    assert [record["text"] for record in records] == [found.text if found else "" for found in single]
+    text.write_text("ein " * 2000 + "\n")
+    with pytest.raises(UserError, match="raw:1: too long: 6000 subwords"):
+        output("--strict")
+
+
 def test_the_command_has_the_options_of_the_search() -> None:
     names = [name.replace("_", "-") for name in SearchOptions.__dataclass_fields__ if name != "_name"]
     assert list(translate_command.MORE) == names
