@@ -4,9 +4,9 @@
     text_rows.py topic SOURCE OUT
     text_rows.py table RESULTS --lines OUT.lines --cased REFERENCE
 
-`misspell` swaps two neighbouring letters in a tenth of the words of PREFIX.en, and of each PREFIX.KIND.en, and copies the
-references. `topic` writes the half of a text that is nearest to one of two clusters of its lines to OUT.en, and their
-numbers to OUT.lines.
+`misspell` swaps two neighbouring letters in a tenth of the words of PREFIX.en, and of each PREFIX.KIND.en, and copies
+the references. `topic` writes the half of a text that is nearest to one of two clusters of its lines to OUT.en, and
+their numbers to OUT.lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from random import Random
 
 import numpy as np
 from rows import score
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.bleu import BLEU
 from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tabulate import tabulate
