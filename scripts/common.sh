@@ -83,6 +83,11 @@ number_from() {
 # Where LOG names a file, the file gets a copy of what the command prints.
 run() {
     { printf '+'; printf ' %q' "$@"; printf '\n'; } >&2
+    run_unshown "$@"
+}
+
+# The same for a command that shows itself what it runs.
+run_unshown() {
     set -m
     if [[ -n $LOG ]]; then
         "$@" > >(exec tee -ia -- "$LOG") 2> >(exec tee -ia -- "$LOG" >&2) &

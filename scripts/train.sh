@@ -42,42 +42,21 @@ shift 3
 need python3 fairseq-train
 
 ON_INTERRUPT="resume from the last checkpoint in $SAVE"
-TMP=$(mktemp)
-GPUS=$(python3 -c 'import torch; print(torch.cuda.device_count())')
-PROCESSES=${PROCESSES:-$((GPUS > 0 ? GPUS : 1))} NODES=${NODES:-1} NODE=${NODE:-${SLURM_NODEID:-}}
-number_from PROCESSES 1 1024 "$PROCESSES"
+NODES=${NODES:-1} NODE=${NODE:-${SLURM_NODEID:-}} WHERE=()
+if [[ -n ${PROCESSES:-} ]]; then
+    number_from PROCESSES 1 1024 "$PROCESSES"
+    WHERE+=(--processes "$PROCESSES")
+fi
 number_from NODES 1 65536 "$NODES"
-LAUNCH=(fairseq-train)
 if [[ $NODES -gt 1 ]]; then
     [[ ${MASTER:-} =~ ^.+:[0-9]+$ ]] || die "MASTER must be HOST:PORT of machine 0, but is '${MASTER:-}'"
     [[ $NODE =~ ^[0-9]+$ && $NODE -lt $NODES ]] || die "NODE must be a number from 0 to $((NODES - 1)), but is '$NODE'"
-    LAUNCH=(torchrun --nnodes "$NODES" --node-rank "$NODE" --master-addr "${MASTER%:*}" --master-port "${MASTER##*:}")
-elif [[ $PROCESSES -gt 1 ]]; then
-    LAUNCH=(torchrun --standalone)
-fi
-if [[ ${LAUNCH[0]} == torchrun ]]; then
-    need torchrun
-    LAUNCH+=(--nproc-per-node "$PROCESSES" "$(command -v fairseq-train)")
+    WHERE+=(--nodes "$NODES" --node "$NODE" --master "$MASTER")
 fi
 
-# It also chooses --fp16 or --cpu where recipe and options leave that open.
-python3 -m deepnmt.recipe "$RECIPE" --devices $((NODES * PROCESSES)) --gpus "$GPUS" "$@" >"$TMP"
-mapfile -d '' -t OPTIONS <"$TMP"
-python3 "$ROOT/scripts/check_data.py" "$DATA" "${OPTIONS[@]}"
-
-mkdir -p -- "$SAVE"
-LOG=$SAVE/train.log
-if [[ $NODES -gt 1 && $NODE -gt 0 ]]; then
-    LOG=$SAVE/train.node-$NODE.log
-elif command -v flock >/dev/null; then
-    # The training has the lock as long as it lives, which may be longer than this script.
-    exec {LOCK}>"$SAVE/train.lock"
-    flock --wait 10 "$LOCK" || die "SAVE must not be in use, but another training is still running in '$SAVE'"
-fi
 STATUS=0
-run "${LAUNCH[@]}" "$DATA" --user-dir "$ROOT/deepnmt" --save-dir "$SAVE" --skip-invalid-size-inputs-valid-test \
-    "${OPTIONS[@]}" || STATUS=$?
-if [[ $STATUS -ne 0 && (${LAUNCH[0]} == torchrun || $STATUS -gt 128) ]]; then
+run_unshown python3 -m deepnmt.recipe.train "$RECIPE" "$DATA" "$SAVE" "${WHERE[@]}" "$@" || STATUS=$?
+if [[ $STATUS -gt 128 ]]; then
     printf '%s: error: the training ended early; run the same command again to resume from the last checkpoint in %s\n' \
         "$SCRIPT" "$SAVE" >&2
 fi

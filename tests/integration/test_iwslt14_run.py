@@ -63,6 +63,13 @@ right = right if subset == "valid" else 10 - right
 for n in range(10):
     print(f"H-{n}\\t-0.5\\t" + (f"this is sentence number {n} of ten" if n < right else "something else"))
 """
+# Of train.sh: RECIPE DATA SAVE and options.
+PYTHON = """#!/usr/bin/env bash
+if [[ $2 != deepnmt.recipe.train ]]; then exec {} "$@"; fi
+mkdir -p "$5"
+fairseq-train "$4" --save-dir "$5" "${{@:6}}" 2>&1 | tee -a "$5/train.log"
+exit "${{PIPESTATUS[0]}}"
+"""
 
 
 @pytest.fixture
@@ -73,8 +80,7 @@ def study(tmp_path: Path) -> dict[str, str]:
     for name, text in (("fairseq-train", TRAIN), ("fairseq-generate", GENERATE)):
         (tools / name).write_text(f"#!{sys.executable}\n{text}", encoding="utf-8")
     # Recipes are not read: that would take most of the time.
-    recipe = 'if [ "$2" = deepnmt.recipe ]; then shift 3; printf "%s\\0" "$@"; exit; fi'
-    (tools / "python3").write_text(f'#!/bin/sh\n{recipe}\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    (tools / "python3").write_text(PYTHON.format(sys.executable), encoding="utf-8")
     for tool in tools.iterdir():
         tool.chmod(0o755)
     data_folder(tmp_path / "out" / "data", lines=SENTENCES)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import check_data
 import pytest
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import load_langpair_dataset
@@ -21,6 +19,7 @@ from deepnmt.errors import UserError
 from deepnmt.text import check_data_folder, languages_of
 from deepnmt.text.data_folder import check_texts, check_training_data
 from deepnmt.text.index_file import OTHER_MAGICS
+from deepnmt.text.training_data import check_named_data
 
 SUBSETS = ("train", "valid", "test")
 
@@ -272,12 +271,11 @@ def test_training_on_several_folders(tmp_path: Path) -> None:
         check_training_data([folders[0], tmp_path / "none"], "train", ["valid"])
 
 
-def test_command_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_as_a_training_names_it(tmp_path: Path) -> None:
     data = data_folder(tmp_path / "data", ["train", "test"])
 
     def check(*options: str) -> None:
-        monkeypatch.setattr(sys, "argv", ["check_data.py", str(data), *options])
-        check_data.main()
+        check_named_data(str(data), options)
 
     with pytest.raises(UserError, match=r"the subset must be one of test, train \(.*\), but is valid"):
         check("--arch", "x", "--lr=1")
