@@ -55,8 +55,9 @@ def write_checkpoint(path: Path, data: Path, seed: int = 1, **options: Any) -> P
     scramble(model)
     with torch.no_grad():
         # Probabilities that differ, so that translations do, in words and length.
-        model.decoder.output_projection.weight.mul_(3)
-        model.decoder.output_projection.weight[types.eos()].mul_(1.5)
+        if model.decoder.output_projection is not None:
+            model.decoder.output_projection.weight.mul_(3)
+            model.decoder.output_projection.weight[types.eos()].mul_(1.5)
     cfg = {
         "model": {**dataclasses.asdict(config), "_name": "dlcl_transformer"},
         "task": {"_name": "translation", "data": str(data), "source_lang": "de", "target_lang": "en"},

@@ -1,0 +1,64 @@
+"""What is written for the torch engine: every kind of model, the same as in memory, and not with a weight changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from support.checkpoints import config_of, load
+from support.models import batch, task
+from support.searched_models import MODELS
+from support.translation_models import write_checkpoint, write_data
+
+from deepnmt.export import torch_model
+from deepnmt.export.parity import LARGEST_DIFFERENCE
+from deepnmt.model.transformer import DLCLTransformerModel
+from deepnmt.translator.torch_engine import load_checkpoints
+
+# Its checkpoints are of another class.
+KINDS = {name: given for name, given in MODELS.items() if "two_sided" not in given}
+# As fairseq keeps it in a checkpoint.
+KINDS["adaptive softmax"] = {"adaptive_softmax_cutoff": [8, 16]}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("torch_model") / "data")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_and_a_broken_weight_shows(kind: str, data: Path, tmp_path: Path) -> None:
+    checkpoint = write_checkpoint(tmp_path / "checkpoint.pt", data, **KINDS[kind])
+    words = Dictionary.load(str(data / "dict.de.txt"))
+    sources = [[words[number] for number in row] for row in ([4, 9, 5, 12, 7], [8, 6])]
+    targets = [[words[number] for number in row] for row in ([11, 4, 6], [5, 13, 10, 7])]
+
+    model = DLCLTransformerModel.build_model(config_of(load(checkpoint)), task(words)).eval()
+    model.load_state_dict(load(checkpoint)["model"])
+    expected = []
+    for source, target in zip(sources, targets):
+        numbers = [words.index(word) for word in target]
+        with torch.no_grad():
+            logits = model(**batch([[words.index(word) for word in source]], [numbers]))
+            all_types = model.get_normalized_probs(logits, log_probs=True)[0].double()
+        expected += all_types[range(len(numbers) + 1), [*numbers, words.eos()]].tolist()
+
+    def difference() -> float:
+        engine = load_checkpoints([tmp_path / "model.pt"], data, ("de", "en"), threads=1, device="cpu")
+        found = [value for row in engine.score(sources, targets) for value in row]
+        return max(abs(one - other) for one, other in zip(found, expected, strict=True))
+
+    torch_model.write([checkpoint], data, tmp_path, "float32")
+    assert difference() < LARGEST_DIFFERENCE / 10
+    state: dict[str, Any] = load(tmp_path / "model.pt")
+    matrices = [name for name, value in state["model"].items() if value.dim() == 2 and "embed" not in name]
+    if "no_cross_attention" in KINDS[kind]:
+        matrices = [name for name in matrices if name.startswith("decoder.")]
+    # Another matrix for each kind.
+    name = matrices[7 * list(KINDS).index(kind) % len(matrices)]
+    state["model"][name] += 0.1 * torch.randn(state["model"][name].shape, generator=torch.Generator().manual_seed(1))
+    torch.save(state, tmp_path / "model.pt")
+    assert difference() > LARGEST_DIFFERENCE, name
