@@ -3,7 +3,7 @@
 The models are untrained unless --checkpoint gives others: their translations are all of one length (random_model.py).
 An engine that does not run a model, or that is not installed, has no row.
 
-All rows of docs/performance.md, on a machine that does nothing else, some 12 minutes:
+All rows of docs/translating.md, on a machine that does nothing else, some 12 minutes:
 
     OMP_NUM_THREADS=1 python3 benchmarks/engines.py --repetitions 5 --save engines.json
 
