@@ -83,7 +83,7 @@ def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--{stack}-attention-heads must be at least 1, but is {heads}"
         elif config.width(stack) < 1 or config.width(stack) % heads:
             yield (
-                f"--{stack}-embed-dim must be divisible by --{stack}-attention-heads {heads}, "
+                f"--{stack}-embed-dim must be above 0 and divisible by --{stack}-attention-heads {heads}, "
                 f"but is {config.width(stack)}"
             )
     probabilities = ("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop")

@@ -33,11 +33,11 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"dlcl_granularity": "big"}, r"--dlcl-granularity: must be 'scalar', 'vector' or .*, but is 'big'"),
     (
         {"encoder_attention_heads": 3},
-        r"--encoder-embed-dim must be divisible by --encoder-attention-heads 3, but is 16",
+        r"--encoder-embed-dim must be above 0 and divisible by --encoder-attention-heads 3, but is 16",
     ),
     (
         {"decoder_attention_heads": 5},
-        r"--decoder-embed-dim must be divisible by --decoder-attention-heads 5, but is 16",
+        r"--decoder-embed-dim must be above 0 and divisible by --decoder-attention-heads 5, but is 16",
     ),
     ({"decoder_attention_heads": 0}, r"--decoder-attention-heads must be at least 1, but is 0"),
     ({"encoder_layers": 0, "encoder_groups": "none"}, r"--encoder-layers must be at least 1, but is 0"),

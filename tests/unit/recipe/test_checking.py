@@ -87,7 +87,7 @@ LINES = {
     "encoder-layers": [("1000000000", "r.yaml:7: encoder-layers must be at most 10000, but is 1000000000"), ("0", "at least 1"),
                        ("-2", "must be at least 1, but is -2")],
     "encoder-embed-dim": [("0", "must be divisible by --encoder-attention-heads 4, but is 0")],
-    "encoder-attention-heads": [("2147483648", "encoder-embed-dim must be divisible by --encoder-attention-heads 2147483648"),
+    "encoder-attention-heads": [("2147483648", "encoder-embed-dim must be above 0 and divisible by --encoder-attention-heads 2147483648"),
                                 ("0", "r.yaml:7: encoder-attention-heads must be at least 1, but is 0")],
     "encoder-ffn-embed-dim": [("0", "must be at least 1, but is 0"), ("2147483648", "but is 2147483648")],
     "decoder-embed-dim": [("-128", "must be divisible by --decoder-attention-heads 4, but is -128"), ("2147483648", "but is 2147483648")],
