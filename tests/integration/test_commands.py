@@ -332,7 +332,7 @@ def test_fairseq_train_with_options_of_its_own(
     # The checkpoint is read again by a command that is given none of these options.
     run_main(
         generate.cli_main, "fairseq-generate", flow["data"], "--path", tmp_path / "checkpoint_last.pt", "--cpu",
-        "--beam", 1, "--max-len-b", 3, "--batch-size", 20,
+        "--beam", 1, "--max-len-b", 3, "--batch-size", 20, "--num-workers", 0,
     )  # fmt: skip
     assert "Generate test with beam=1: BLEU4 = " in capsys.readouterr().out
 

@@ -138,7 +138,9 @@ def test_train_grow_train_average_generate(
     for path, state in ((tmp_path / "average.pt", averaged), (deep / "checkpoint_1_8.pt", None)):
         if state is not None:
             torch.save(state, path)
-        monkeypatch.setattr(sys, "argv", ["generate", str(text), f"--path={path}", "--cpu", "--beam=2"])
+        monkeypatch.setattr(
+            sys, "argv", ["generate", str(text), f"--path={path}", "--cpu", "--beam=2", "--num-workers=0"]
+        )
         generate.cli_main()
         assert capsys.readouterr().out.count("\nH-") == 6
     # An average can be grown too, and a checkpoint as it is grown translates.

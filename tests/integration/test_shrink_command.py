@@ -176,6 +176,8 @@ def test_train_shrink_train_generate(
     assert next(iter(rates)) == 4
     capsys.readouterr()
     for path in (shallow / "checkpoint_best.pt", shallow / "checkpoint_last.pt"):
-        monkeypatch.setattr(sys, "argv", ["generate", str(text), f"--path={path}", "--cpu", "--beam=2"])
+        monkeypatch.setattr(
+            sys, "argv", ["generate", str(text), f"--path={path}", "--cpu", "--beam=2", "--num-workers=0"]
+        )
         generate.cli_main()
         assert capsys.readouterr().out.count("\nH-") == 6

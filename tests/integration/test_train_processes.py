@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import socket
@@ -53,18 +52,6 @@ def succeed(training: Training) -> str:
         out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, out[-2000:] + err[-2000:]
     return out + err
-
-
-def test_folder_of_a_training_that_still_works_is_refused(recipe: Path, data: Path, tmp_path: Path) -> None:
-    (tmp_path / "save").mkdir()
-    with (tmp_path / "save" / "train.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with train(recipe, data, tmp_path / "save", 1) as process:
-            _, err = process.communicate(timeout=SECONDS)
-    assert process.returncode == 2
-    assert "train.sh: error: SAVE must not be in use, but another training is still running in '" in err
-    assert "fairseq-train" not in err
-    assert [path.name for path in (tmp_path / "save").iterdir()] == ["train.lock"]
 
 
 def test_two_processes_make_the_updates_of_one(recipe: Path, data: Path, tmp_path: Path) -> None:

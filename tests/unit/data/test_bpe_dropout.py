@@ -35,11 +35,16 @@ def batches(made: DeepTranslationTask, epoch: int, shards: tuple[int, int] = (1,
         made.dataset("train"), max_tokens=60, seed=1, epoch=epoch, num_workers=workers,
         num_shards=shards[0], shard_id=shards[1],
     )  # fmt: skip
-    return [
+    found = iterator.next_epoch_itr()
+    made_batches = [
         (batch["id"].tolist(), batch["net_input"]["src_tokens"].tolist(), batch["target"].tolist())
-        for batch in iterator.next_epoch_itr()
+        for batch in found
         if batch
     ]
+    if workers:
+        # Collected as garbage, each would be waited for for five seconds.
+        found._itr._shutdown_workers()
+    return made_batches
 
 
 def by_number(made: Batches) -> list[list[list[int]]]:

@@ -1,7 +1,9 @@
-"""What train.sh runs on made-up GPUs: the precision of recipe and command line together, and torchrun for several."""
+"""What train.sh runs: the precision, on made-up GPUs; torchrun for several; one training at a time in a folder."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -43,6 +45,23 @@ def test_two_precisions_are_refused(places: list[str], monkeypatch: pytest.Monke
     with pytest.raises(UserError, match=r"r\.yaml:5: bf16 must be the only precision, but stands beside amp"):
         start(monkeypatch, 1, *places, "--amp")
     assert not Path(places[2]).exists()
+
+
+def test_folder_of_a_training_that_still_works_is_refused(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "LOCK_SECONDS", 0.3)
+    save = Path(places[2])
+    save.mkdir()
+    with (save / "train.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match=f"^SAVE must not be in use, but another training is .* in '{save}'$"):
+            start(monkeypatch, 0, *places, "--bf16")
+    assert [path.name for path in save.iterdir()] == ["train.lock"]
+    start(monkeypatch, 0, *places)
+    # A training that is killed may leave children behind, which have its files.
+    held = train.KEPT[-1]
+    assert os.get_inheritable(held.fileno())  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="SAVE must not be in use"):
+        start(monkeypatch, 0, *places)
 
 
 @pytest.mark.parametrize(
