@@ -47,7 +47,13 @@ HYDRA_TRAIN = "fairseq_cli.hydra_train"
 def check_training_first(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
     """Check the options of a training; other commands come here too, and are left alone."""
     if hasattr(sys.modules.get(main.__module__), "should_stop_early"):
-        check_training(cfg)
+        try:
+            check_training(cfg)
+        except UserError:
+            # All processes of a machine find the same; the first one says it.
+            if int(os.environ.get("LOCAL_RANK", 0)) > 0:
+                sys.exit(1)
+            raise
     stock(cfg, main, **kwargs)
 
 

@@ -118,6 +118,18 @@ def test_it_is_asked_before_a_training_and_no_other_command(data: Path) -> None:
     assert asked == [cfg]
 
 
+def test_of_several_processes_one_says_what_is_wrong(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cfg = configuration(data, "--label-smoothing=2")
+    for rank in ("0", "3"):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        refusal, message = (UserError, "--label-smoothing must be") if rank == "0" else (SystemExit, "1")
+        with pytest.raises(refusal, match=message):
+            distributed_utils.call_main(cfg, train.main)
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
