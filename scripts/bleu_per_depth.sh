@@ -60,7 +60,7 @@ while read -r -u 3 NAME OPTION; do
     MODEL=$CHECKPOINT
     if [[ -n $OPTION ]]; then
         MODEL=$TMP
-        run python3 -m deepnmt.commands.shrink "$CHECKPOINT" "$MODEL" "$OPTION"
+        PYTHONSAFEPATH=1 run python3 -m deepnmt.commands.shrink "$CHECKPOINT" "$MODEL" "$OPTION"
     fi
     run "$ROOT/scripts/generate.sh" "$MODEL" "$DATA" "$OUT/$NAME" --subset "$SUBSET" "${OPTIONS[@]}"
     run "$ROOT/scripts/score.sh" "$OUT/$NAME"

@@ -47,7 +47,7 @@ need python3 fairseq-train fairseq-generate flock
 
 ON_INTERRUPT="resume from the last checkpoint in $SAVE"
 TMP=$(mktemp)
-python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --data="$DATA" "$@" >"$TMP"
+PYTHONSAFEPATH=1 python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --data="$DATA" "$@" >"$TMP"
 mapfile -t STAGES <"$TMP"
 
 # All commands inherit the lock: one that outlives a killed script still writes to SAVE.
@@ -68,7 +68,7 @@ for STAGE in "${STAGES[@]}"; do
     rm -rf -- "$SAVE"/*.tmp* "$FOLDER"/*.tmp* "$FOLDER"/valid.*
     if [[ $N -gt 1 && ! -f $FOLDER/checkpoint_last.pt ]]; then
         LOG=$FOLDER/train.log
-        run python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --grow-to "$N" "$@"
+        PYTHONSAFEPATH=1 run python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --grow-to "$N" "$@"
         LOG=
     fi
     run "$ROOT/scripts/train.sh" "$FOLDER/recipe.yaml" "$DATA" "$FOLDER" --tensorboard-logdir "$SAVE/tensorboard" "$@"

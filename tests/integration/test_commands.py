@@ -354,7 +354,10 @@ def test_options_that_make_no_sense_are_refused_at_start(flow: Flow, tmp_path: P
 def test_faulty_recipe_and_missing_files_stop_train(flow: Flow, tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("arch: dlcl_transformer_tiny\nencoder-grups: 2\noptimizer: adam\nmax-tokens: 9\n", encoding="utf-8")
-    done = script("train.sh", bad, flow["data"], tmp_path / "save", status=2)
+    # Nor is the package of the folder imported in which the script is called.
+    (tmp_path / "deepnmt").mkdir()
+    (tmp_path / "deepnmt" / "__init__.py").write_text("raise SystemExit(7)", encoding="utf-8")
+    done = script("train.sh", bad, flow["data"], tmp_path / "save", status=2, cwd=tmp_path)
     assert f"{bad}:2: 'encoder-grups' is not an option" in error_line(done)
     done = script("train.sh", tmp_path / "none.yaml", flow["data"], tmp_path / "save", status=2)
     assert error_line(done) == f"train.sh: error: RECIPE must be a file, but there is no '{tmp_path / 'none.yaml'}'"
