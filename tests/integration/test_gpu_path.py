@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support.fake_cuda import shim
-from support.fake_cuda.cases import Search, cases
+from support.fake_cuda.cases import STOCK, Search, cases
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = 2
@@ -57,8 +57,8 @@ def test_names_are_unique() -> None:
 
 
 def test_searches_wait_no_more_than_fairseqs(library: Path) -> None:
-    searches = [number for number, (_, case) in enumerate(cases()) if isinstance(case, Search) and not case.half]
-    assert len(searches) > 20
+    searches = [number for number, (_, case) in enumerate(cases()) if isinstance(case, Search) and case.stock]
+    assert len(searches) == len(STOCK)
     for number in searches:
         row = results(library, number % PARTS)[NAMES[number]]
         assert row["waits"] <= row["fairseq"]["waits"], row
