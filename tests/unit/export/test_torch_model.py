@@ -18,10 +18,8 @@ from deepnmt.export.parity import LARGEST_DIFFERENCE
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.translator.torch_engine import load_checkpoints
 
-# Its checkpoints are of another class.
-KINDS = {name: given for name, given in MODELS.items() if "two_sided" not in given}
-# As fairseq keeps it in a checkpoint.
-KINDS["adaptive softmax"] = {"adaptive_softmax_cutoff": [8, 16]}
+# The list as fairseq keeps it in a checkpoint.
+KINDS = {**MODELS, "adaptive softmax": {"adaptive_softmax_cutoff": [8, 16]}}
 
 
 @pytest.fixture(scope="module")
