@@ -56,7 +56,7 @@ fi
 
 STATUS=0
 # Not with a package of that name in the folder where it is called.
-PYTHONSAFEPATH=1 run_unshown python3 -m deepnmt.recipe.train "$RECIPE" "$DATA" "$SAVE" "${WHERE[@]}" "$@" || STATUS=$?
+PYTHONSAFEPATH=1 run_unshown python3 -m deepnmt.commands.train "$RECIPE" "$DATA" "$SAVE" "${WHERE[@]}" "$@" || STATUS=$?
 if [[ $STATUS -gt 128 ]]; then
     printf '%s: error: the training ended early; run the same command again to resume from the last checkpoint in %s\n' \
         "$SCRIPT" "$SAVE" >&2

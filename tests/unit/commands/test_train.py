@@ -13,7 +13,7 @@ import torch
 from support.data_folders import data_folder
 
 from deepnmt.errors import UserError
-from deepnmt.recipe import train
+from deepnmt.commands import train
 
 RECIPE = "arch: dlcl_transformer_tiny\noptimizer: adam\nmax-tokens: 100\nlr: 0.001\nbf16: true\n"
 
