@@ -1,7 +1,7 @@
 """Check a recipe and its data, and train its model: what scripts/train.sh runs.
 
 On one device fairseq-train is called in this process: importing torch and fairseq, which takes longest at the start, is
-done once. Several processes are started by torchrun.
+done once. Several processes are started by torchrun, once their start has been rehearsed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fairseq_cli.train import cli_main
 import torch
 
 import deepnmt
+from deepnmt.commands.rehearsal import rehearse
 from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
 from deepnmt.recipe.arguments import training_arguments
@@ -59,6 +60,8 @@ def main() -> None:
     if known.node == 0:
         lock(known.save)
     launcher = torchrun(processes, known.nodes, known.node, known.master)
+    if launcher:
+        rehearse(arguments)
     program = shutil.which("fairseq-train") or "fairseq-train"
     shown = [*launcher, program, *arguments] if launcher else ["fairseq-train", *arguments]
     print("+", shlex.join(shown), file=sys.stderr, flush=True)
@@ -66,8 +69,7 @@ def main() -> None:
     if launcher:
         # Its children do not have the lock, but it has.
         if subprocess.run(shown, close_fds=False, check=False).returncode:
-            again = f"run the same command again to resume from the last checkpoint in {known.save}"
-            print(f"{PROGRAM}: error: the training ended early; {again}", file=sys.stderr)
+            print(f"{PROGRAM}: error: the training ended early; {what_next(known.save)}", file=sys.stderr)
             sys.exit(1)
         sys.exit()
     sys.argv = ["fairseq-train", *arguments]
@@ -89,6 +91,13 @@ def torchrun(processes: int, nodes: int, node: int, master: str) -> list[str]:
         host, _, port = master.rpartition(":")
         place = ["--nnodes", str(nodes), "--node-rank", str(node), "--master-addr", host, "--master-port", port]
     return ["torchrun", *place, "--nproc-per-node", str(processes)]
+
+
+def what_next(save: Path) -> str:
+    """Return what the same command would do, in the words of train.sh."""
+    resumed = (save / "checkpoint_last.pt").is_file()
+    next_step = f"resume from the last checkpoint in {save}" if resumed else "start over"
+    return f"run the same command again to {next_step}"
 
 
 def lock(save: Path) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import shutil
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 from support.data_folders import data_folder
+from support.processes import SECONDS, finish
 
-from deepnmt.errors import UserError
 from deepnmt.commands import train
+from deepnmt.errors import UserError
 
+ROOT = Path(__file__).resolve().parents[3]
 RECIPE = "arch: dlcl_transformer_tiny\noptimizer: adam\nmax-tokens: 100\nlr: 0.001\nbf16: true\n"
+RECIPE += "encoder-layers: 2\ndecoder-layers: 2\nencoder-ffn-embed-dim: 8\ndecoder-ffn-embed-dim: 8\n"
 
 
 @pytest.fixture
@@ -64,6 +69,17 @@ def test_folder_of_a_training_that_still_works_is_refused(places: list[str], mon
         start(monkeypatch, 0, *places)
 
 
+def failing_torchrun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Put one first on PATH; the folder that it is in, and the file that it writes its arguments to."""
+    tools, calls = folder / "bin", folder / "calls"
+    tools.mkdir()
+    for name in ("torchrun", "fairseq-train"):
+        (tools / name).write_text(f'#!/bin/sh\necho "$@" >{shlex.quote(str(calls))}\nexit 3\n')
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools), prepend=":")
+    return tools, calls
+
+
 @pytest.mark.parametrize(
     ("gpus", "options", "place", "share"),
     [
@@ -88,13 +104,8 @@ def test_several_processes_are_torchruns(
     share: int,
 ) -> None:
     (tmp_path / "r.yaml").write_text(f"{RECIPE}batches-per-update: 4\n", encoding="utf-8")
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    calls = tmp_path / "calls"
-    for name in ("torchrun", "fairseq-train"):
-        (tools / name).write_text(f'#!/bin/sh\necho "$@" >{shlex.quote(str(calls))}\nexit 3\n')
-        (tools / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tools), prepend=":")
+    monkeypatch.setattr(train, "rehearse", lambda arguments: None)
+    tools, calls = failing_torchrun(tmp_path, monkeypatch)
     with pytest.raises(SystemExit, match="1"):
         start(monkeypatch, gpus, *places, *options)
     given = calls.read_text().strip()
@@ -102,4 +113,84 @@ def test_several_processes_are_torchruns(
     assert f"--update-freq={share}" in given.split()
     said = capsys.readouterr().err.splitlines()
     assert said[0] == f"+ torchrun {given}"
-    assert said[1].startswith("train.sh: error: the training ended early; run the same command again to resume from")
+    again = "run the same command again to start over"
+    assert said[1:] == [f"train.sh: error: the training ended early; {again}"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of the recipe, and its data folder beside it."""
+    folder = tmp_path_factory.mktemp("trained")
+    data = data_folder(folder / "data", ["train", "valid"])
+    (folder / "r.yaml").write_text(RECIPE, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(train, "copy_output", lambda log: None)
+        options = ["--max-update=1", "--num-workers=0", "--no-epoch-checkpoints"]
+        start(monkeypatch, 0, str(folder / "r.yaml"), str(data), str(folder), *options)
+        train.cli_main()
+    return folder / "checkpoint_last.pt"
+
+
+# What is asked of two processes, and the refusal: of the check of a training, of checkpoints, of fairseq.
+REFUSED = {
+    "memory": (
+        ["--encoder-embed-dim=1000000", "--decoder-embed-dim=1000000"], "the model must fit into the .* GB of .*",
+    ),
+    "restore-file": (
+        ["--restore-file={save}/no.pt"], "--restore-file must be a checkpoint, but there is none at {save}/no.pt",
+    ),
+    "depth": (
+        ["--encoder-layers=3"],
+        r"{save}/checkpoint_last.pt: model\..* must be there, .*; options that differ: encoder_layers 2, here 3",
+    ),
+    "fairseq": (["--finetune-from-model=a", "--reset-meters"], r"--finetune-from-model can not be set .*"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_a_process_would_refuse_is_refused_before_torchrun(
+    places: list[str], trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capfd: pytest.CaptureFixture[str], options: list[str], message: str,
+) -> None:  # fmt: skip
+    _, calls = failing_torchrun(tmp_path, monkeypatch)
+    save = Path(places[2])
+    save.mkdir()
+    shutil.copy(trained, save)
+    with pytest.raises(UserError, match=f"^({message.format(save=save, data=places[1])})$"):
+        start(monkeypatch, 0, *places, "--processes=2", *(option.format(save=save) for option in options))
+    assert not calls.exists()
+    assert capfd.readouterr() == ("", "")
+    assert sorted(path.name for path in save.iterdir()) == ["checkpoint_last.pt", "train.lock"]
+
+
+def test_torchrun_that_fails_where_there_is_a_checkpoint(
+    places: list[str], trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, calls = failing_torchrun(tmp_path, monkeypatch)
+    save = Path(places[2])
+    save.mkdir()
+    shutil.copy(trained, save)
+    with pytest.raises(SystemExit, match="1"):
+        start(monkeypatch, 0, *places, "--processes=2")
+    assert calls.exists()
+    again = f"run the same command again to resume from the last checkpoint in {save}"
+    assert capfd.readouterr().err.endswith(f"train.sh: error: the training ended early; {again}\n")
+
+
+@pytest.mark.parametrize("checkpoints", [(), ("checkpoint_last.pt",)], ids=["no-checkpoint", "a-checkpoint"])
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "interrupted"])
+def test_train_sh_says_what_the_same_command_would_do(
+    tmp_path: Path, checkpoints: tuple[str, ...], killed: bool
+) -> None:
+    for name in ("python3", "fairseq-train"):
+        # Started by a path of its own, in a process group of its own.
+        (tmp_path / name).write_text(f"#!/bin/bash\n{'kill -9 $$' if killed else 'kill -INT $PPID; sleep 60'}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("recipe", *checkpoints):
+        (tmp_path / name).touch()
+    command = [ROOT / "scripts" / "train.sh", tmp_path / "recipe", tmp_path / "data", tmp_path]
+    done = finish(command, env={**os.environ, "DEEPNMT_PYTHON_BIN": str(tmp_path)}, timeout=SECONDS)
+    again = f"resume from the last checkpoint in {tmp_path}" if checkpoints else "start over"
+    how = "error: the training ended early" if killed else "interrupted"
+    assert f"train.sh: {how}; run the same command again to {again}" in done.stderr.splitlines()
+    assert done.returncode == (128 + signal.SIGKILL if killed else 130)
