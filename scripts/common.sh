@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Sourced by the scripts beside it: where things are, how commands are shown and run, how a script ends.
 #
-# A script may set ON_INTERRUPT, the end of "interrupted; run the same command again to ...", and puts
-# whatever it builds under one temporary path, TMP, which is removed however the script ends.
+# A script may set ON_INTERRUPT, the end of "interrupted; run the same command again to ...", or, where it trains,
+# RESUMED, the folder of its checkpoints. It puts whatever it builds under one temporary path, TMP, which is removed
+# however the script ends.
 
 set -euo pipefail
 
@@ -19,6 +20,7 @@ TMP=
 RUNNING=
 LOG=
 ON_INTERRUPT="start over"
+RESUMED=
 
 # The Python beside the scripts imports the package, which DEEPNMT_PYTHON_BIN need not have installed.
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
@@ -110,6 +112,15 @@ stop_running() {
     fi
 }
 
+# What the same command would do after this one has ended early.
+what_next() {
+    if [[ -n $RESUMED && -f $RESUMED/checkpoint_last.pt ]]; then
+        printf 'resume from the last checkpoint in %s' "$RESUMED"
+    else
+        printf '%s' "$ON_INTERRUPT"
+    fi
+}
+
 on_exit() {
     stop_running
     if [[ -n $TMP ]]; then
@@ -121,7 +132,7 @@ on_signal() {
     trap '' INT TERM HUP
     stop_running
     if [[ $1 == INT ]]; then
-        printf '\n%s: interrupted; run the same command again to %s\n' "$SCRIPT" "$ON_INTERRUPT" >&2
+        printf '\n%s: interrupted; run the same command again to %s\n' "$SCRIPT" "$(what_next)" >&2
         exit 130
     fi
     exit 143

@@ -39,7 +39,7 @@ done
 CHECKPOINT=${POSITIONAL[0]} DATA=${POSITIONAL[1]%/} SAVE=${POSITIONAL[2]%/}
 need python3 fairseq-train
 
-ON_INTERRUPT="resume from the last checkpoint in $SAVE"
+RESUMED=$SAVE
 mkdir -p -- "$SAVE"
 python3 "$ROOT/scripts/finetune.py" recipe "$CHECKPOINT" "$DATA" "$SAVE/recipe.yaml"
 VALIDATED=()

@@ -41,7 +41,7 @@ shift 3
 [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
 need python3 fairseq-train
 
-ON_INTERRUPT="resume from the last checkpoint in $SAVE"
+RESUMED=$SAVE
 NODES=${NODES:-1} NODE=${NODE:-${SLURM_NODEID:-}} WHERE=()
 if [[ -n ${PROCESSES:-} ]]; then
     number_from PROCESSES 1 1024 "$PROCESSES"
@@ -58,7 +58,6 @@ STATUS=0
 # Not with a package of that name in the folder where it is called.
 PYTHONSAFEPATH=1 run_unshown python3 -m deepnmt.commands.train "$RECIPE" "$DATA" "$SAVE" "${WHERE[@]}" "$@" || STATUS=$?
 if [[ $STATUS -gt 128 ]]; then
-    printf '%s: error: the training ended early; run the same command again to resume from the last checkpoint in %s\n' \
-        "$SCRIPT" "$SAVE" >&2
+    printf '%s: error: the training ended early; run the same command again to %s\n' "$SCRIPT" "$(what_next)" >&2
 fi
 exit "$STATUS"

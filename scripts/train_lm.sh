@@ -52,7 +52,7 @@ DATA=${POSITIONAL[0]%/} SAVE=${POSITIONAL[1]%/}
 [[ -f $RECIPE ]] || die "--recipe must be a file, but there is no '$RECIPE'"
 need python3 fairseq-train
 
-ON_INTERRUPT="resume from the last checkpoint in $SAVE"
+RESUMED=$SAVE
 run python3 "$ROOT/scripts/language_model_data.py" "$DATA" "$SAVE" --lang "$LANGUAGE" \
     --train "$TRAIN" --valid "$VALID" --text "${TEXT:-$DATA}"
 run "$ROOT/scripts/train.sh" "$RECIPE" "$SAVE/data" "$SAVE" "${OPTIONS[@]}"
