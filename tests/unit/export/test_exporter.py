@@ -27,6 +27,7 @@ from deepnmt.search.reduced import kind_of
 from deepnmt.translator import Translator
 from deepnmt.translator.engine import SearchSettings, load_engine
 from deepnmt.translator.model_folder import ModelFolder
+from deepnmt.translator.torch_engine import load_checkpoints
 
 SEARCH = SearchSettings(beam=3, max_len_b=12)
 LINES = ["Der Hund schläft.", "", "Die Katze, „Mia“, frißt mehr."]
@@ -273,3 +274,37 @@ def test_weights_of_fewer_bits(
     with pytest.raises(UserError, match=rf"^--weights {weights}: needs a processor with avx"):
         export(dataclasses.replace(task, weights=weights), tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
+def test_a_changed_weight_of_fewer_bits_costs_bleu(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: str
+) -> None:
+    """Of a model that has learnt its validation set: the references are its own translations."""
+    if obstacle(weights, torch.device("cpu")) is not None:
+        pytest.skip(f"this processor has no products of {weights}")
+    sizes = {"embed_dim": 256, "ffn_embed_dim": 256, "layers": 2, "groups": "none"}
+    wide = {f"{stack}_{name}": value for stack in ("encoder", "decoder") for name, value in sizes.items()}
+    checkpoint = write_checkpoint(tmp_path / "wide.pt", data, **wide)
+    copy = shutil.copytree(data, tmp_path / "data")
+    sources = [line.split() for line in (copy / "text" / "valid.bpe.de").read_text("utf-8").splitlines()]
+    found = load_checkpoints([checkpoint], copy, ("de", "en"), device="cpu").search(sources, SEARCH)
+    references = "".join(f"{' '.join(hypotheses[0].tokens)}\n" for hypotheses in found)
+    (copy / "text" / "valid.bpe.en").write_text(references, "utf-8")
+    task = Export([checkpoint], copy, weights=weights, search=SEARCH)
+    result = export(task, tmp_path / "model")
+    assert result is not None
+    assert (result.bleu, result.bleu_before) == (pytest.approx(100), pytest.approx(100))
+
+    whole = torch_model.write
+
+    def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
+        whole(checkpoints, data, folder, weights)
+        state = load(folder / "model.pt")
+        state["model"]["decoder.layers.1.encoder_attn.v_proj.weight"].neg_()
+        torch.save(state, folder / "model.pt")
+
+    monkeypatch.setattr(torch_model, "write", write)
+    with pytest.raises(UserError, match=rf"^--engine torch --weights {weights}: at most 1\.0 BLEU may be lost, but "):
+        export(task, tmp_path / "broken")
+    assert not (tmp_path / "broken").exists()

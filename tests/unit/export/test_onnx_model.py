@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from deepnmt.export.parity import LARGEST_DIFFERENCE
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.translator.engine import SearchSettings
-from deepnmt.translator.onnx_engine import OnnxEngine
+from deepnmt.translator.onnx_engine import ENCODER, STEP, OnnxEngine
 
 RELATIVE = {"encoder_max_relative_length": 2, "decoder_max_relative_length": 2}
 KINDS: dict[str, dict[str, Any]] = {
@@ -65,6 +67,34 @@ def log_probs(net: Any, sources: list[list[int]], targets: list[list[int]]) -> l
     return found
 
 
+def matrices(graph: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """The weights of a graph that are matrices."""
+    return [
+        each for each in graph.graph.initializer if len(each.dims) == 2 and each.data_type == onnx.TensorProto.FLOAT
+    ]
+
+
+@contextmanager
+def broken(graph: onnx.ModelProto, path: Path, name: str, seed: int) -> Iterator[None]:
+    """The graph of a file, with one weight changed."""
+    weight = next(each for each in matrices(graph) if each.name == name)
+    whole = path.read_bytes()
+    values = numpy_helper.to_array(weight)
+    noise = np.random.default_rng(seed).standard_normal(values.shape).astype(np.float32)
+    kept = onnx.TensorProto()
+    kept.CopyFrom(weight)
+    weight.CopyFrom(numpy_helper.from_array(values + np.float32(0.1) * noise, name))
+    path.write_bytes(graph.SerializeToString())
+    yield
+    weight.CopyFrom(kept)
+    path.write_bytes(whole)
+
+
+def difference(found: list[list[float]], expected: list[list[float]]) -> float:
+    """The largest of a log-probability."""
+    return max(abs(a - b) for one, other in zip(found, expected, strict=True) for a, b in zip(one, other, strict=True))
+
+
 def assert_same_as_torch(net: Any, engine: OnnxEngine) -> None:
     """The same n-best lists as the package's search, and the log-probabilities of the model's forward pass."""
     with torch.no_grad():
@@ -81,10 +111,22 @@ def assert_same_as_torch(net: Any, engine: OnnxEngine) -> None:
         assert one == pytest.approx(other, abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("given", KINDS.values(), ids=KINDS)
-def test_every_kind(given: dict[str, Any]) -> None:
-    net = model(given)
-    assert_same_as_torch(net, onnx_engine(net, given))
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_and_a_broken_weight_shows(kind: str, tmp_path: Path) -> None:
+    net = model(KINDS[kind])
+    onnx_model.write_model(net, options(KINDS[kind]), tmp_path, "float32")
+    engine = engine_of(tmp_path)
+    assert_same_as_torch(net, engine)
+    # Another weight of the other graph for each kind.
+    number = list(KINDS).index(kind)
+    path = tmp_path / (STEP if number % 2 or "no_cross_attention" in KINDS[kind] else ENCODER)
+    graph = onnx.load(path)
+    names = [weight.name for weight in matrices(graph)]
+    name = names[7 * number % len(names)]
+    sides = [words_of(side) for side in (SENTENCES[:2], SENTENCES[1::-1])]
+    expected = engine.score(*sides)
+    with broken(graph, path, name, seed=number):
+        assert difference(engine_of(tmp_path).score(*sides), expected) > LARGEST_DIFFERENCE, f"{path.name}: {name}"
 
 
 @pytest.mark.parametrize("given", [{}, PRE_NORM])
@@ -163,23 +205,12 @@ def test_no_weight_can_be_wrong_without_being_seen(given: dict[str, Any], tmp_pa
     onnx_model.write_model(net, options(given), tmp_path, "float32")
     sources, targets = words_of(SENTENCES), words_of([list(reversed(sentence)) for sentence in SENTENCES])
     expected = engine_of(tmp_path).score(sources, targets)
-    broken = 0
+    seen = 0
     for path in sorted(tmp_path.iterdir()):
         graph = onnx.load(path)
-        for weight in graph.graph.initializer:
-            values = numpy_helper.to_array(weight)
-            if values.dtype != np.float32 or values.ndim != 2:
-                continue
-            kept = onnx.TensorProto()
-            kept.CopyFrom(weight)
-            generator = np.random.default_rng(broken)
-            changed = values + 0.1 * generator.standard_normal(values.shape).astype(np.float32)
-            weight.CopyFrom(numpy_helper.from_array(changed, weight.name))
-            path.write_bytes(graph.SerializeToString())
-            found = engine_of(tmp_path).score(sources, targets)
-            difference = max(abs(a - b) for one, other in zip(found, expected) for a, b in zip(one, other))
-            assert difference > LARGEST_DIFFERENCE, f"{path.name}: {weight.name} {values.shape}"
-            weight.CopyFrom(kept)
-            broken += 1
-        path.write_bytes(graph.SerializeToString())
-    assert broken > 20
+        for name in [weight.name for weight in matrices(graph)]:
+            with broken(graph, path, name, seed=seen):
+                found = engine_of(tmp_path).score(sources, targets)
+            assert difference(found, expected) > LARGEST_DIFFERENCE, f"{path.name}: {name}"
+            seen += 1
+    assert seen > 20
