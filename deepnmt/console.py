@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, NoReturn, Optional
 
+from deepnmt.beside import building
 from deepnmt.errors import UserError, os_message, user_message
 
 if TYPE_CHECKING:
@@ -81,10 +82,10 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         UserError: the disk is full or refuses, also if a library wraps that in an error of its own
     """
-    temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
     try:
-        yield temporary
-        os.replace(temporary, path)
+        with building(path) as temporary:
+            yield temporary
+            os.replace(temporary, path)
     except Exception as error:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):
@@ -92,8 +93,6 @@ def whole_file(path: Path) -> Iterator[Path]:
         if cause is None:
             raise
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def progress(total: Optional[int], description: str, unit: str) -> tqdm[object]:

@@ -72,8 +72,7 @@ if [[ $STATE == made ]]; then
     exit 0
 fi
 run python3 "$ROOT/scripts/align.py" work "$PARTS" ${WORKERS:+"$WORKERS"}
-TMP=$OUT.tmp.$$
-rm -rf -- "$TMP"
+build_beside "$OUT"
 run python3 "$ROOT/scripts/align.py" finish "$PARTS" "$TMP"
 replace_folder "$TMP" "$OUT"
 rm -rf -- "$PARTS"

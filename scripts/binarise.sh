@@ -61,7 +61,7 @@ need python3
 LIKE=${LIKE%/} DEST=${DEST%/}
 SUBSET=train
 if [[ -n $MONO ]]; then SUBSET=mono; fi
-TMP=$DEST.tmp.$$
+build_beside "$DEST"
 mkdir -p -- "$TMP/text" "$TMP/counts"
 COUNTS=$TMP/counts/$SUBSET.json
 BEGUN=$(python3 "$ROOT/scripts/binarise.py" begin "$TMP" "$LIKE" --prefix "$TRAIN$MONO" --lang "$LANGUAGE" \

@@ -124,7 +124,7 @@ what_next() {
 on_exit() {
     stop_running
     if [[ -n $TMP ]]; then
-        rm -rf -- "$TMP"
+        rm -rf -- "$TMP" "$TMP.lock"
     fi
 }
 
@@ -141,6 +141,19 @@ on_signal() {
 trap on_exit EXIT
 trap 'on_signal INT' INT
 trap 'on_signal TERM' TERM HUP
+
+# Set TMP to the name beside $1 under which it is built, as deepnmt/beside.py does, and remove what killed scripts have
+# left there. Commands inherit the lock: one that outlives the killed script still writes to TMP.
+build_beside() {
+    PYTHONSAFEPATH=1 python3 -m deepnmt.beside "$1"
+    mkdir -p -- "$(dirname -- "$1")"
+    TMP=$1.tmp.$$
+    # Some file systems have no locks, and some machines no flock.
+    if { exec {BUILDING}>"$TMP.lock"; } 2>/dev/null; then
+        flock "$BUILDING" 2>/dev/null || true
+    fi
+    rm -rf -- "$TMP"
+}
 
 # Put the finished folder $1 in the place of $2; what was there stays until the new one is in place.
 replace_folder() {

@@ -63,7 +63,7 @@ CHECKED=$(python3 "$ROOT/scripts/translations.py" check "${REVERSE[@]}" "$CHECKP
     "${OPTIONS[@]}")
 read -r SOURCE TARGET SENTENCES DEVICE SELECTED <<<"$CHECKED"
 
-TMP=$OUT.tmp.$$
+build_beside "$OUT"
 mkdir -p -- "$TMP"
 [[ ${#NBEST[@]} -eq 0 ]] || NBEST=(--nbest-file "$TMP/nbest.tsv")
 if [[ -n $TERMS ]]; then

@@ -40,7 +40,7 @@ OUT=${POSITIONAL[0]} PARTS=("${POSITIONAL[@]:1}")
 [[ $OUT != *[,:]* ]] || die "OUT must not contain a comma or a colon, but is '$OUT'"
 need python3
 
-TMP=$OUT.tmp.$$
+build_beside "$OUT"
 mkdir -p -- "$TMP/text"
 python3 "$ROOT/scripts/mix.py" begin "$TMP" "$UPSAMPLE" "${PARTS[@]}"
 if [[ -f $OUT/preprocess.json ]]; then

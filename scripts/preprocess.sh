@@ -241,7 +241,7 @@ if [[ -n $VALID_EVERY ]]; then EXTRA+=("valid_every=$VALID_EVERY"); fi
 if [[ -n $COPIES ]]; then EXTRA+=("bpe_dropout=$DROPOUT" "copies=$COPIES"); fi
 
 DEST=${DEST%/}
-TMP=$DEST.tmp.$$
+build_beside "$DEST"
 mkdir -p -- "$TMP/text" "$TMP/counts"
 RECORD=$TMP/preprocess.json
 python3 "$ROOT/scripts/manifest.py" describe "$RECORD" "source_lang=$SOURCE" "target_lang=$TARGET" \

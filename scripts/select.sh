@@ -44,7 +44,7 @@ OPTIONS=("${WORDS[@]:2}")
 need python3
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-TMP=$OUT.tmp.$$
+build_beside "$OUT"
 mkdir -p -- "$TMP"
 python3 "$ROOT/scripts/select_pairs.py" begin "$TMP" "$DATA" "${OPTIONS[@]}"
 if [[ -f $OUT/preprocess.json ]]; then

@@ -109,8 +109,7 @@ if [[ $LEFT -gt 0 ]]; then
     echo "shard $SHARD of $SHARDS is done; other shards have $LEFT chunks left"
     exit 0
 fi
-TMP=$OUT.tmp.$$
-rm -rf -- "$TMP"
+build_beside "$OUT"
 run python3 "$ROOT/scripts/synthesise.py" finish "$PARTS" "$TMP"
 replace_folder "$TMP" "$OUT"
 rm -rf -- "$PARTS"

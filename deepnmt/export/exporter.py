@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deepnmt.beside import whole_folder
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Result, compare, read_pairs
@@ -67,9 +68,7 @@ def export(task: Export, target: Path) -> Result | None:
     reference = load_checkpoints(task.checkpoints, task.data, settings.languages, device="cpu")
     if reference.right_to_left and task.engine != "torch":
         raise UserError("models that translate from right to left: use --engine torch")
-    temporary = target.with_name(f"{target.name}.tmp.{os.getpid()}")
-    temporary.mkdir()
-    try:
+    with whole_folder(target) as temporary:
         exporter.write(list(task.checkpoints), task.data, temporary, task.weights)
         for name in (*text_files(settings), *(f"dict.{language}.txt" for language in settings.languages)):
             shutil.copyfile(task.data / name, temporary / name)
@@ -78,9 +77,6 @@ def export(task: Export, target: Path) -> Result | None:
         result = _checked(task, reference, engine, folder) if task.check else None
         record = result.as_record() if result else {"pairs": 0}
         dataclasses.replace(folder, longest=engine.longest, check=record).write()
-        _replace(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return result
 
 
@@ -101,12 +97,3 @@ def _check_target(target: Path) -> None:
         return
     if not target.is_dir() or not is_model_folder(target):
         raise UserError(f"{target}: must be a model folder or not exist, but is something else")
-
-
-def _replace(new: Path, target: Path) -> None:
-    """Put a folder in the place of another, which stays until the new one is there."""
-    old = target.with_name(f"{target.name}.old.{os.getpid()}")
-    if os.path.lexists(target):
-        os.replace(target, old)
-    os.replace(new, target)
-    shutil.rmtree(old, ignore_errors=True)

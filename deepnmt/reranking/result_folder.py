@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from deepnmt.beside import whole_folder
 from deepnmt.errors import UserError
 from deepnmt.reranking.score_files import FOLDER
 
@@ -38,16 +37,6 @@ class ResultFolder:
     @contextmanager
     def building(self) -> Iterator[Path]:
         """Give a folder to write to, whose files take the place of all earlier ones if nothing went wrong."""
-        building = self.path.with_name(f"{self.path.name}.tmp.{os.getpid()}")
-        building.mkdir(parents=True)
-        try:
-            yield building
-            old = self.path.with_name(f"{self.path.name}.old.{os.getpid()}")
-            if (self.path / FOLDER).exists():
-                (self.path / FOLDER).rename(building / FOLDER)
-            if self.path.exists():
-                self.path.rename(old)
-            building.rename(self.path)
-            shutil.rmtree(old, ignore_errors=True)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_folder(self.path, kept=FOLDER) as folder:
+            yield folder

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
+import signal
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -308,3 +310,38 @@ def test_a_changed_weight_of_fewer_bits_costs_bleu(
     with pytest.raises(UserError, match=rf"^--engine torch --weights {weights}: at most 1\.0 BLEU may be lost, but "):
         export(task, tmp_path / "broken")
     assert not (tmp_path / "broken").exists()
+
+
+def test_a_killed_export_leaves_nothing_to_the_next(
+    data: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, read_end = Export([plain], data, check=0), os.pipe()
+    child = os.fork()
+    if not child:
+        whole = torch_model.write
+
+        def write(*arguments: Any) -> None:
+            whole(*arguments)
+            os.write(read_end[1], b"written")
+            signal.pause()
+
+        monkeypatch.setattr(torch_model, "write", write)
+        try:
+            export(task, tmp_path / "model")
+        finally:
+            os._exit(1)
+    try:
+        os.close(read_end[1])
+        assert os.read(read_end[0], 9) == b"written"
+        left = {f"model.tmp.{child}", f"model.tmp.{child}.lock"}
+        # Another export at the same time leaves it alone.
+        export(task, tmp_path / "model")
+        assert {path.name for path in tmp_path.iterdir()} == {"model", *left}
+    finally:
+        os.close(read_end[0])
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert {path.name for path in tmp_path.iterdir()} == {"model", *left}
+    assert (tmp_path / f"model.tmp.{child}" / "model.pt").exists()
+    export(task, tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -1,0 +1,95 @@
+"""Names beside a path under which files and folders are built until they take its place.
+
+    NAME.tmp.PID         what is being built
+    NAME.tmp.PID.lock    locked while it is
+    NAME.old.PID         the folder that was in the place, until the new one is there
+
+A process that is killed leaves them. The kernel frees its lock then, and only then, so that a free lock tells the next
+process that builds the same path what it may remove, whoever has the number PID by now. Where a file system has no
+locks, nothing is removed. `build_beside` in scripts/common.sh does the same for scripts, whose lock is also held by the
+commands that they run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOCK = re.compile(r"(.+)\.tmp\.(\d+)\.lock", re.DOTALL)
+
+
+@contextmanager
+def building(path: Path) -> Iterator[Path]:
+    """Give the temporary name of a path, under which nothing is left in the end, nor of processes that were killed."""
+    remove_remains(path)
+    temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
+    lock = temporary.with_name(f"{temporary.name}.lock")
+    with lock.open("w") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            _remove(temporary)
+            yield temporary
+        finally:
+            _remove(temporary)
+            lock.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
+    """Give a folder to write to; it becomes `path`, in the place of what is there, only if nothing went wrong.
+
+    Args:
+        path: of the folder
+        kept: name of what is taken over from the folder that is there
+    """
+    with building(path) as temporary:
+        temporary.mkdir()
+        yield temporary
+        old = path.with_name(f"{path.name}.old.{os.getpid()}")
+        if os.path.lexists(path):
+            os.replace(path, old)
+        os.replace(temporary, path)
+        if kept and (old / kept).exists():
+            os.replace(old / kept, path / kept)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_remains(path: Path) -> None:
+    """Remove what killed processes have left beside a path; what stood there before comes back if nothing does."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            found = LOCK.fullmatch(name)
+            if found is not None and found[1] == path.name:
+                _remove_if_free(path, found[2])
+
+
+def _remove_if_free(path: Path, process: str) -> None:
+    lock = path.with_name(f"{path.name}.tmp.{process}.lock")
+    # Another process holds or removes it, or it is another user's.
+    with contextlib.suppress(OSError), lock.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        old = path.with_name(f"{path.name}.old.{process}")
+        if os.path.lexists(old) and not os.path.lexists(path):
+            os.replace(old, path)
+        _remove(old)
+        _remove(path.with_name(f"{path.name}.tmp.{process}"))
+        lock.unlink()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    remove_remains(Path(sys.argv[1]))

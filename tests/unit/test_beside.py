@@ -1,0 +1,130 @@
+"""What is built beside its place is whole or not at all; remains of killed processes go, those of living ones never."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.models import ROOT
+from support.processes import started
+
+from deepnmt.beside import building, remove_remains, whole_folder
+
+# Each begins to build the folder that is its argument, says the number of a process that has its lock, and waits.
+BUILDERS = {
+    "command": (
+        sys.executable,
+        """
+import os, pathlib, sys, time
+from deepnmt.beside import whole_folder
+with whole_folder(pathlib.Path(sys.argv[1])) as folder:
+    (folder / "half").touch()
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+""",
+    ),
+    "script": (
+        "bash",
+        f"""
+source {ROOT}/scripts/common.sh
+build_beside "$1"
+mkdir -- "$TMP"
+touch -- "$TMP/half"
+sleep 600 &
+echo $!
+wait
+""",
+    ),
+}
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(re.sub(r"\d+", "N", path.name) for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_killed_processes_leave_nothing_in_the_end(kind: str, tmp_path: Path) -> None:
+    program, text = BUILDERS[kind]
+    (tmp_path / "builder").write_text(text)
+    place = tmp_path / "place"
+    place.mkdir()
+    left = ["out.tmp.N", "out.tmp.N.lock"]
+    with started([program, tmp_path / "builder", place / "out"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        holder = int(process.stdout.readline())
+        with building(place / "out"):
+            assert names(place) == [*left, "out.tmp.N.lock"]
+        assert names(place) == left
+        process.kill()
+        process.wait()
+        if holder != process.pid:
+            # What the script has started is still at work.
+            remove_remains(place / "out")
+            assert names(place) == left
+    assert names(place) == left
+    if kind == "command":
+        with whole_folder(place / "out") as folder:
+            (folder / "all").touch()
+    else:
+        (tmp_path / "builder").write_text(text.partition("sleep")[0] + 'replace_folder "$TMP" "$1"')
+        subprocess.run(["bash", tmp_path / "builder", place / "out"], check=True)
+    assert names(place) == ["out"]
+
+
+def test_what_was_there_before_comes_back(tmp_path: Path) -> None:
+    """From a process that was killed between the two renamings."""
+    path = tmp_path / "out"
+    for each in ("out.tmp.7", "out.old.7"):
+        (tmp_path / each).mkdir()
+    (tmp_path / "out.old.7" / "before").touch()
+    (tmp_path / "out.tmp.7.lock").touch()
+    remove_remains(path)
+    assert names(tmp_path) == ["out"]
+    assert names(path) == ["before"]
+    # And after both.
+    (tmp_path / "out.old.7").mkdir()
+    (tmp_path / "out.tmp.7.lock").touch()
+    remove_remains(path)
+    assert names(tmp_path) == ["out"]
+    assert names(path) == ["before"]
+
+
+def test_nothing_else_is_removed(tmp_path: Path) -> None:
+    others = ["out.tmp.8", "out.old.8", "xout.tmp.8", "xout.tmp.8.lock", "out.tmp.x.lock", "out"]
+    for name in others:
+        (tmp_path / name).touch()
+    with building(tmp_path / "out") as temporary:
+        temporary.touch()
+        assert temporary.name == f"out.tmp.{os.getpid()}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+    remove_remains(tmp_path / "none" / "out")
+
+
+def test_a_folder_that_hands_something_on(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    for text in ("first", "second"):
+        with whole_folder(path, kept="scores") as folder:
+            assert not list(folder.iterdir())
+            (folder / text).touch()
+        if text == "first":
+            (path / "scores").mkdir()
+            (path / "scores" / "1").touch()
+    assert names(path) == ["scores", "second"]
+    assert (path / "scores" / "1").exists()
+    with pytest.raises(ValueError, match="no value"), whole_folder(path, kept="scores") as folder:  # noqa: PT012
+        (folder / "third").touch()
+        raise ValueError("no value")
+    assert names(path) == ["scores", "second"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_all_that_is_built_is_built_so() -> None:
+    """Names beside a path are made in two places alone, of which one is for scripts."""
+    made = re.compile(r"""\.(tmp|old)\.[$"{]""")
+    sources = [path for folder in ("deepnmt", "scripts", "examples") for path in (ROOT / folder).rglob("*.*")]
+    found = {path.name for path in sources if path.suffix in (".py", ".sh") and made.search(path.read_text("utf-8"))}
+    assert found == {"beside.py", "common.sh"}
