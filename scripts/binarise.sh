@@ -31,7 +31,7 @@ example:
 HELP
 }
 
-LIKE='' TRAIN='' MONO='' LANGUAGE='' DEST='' WORKERS=$(nproc) OVERLAP=() SYMBOLS=()
+LIKE='' TRAIN='' MONO='' LANGUAGE='' DEST='' WORKERS=$(cores) OVERLAP=() SYMBOLS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --like) LIKE=$(value "$@"); shift ;;

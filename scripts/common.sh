@@ -58,6 +58,11 @@ value() {
     printf '%s' "$2"
 }
 
+# How many processors this process may use: nproc alone says at most as many as OMP_NUM_THREADS allows one process.
+cores() {
+    env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc
+}
+
 # Of a command with three arguments before the options of fairseq-generate: into POSITIONAL or OPTIONS.
 sort_argument() {
     if [[ $1 != -* && ${#POSITIONAL[@]} -lt 3 && ${#OPTIONS[@]} -eq 0 ]]; then

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import runpy
 import signal
@@ -122,6 +123,22 @@ def test_scripts_find_the_package_where_it_is_not_installed(tmp_path: Path) -> N
         env={"DEEPNMT_PYTHON_BIN": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )
     assert done.stdout == f"{ROOT}/deepnmt/__init__.py\n"
+
+
+def test_scripts_count_the_processors_that_they_may_use() -> None:
+    mine = sorted(os.sched_getaffinity(0))
+    for some in {len(mine), 1}:
+        done = subprocess.run(
+            ["bash", "-c", f'source "{ROOT}/scripts/common.sh"; cores'],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "1"},
+            preexec_fn=lambda: os.sched_setaffinity(0, mine[:some]),  # noqa: B023
+        )
+        assert done.stdout == f"{some}\n"
+    # Nor does a script ask by itself.
+    assert [path.name for path in (ROOT / "scripts").iterdir() if "nproc" in path.read_text("utf-8")] == ["common.sh"]
 
 
 @pytest.fixture
