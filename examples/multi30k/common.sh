@@ -6,6 +6,42 @@ OUT=${OUT:-$ROOT/output/multi30k}
 DATA=$OUT/data
 TYPES=9712
 
+# Sort the words of a command that trains rows into ROWS and, from the first option on, OPTIONS, which win over those of all
+# rows; set RECIPE and SEED: read_rows 'KNOWN ROWS' 'DEFAULT ROWS' WORD...
+read_rows() {
+    local known=$1 default=$2 row
+    shift 2
+    ROWS=()
+    while [[ $# -gt 0 && $1 != -* ]]; do
+        ROWS+=("$1")
+        shift
+    done
+    if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+        usage
+        exit 0
+    fi
+    [[ ${#ROWS[@]} -gt 0 ]] || read -r -a ROWS <<<"$default"
+    for row in "${ROWS[@]}"; do
+        [[ $row != *' '* && " $known " == *" $row "* ]] || die "ROW must be one of those of --help, but is '$row'"
+    done
+    RECIPE=${RECIPE:-$ROOT/configs/multi30k/transformer_tiny.yaml} SEED=${SEED:-1}
+    [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
+    number_from SEED 1 1000000 "$SEED"
+    need python3 fairseq-train
+    OPTIONS=(--max-tokens 2048 --update-freq 1 --max-update 2500 "$@")
+}
+
+# Train a row, choose on validation, and score test 2016 with the choice; RESULT is the folder of its scores:
+# train_row ROW DATA [options of fairseq-train]
+train_row() {
+    local save=$HERE/checkpoints/seed-$SEED/$1
+    RESULT=$HERE/results/seed-$SEED/$1
+    run "$ROOT/scripts/train.sh" "$RECIPE" "$2" "$save" "${OPTIONS[@]}" "${@:3}" --seed "$SEED"
+    choose "$save" "$2" "$RESULT"
+    score_subset "$CHOSEN" "$2" test "$RESULT/test"
+    printf '%s\n' "$CHOSEN" >"$RESULT/chosen"
+}
+
 # Make DATA from OUT/text by the reference protocol.
 prepare_data() {
     run python3 "$ROOT/examples/multi30k/fetch.py" "$OUT/text"

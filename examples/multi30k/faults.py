@@ -10,7 +10,6 @@ them, or with such a share of them broken. `count` prints recall by kind, and pr
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -63,20 +62,20 @@ def count(kinds: Path, reasons: Path) -> str:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser("faults.py", __doc__ or "", "")
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("put")
-    command.add_argument("prefix")
-    command.add_argument("output")
-    command.add_argument("--source-lang", required=True)
-    command.add_argument("--target-lang", required=True)
-    command.add_argument("--broken", type=int, default=0)
-    command.add_argument("--replace", type=float, default=0.2)
-    command.add_argument("--kinds", default=",".join(FAULTS))
-    command.add_argument("--seed", type=int, default=1)
-    command = commands.add_parser("count")
-    command.add_argument("kinds", type=Path)
-    command.add_argument("reasons", type=Path)
+    add = commands.add_parser("put", description="", epilog="").add_argument
+    add("prefix")
+    add("output")
+    add("--source-lang", required=True)
+    add("--target-lang", required=True)
+    add("--broken", type=int, default=0)
+    add("--replace", type=float, default=0.2)
+    add("--kinds", default=",".join(FAULTS))
+    add("--seed", type=int, default=1)
+    add = commands.add_parser("count", description="", epilog="").add_argument
+    add("kinds", type=Path)
+    add("reasons", type=Path)
     given = parser.parse_args()
     if given.command == "count":
         print(count(given.kinds, given.reasons))

@@ -36,26 +36,8 @@ example:
 HELP
 }
 
-ROWS=()
-while [[ $# -gt 0 && $1 != -* ]]; do
-    ROWS+=("$1")
-    shift
-done
-if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-    usage
-    exit 0
-fi
-[[ ${#ROWS[@]} -gt 0 ]] || ROWS=(bitext back full)
-for row in "${ROWS[@]}"; do
-    [[ $row =~ ^(bitext|back|sampling|top10|greedy|tagged|noise|copy|forward|full)$ ]] ||
-        die "ROW must be one of those of --help, but is '$row'"
-done
-RECIPE=${RECIPE:-$ROOT/configs/multi30k/transformer_tiny.yaml} SEED=${SEED:-1}
-[[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
-number_from SEED 1 1000000 "$SEED"
-need python3 fairseq-train
+read_rows 'bitext back sampling top10 greedy tagged noise copy forward full' 'bitext back full' "$@"
 ON_INTERRUPT="resume"
-OPTIONS=(--max-tokens 2048 --update-freq 1 --max-update 2500 "$@")
 HERE=$OUT/synthetic REAL=5000
 
 prepare_data
@@ -71,21 +53,12 @@ mono() {
     run "$ROOT/scripts/binarise.sh" --like "$DATA" --mono "$HERE/text/rest" --lang "$1" --drop-overlap --dest "$HERE/$2" "${@:3}"
 }
 
-# train SAVE DATA SEED [options of fairseq-train]
-train() {
-    run "$ROOT/scripts/train.sh" "$RECIPE" "$2" "$1" "${OPTIONS[@]}" --seed "$3" "${@:4}"
-}
-
 # Train the model that translates for the rows, once, and set CHOSEN to it: teacher back|forward
 teacher() {
-    local save=$HERE/checkpoints/$1
-    if [[ $1 == back ]]; then
-        train "$save" "$HERE/bitext" 1 --source-lang de --target-lang en
-        choose "$save" "$HERE/bitext" "$HERE/results/$1" --reverse
-    else
-        train "$save" "$HERE/bitext" 1
-        choose "$save" "$HERE/bitext" "$HERE/results/$1"
-    fi
+    local save=$HERE/checkpoints/$1 way=() reverse=()
+    if [[ $1 == back ]]; then way=(--source-lang de --target-lang en) reverse=(--reverse); fi
+    run "$ROOT/scripts/train.sh" "$RECIPE" "$HERE/bitext" "$save" "${OPTIONS[@]}" --seed 1 "${way[@]}"
+    choose "$save" "$HERE/bitext" "$HERE/results/$1" "${reverse[@]}"
 }
 
 # Make the pairs of a row: pairs ROW KIND MONO [options of synthesise.sh]
@@ -122,10 +95,6 @@ for row in "${ROWS[@]}"; do
         copy) pairs "$row" copy mono-de ;;
         forward) pairs "$row" forward mono-en ;;
     esac
-    SAVE=$HERE/checkpoints/seed-$SEED/$row RESULT=$HERE/results/seed-$SEED/$row
-    train "$SAVE" "$TEXT" "$SEED"
-    choose "$SAVE" "$TEXT" "$RESULT"
-    score_subset "$CHOSEN" "$TEXT" test "$RESULT/test"
-    printf '%s\n' "$CHOSEN" >"$RESULT/chosen"
+    train_row "$row" "$TEXT"
 done
 python3 "$ROOT/examples/multi30k/rows.py" "$HERE/results" | column -t -s "$(printf '\t')"

@@ -39,27 +39,9 @@ example:
 HELP
 }
 
-ROWS=()
-while [[ $# -gt 0 && $1 != -* ]]; do
-    ROWS+=("$1")
-    shift
-done
-if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-    usage
-    exit 0
-fi
-[[ ${#ROWS[@]} -gt 0 ]] || ROWS=(original dirty cleaned)
 KNOWN='original dirty cleaned merges-2k merges-4k dropout-2k dropout-4k dropout-10k unigram separate few few-dropout selected'
-KNOWN+=' raw-case truecase lower-case'
-for row in "${ROWS[@]}"; do
-    [[ " $KNOWN " == *" $row "* ]] || die "ROW must be one of those of --help, but is '$row'"
-done
-RECIPE=${RECIPE:-$ROOT/configs/multi30k/transformer_tiny.yaml} SEED=${SEED:-1}
-[[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
-number_from SEED 1 1000000 "$SEED"
-need python3 fairseq-train
+read_rows "$KNOWN raw-case truecase lower-case" 'original dirty cleaned' "$@"
 ON_INTERRUPT="resume"
-OPTIONS=(--max-tokens 2048 --update-freq 1 --max-update 2500 "$@")
 HELPER=$ROOT/examples/multi30k/text_rows.py
 HERE=$OUT/text-rows TEXTS=$OUT/text-rows/text SHORT=lc.norm.tok
 
@@ -128,11 +110,7 @@ for row in "${ROWS[@]}"; do
         truecase) cased_data "$row" --truecase ;;
         lower-case) cased_data "$row" --lowercase ;;
     esac
-    SAVE=$HERE/checkpoints/seed-$SEED/$row RESULT=$HERE/results/seed-$SEED/$row
-    run "$ROOT/scripts/train.sh" "$RECIPE" "$TEXT" "$SAVE" "${OPTIONS[@]}" "${MORE[@]}" --seed "$SEED"
-    choose "$SAVE" "$TEXT" "$RESULT"
-    score_subset "$CHOSEN" "$TEXT" test "$RESULT/test"
+    train_row "$row" "$TEXT" "${MORE[@]}"
     score_subset "$CHOSEN" "$TEXT" test1 "$RESULT/misspelt"
-    printf '%s\n' "$CHOSEN" >"$RESULT/chosen"
 done
 run python3 "$HELPER" table "$HERE/results" --lines "$TEXTS/topic.lines" --cased "$OUT/text/test_2016_flickr.de"

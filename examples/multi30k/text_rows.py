@@ -6,12 +6,12 @@
 
 `misspell` swaps two neighbouring letters in a tenth of the words of PREFIX.en, and of each PREFIX.KIND.en, and copies
 the references. `topic` writes the half of a text that is nearest to one of two clusters of its lines to OUT.en, and
-their numbers to OUT.lines.
+their numbers to OUT.lines. In the table, `cased` is BLEU against the references in their own case, of rows that are
+translated in their own case; each translation then begins with a capital. `detokenised` ignores case in the other rows.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from pathlib import Path
 from random import Random
@@ -26,6 +26,8 @@ from tabulate import tabulate
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_text
+from deepnmt.text.record import read_record
+from deepnmt.text.translated_folder import RECORD
 from deepnmt.text.truecase import sentence_case
 
 SHARE = 0.1
@@ -82,6 +84,14 @@ def tokenised(folder: Path, numbers: list[int]) -> str:
     return f"{bleu.corpus_score(*chosen).score:.2f}"
 
 
+def in_own_case(folder: Path, references: list[str]) -> str:
+    """Return the BLEU of a folder of translations against references in their own case; '-' where it is lower-cased."""
+    if read_record(folder / RECORD, lowercase=bool)["lowercase"]:
+        return "-"
+    sentences = [sentence_case(line) for line in read_text(folder / "hyp.de")]
+    return f"{BLEU().corpus_score(sentences, [references]).score:.2f}"
+
+
 def table(results: Path, lines: Path, cased: Path) -> list[list[str]]:
     """Return the fields of each row that is scored.
 
@@ -102,10 +112,9 @@ def table(results: Path, lines: Path, cased: Path) -> list[list[str]]:
             continue
         test = folder / "test"
         valid = max((score(found.parent) for found in folder.glob("valid.*/scores.json")), key=float)
-        sentences = [sentence_case(line) for line in read_text(test / "hyp.de")]
         fields = [folder.name, folder.parent.name.removeprefix("seed-"), valid, score(test), score(folder / "misspelt")]
         fields += [tokenised(test, here), tokenised(test, there), score(test, "BLEU")]
-        rows.append([*fields, f"{BLEU().corpus_score(sentences, [references]).score:.2f}"])
+        rows.append([*fields, in_own_case(test, references)])
     if not rows:
         raise UserError(f"{results}: must have scores of a test set, but has none")
     return rows
@@ -113,19 +122,19 @@ def table(results: Path, lines: Path, cased: Path) -> list[list[str]]:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser("text_rows.py", __doc__ or "", "")
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("misspell")
-    command.add_argument("prefix")
-    command.add_argument("output")
-    command.add_argument("--kinds", nargs="*", default=[])
-    command = commands.add_parser("topic")
-    command.add_argument("source", type=Path)
-    command.add_argument("output")
-    command = commands.add_parser("table")
-    command.add_argument("results", type=Path)
-    command.add_argument("--lines", type=Path, required=True)
-    command.add_argument("--cased", type=Path, required=True)
+    add = commands.add_parser("misspell", description="", epilog="").add_argument
+    add("prefix")
+    add("output")
+    add("--kinds", nargs="*", default=[])
+    add = commands.add_parser("topic", description="", epilog="").add_argument
+    add("source", type=Path)
+    add("output")
+    add = commands.add_parser("table", description="", epilog="").add_argument
+    add("results", type=Path)
+    add("--lines", type=Path, required=True)
+    add("--cased", type=Path, required=True)
     given = parser.parse_args()
     if given.command == "misspell":
         misspell(given.prefix, given.output, given.kinds)

@@ -47,11 +47,16 @@ def test_the_table(tmp_path: Path) -> None:
     (row / "test" / "hyp.tok.de").write_text(f"{right}\n{right}\n")
     (row / "test" / "ref.tok.de").write_text(f"{right}\n{wrong}\n")
     (row / "test" / "hyp.de").write_text("ein Hund läuft über die Wiese.\nein Hund läuft über die Wiese.\n")
+    (row / "test" / "generate.json").write_text('{"lowercase": false}')
     (tmp_path / "lines").write_text("0\n")
     (tmp_path / "cased").write_text("Ein Hund läuft über die Wiese.\nEin Hund läuft über die Wiese.\n")
     table = text_rows.table(tmp_path / "results", tmp_path / "lines", tmp_path / "cased")
     assert table[0][:6] == ["few", "3", "21.50", "22.00", "11.00", "100.00"]
     assert float(table[0][6]) < 10
     assert table[0][7:] == ["23.00", "100.00"]
+    # Which a translation in lower case cannot be like, whatever it says.
+    (row / "test" / "generate.json").write_text('{"lowercase": true}')
+    table = text_rows.table(tmp_path / "results", tmp_path / "lines", tmp_path / "cased")
+    assert table[0][7:] == ["23.00", "-"]
     with pytest.raises(UserError, match="must have scores of a test set, but has none"):
         text_rows.table(tmp_path / "other", tmp_path / "lines", tmp_path / "cased")
