@@ -41,19 +41,10 @@ example:
 HELP
 }
 
-WORKERS='' WORDS=()
-while [[ $# -gt 0 ]]; do
-    case $1 in
-        --workers) WORKERS=$(value "$@"); shift ;;
-        -h | --help) usage; exit 0 ;;
-        *) WORDS+=("$1") ;;
-    esac
-    shift
-done
+sort_words "$@"
 for ((i = 0; i < 2; i++)); do
     [[ -n ${WORDS[i]:-} && ${WORDS[i]} != -* ]] || die "DATA and OUT must be given, before any option (see --help)"
 done
-[[ -z $WORKERS ]] || number_from --workers 1 1024 "$WORKERS"
 OUT=${WORDS[1]%/}
 unset 'WORDS[1]'
 need python3

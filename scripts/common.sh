@@ -58,6 +58,20 @@ value() {
     printf '%s' "$2"
 }
 
+# Of a command whose other words Python checks: --workers into WORKERS, which is empty without it, and all else into WORDS.
+sort_words() {
+    WORKERS='' WORDS=()
+    while [[ $# -gt 0 ]]; do
+        case $1 in
+            --workers) WORKERS=$(value "$@"); shift ;;
+            -h | --help) usage; exit 0 ;;
+            *) WORDS+=("$1") ;;
+        esac
+        shift
+    done
+    [[ -z $WORKERS ]] || number_from --workers 1 1024 "$WORKERS"
+}
+
 # How many processors this process may use: nproc alone says at most as many as OMP_NUM_THREADS allows one process.
 cores() {
     env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc

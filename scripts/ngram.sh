@@ -21,8 +21,8 @@ usage: ngram.sh train TEXT OUT.arpa [--order N] [--learn-from N] [--raw]
   --column NAME    of the header of OUT.tsv (default: cross_entropy)
   --workers N      processes (default: one per core)
 
-OUT appears only when everything is done. The scores made so far are in OUT.tsv.parts: the script can be stopped at any
-moment; run the same command again to resume.
+OUT appears only when everything is done. The script can be stopped at any moment; run the same command again to resume
+score from the scores made so far, which are in OUT.tsv.parts. train starts over; a million lines take half a minute.
 
 example:
   scripts/ngram.sh train data/de-en/text/train.tok.en english.arpa --order 4
@@ -30,15 +30,7 @@ example:
 HELP
 }
 
-WORKERS='' WORDS=()
-while [[ $# -gt 0 ]]; do
-    case $1 in
-        --workers) WORKERS=$(value "$@"); shift ;;
-        -h | --help) usage; exit 0 ;;
-        *) WORDS+=("$1") ;;
-    esac
-    shift
-done
+sort_words "$@"
 case ${WORDS[0]:-} in
     train) PLACES=2 ;;
     score) PLACES=3 ;;
@@ -48,7 +40,6 @@ for ((i = 1; i <= PLACES; i++)); do
     [[ -n ${WORDS[i]:-} && ${WORDS[i]} != -* ]] ||
         die "${WORDS[0]} must be followed by $PLACES arguments before the options (see --help)"
 done
-[[ -z $WORKERS ]] || number_from --workers 1 1024 "$WORKERS"
 need python3
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
