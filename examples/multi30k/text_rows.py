@@ -19,8 +19,6 @@ from random import Random
 import numpy as np
 from rows import score
 from sacrebleu.metrics.bleu import BLEU
-from sklearn.cluster import KMeans
-from sklearn.feature_extraction.text import TfidfVectorizer
 from tabulate import tabulate
 
 from deepnmt import console
@@ -61,6 +59,10 @@ def misspell(prefix: str, output: str, kinds: list[str]) -> None:
 
 def topic_half(lines: list[str]) -> list[int]:
     """Return the numbers, from 0, of the half of the lines that are nearest to one of two clusters by tf-idf."""
+    # here, since it takes seconds
+    from sklearn.cluster import KMeans
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     vectors = TfidfVectorizer(stop_words="english").fit_transform(lines)
     distances = KMeans(n_clusters=2, n_init=10, random_state=1).fit_transform(vectors)
     order = np.argsort(distances[:, 0] - distances[:, 1], kind="stable")

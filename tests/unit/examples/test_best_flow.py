@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from support.models import ROOT
+from support import stand_ins
+from support.stand_ins import copy_of_example
 
-# What a script of the flow leaves, in place of its work; each notes its command line in CALLS.
-NOTE = '#!/usr/bin/env bash\nset -euo pipefail\necho "$(basename "$0") $*" >>"$CALLS"\n'
+# What a script of the flow leaves, in place of its work.
 STANDS_IN = {
     "preprocess.sh": """while [[ $1 != --dest ]]; do shift; done
 mkdir -p "$2"; echo '{"types": {"en": 9712}}' >"$2/preprocess.json\"""",
@@ -33,19 +30,9 @@ echo '{"checkpoint": "last5.pt", "beam": 5, "lenpen": 0.8, "tokenised BLEU":' $b
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A copy of the example, beside scripts that do nothing."""
-    for folder in ("examples/multi30k", "configs/multi30k"):
-        shutil.copytree(ROOT / folder, tmp_path / "root" / folder)
-    root = tmp_path / "root"
-    (root / "scripts").mkdir()
-    shutil.copyfile(ROOT / "scripts" / "common.sh", root / "scripts" / "common.sh")
-    (root / "deepnmt").symlink_to(ROOT / "deepnmt")
-    for name, work in STANDS_IN.items():
-        path = root / "scripts" / name
-        path.write_text(f"{NOTE}{work}\n", encoding="utf-8")
-        path.chmod(0o755)
-    # The text is there; the table and the pictures have tests of their own.
+    root = copy_of_example(tmp_path / "root", STANDS_IN)
+    # The table and the pictures have tests of their own.
     example = root / "examples" / "multi30k"
-    (example / "fetch.py").write_text("", encoding="utf-8")
     curves, choices = example / "curves.py", example / "choices.py"
     curves.write_text(curves.read_text("utf-8").replace("    console.run(main)", "    pass"), encoding="utf-8")
     text = choices.read_text("utf-8")
@@ -60,19 +47,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, script: str, *arguments: str) -> list[str]:
-    """Return the calls of the scripts, without the folder of everything."""
-    calls = root / "calls"
-    calls.write_text("")
-    environment = {
-        **os.environ,
-        "OUT": str(root / "out"),
-        "CALLS": str(calls),
-        "DEEPNMT_PYTHON_BIN": str(ROOT / ".venv/bin"),
-    }
-    command = [str(root / "examples" / "multi30k" / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return calls.read_text("utf-8").replace(f"{root}/out/best", "BEST").replace(f"{root}/", "").splitlines()
+    """Return the calls of the scripts, without the folders of everything."""
+    calls, _ = stand_ins.run(root, script, *arguments)
+    return [call.replace("out/best", "BEST") for call in calls]
 
 
 def test_all_stages_and_again(root: Path) -> None:

@@ -1,0 +1,60 @@
+"""Examples that are run with stand-ins for the scripts that train and translate."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from support.models import ROOT
+from support.processes import finish
+
+# What each does first: it notes its command line.
+NOTE = '#!/usr/bin/env bash\nset -euo pipefail\necho "$(basename "$0") $*" >>"$CALLS"\n'
+# Of the scripts that train and translate Multi30k; averages of up to ten checkpoints are the best.
+TRAINED = {
+    "train.sh": """mkdir -p "$3"
+[[ -f $3/checkpoint_last.pt ]] || touch "$3"/{checkpoint1,checkpoint2,checkpoint_last,checkpoint_best}.pt""",
+    "average.sh": 'sleep 0.01; touch "$2"',
+    "generate.sh": """mkdir -p "$3"
+cp "$2/preprocess.json" "$3/generate.json"
+cp "$OUT/text/test_2016_flickr.lc.norm.tok.de" "$3/ref.tok.de"
+tac "$3/ref.tok.de" >"$3/hyp.tok.de"
+cp "$OUT/text/test_2016_flickr.de" "$3/hyp.de"
+echo 20 >"$3/bleu"; [[ $1 != */average10.pt ]] || echo 21 >"$3/bleu\"""",
+    "score.sh": """sleep 0.01
+echo "{\\"tokenised BLEU\\": {\\"score\\": $(<"$1/bleu")}, \\"BLEU\\": {\\"score\\": 19}}" >"$1/scores.json\"""",
+}
+
+
+def copy_of_example(root: Path, stand_ins: Mapping[str, str]) -> Path:
+    """Copy the example with Multi30k beside scripts that do what is given, in Bash; its text is taken to be there."""
+    for folder in ("examples/multi30k", "configs/multi30k"):
+        shutil.copytree(ROOT / folder, root / folder)
+    (root / "scripts").mkdir()
+    shutil.copyfile(ROOT / "scripts" / "common.sh", root / "scripts" / "common.sh")
+    (root / "deepnmt").symlink_to(ROOT / "deepnmt")
+    for name, work in stand_ins.items():
+        path = root / "scripts" / name
+        path.write_text(f"{NOTE}{work}\n", encoding="utf-8")
+        path.chmod(0o755)
+    (root / "examples" / "multi30k" / "fetch.py").write_text("", encoding="utf-8")
+    return root
+
+
+def run(root: Path, script: str, *arguments: str, **environment: str) -> tuple[list[str], str]:
+    """Return the calls of the stand-ins, without the folder of everything, and what the example prints."""
+    calls = root / "calls"
+    calls.write_text("")
+    environment = {
+        **os.environ,
+        "OUT": str(root / "out"),
+        "CALLS": str(calls),
+        "DEEPNMT_PYTHON_BIN": str(ROOT / ".venv/bin"),
+        **environment,
+    }
+    command = [str(root / "examples" / "multi30k" / script), *arguments]
+    done = finish(command, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return calls.read_text("utf-8").replace(f"{root}/", "").splitlines(), done.stdout
