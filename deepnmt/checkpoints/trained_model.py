@@ -167,7 +167,7 @@ def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig) -> Iterator[s
 
 
 def tensor_faults(tensors: Tensors, expected: Mapping[str, torch.Size], reason: str) -> Iterator[str]:
-    """Yield the parameters that are missing, too many or of another shape, the first of each kind.
+    """Yield the parameters that are missing, too many, of another shape or of whole numbers, the first of each kind.
 
     Args:
         tensors: of a model, by their names
@@ -184,6 +184,8 @@ def tensor_faults(tensors: Tensors, expected: Mapping[str, torch.Size], reason: 
             shape = f" {_text(expected[name])}" if names is other else ""
             held = "is not" if names is not other else f"has {_shape(found[name])}"
             yield f"model.{name} must {must}{shape}, {reason}, but {held}{more}"
+    if whole := [name for name in expected if name in found and not found[name].is_floating_point()]:
+        yield f"model.{whole[0]} must be floating-point numbers, but is {found[whole[0]].dtype}"
 
 
 def _shapes(config: DLCLTransformerConfig, types: list[int]) -> dict[str, torch.Size]:

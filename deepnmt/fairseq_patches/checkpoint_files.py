@@ -11,8 +11,9 @@ from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
-from fairseq.models import BaseFairseqModel
+from fairseq.models import BaseFairseqModel, FairseqLanguageModel
 from fairseq.tasks import FairseqTask
+from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from torch import Tensor
 
@@ -117,10 +118,15 @@ def load_models_or_say_why_not(stock: Any, filenames: Any, *args: Any, **kwargs:
     """Load an ensemble.
 
     Raises:
-        UserError: a file is missing, or no model can be made of one
+        UserError: a file is missing, no model can be made of one, or it is a language model where one translates
     """
     with naming(", ".join(filenames)):
-        return stock(filenames, *args, **kwargs)
+        loaded = stock(filenames, *args, **kwargs)
+    models, _, task = loaded
+    for path, model in zip(filenames, models):
+        if isinstance(task, TranslationTask) and isinstance(model, FairseqLanguageModel):
+            raise UserError(f"{path}: cfg.model._name must be a model that translates, but is a language model's")
+    return loaded
 
 
 @replaces(
@@ -171,7 +177,7 @@ def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool)
     if not isinstance(model, DLCLTransformerModel):
         return
     expected = parameter_shapes(model)
-    tables = [name for name in EMBEDDINGS.values() if name in state.tensors()]
+    tables = [name for name in EMBEDDINGS.values() if name in state.tensors() and state.tensors()[name].dim()]
     if any(len(state.tensors()[name]) != expected[name][0] for name in tables):
         return  # the dictionaries, which `name_misfitting_dictionary` speaks of
     if faults := list(tensor_faults(state.tensors(), expected, "as in the model of this training")):
@@ -213,7 +219,7 @@ def name_misfitting_dictionary(stock: Any, self: Any, state_dict: dict[str, Tens
     """
     own = self.state_dict()
     for name, tensor in state_dict.items():
-        if name.endswith("embed_tokens.weight") and name in own and len(own[name]) != len(tensor):
+        if name.endswith("embed_tokens.weight") and name in own and tensor.dim() and len(own[name]) != len(tensor):
             raise UserError(
                 f"dictionary must have the {len(tensor)} types of the checkpoint's {name}, "
                 f"but has {len(own[name])}; give the data folder that the model was trained on"

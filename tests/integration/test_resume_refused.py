@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
 from fairseq_cli import generate
 from support.checkpoints import load, with_model_options
+from support.language_models import save_language_model
 from support.trainings import DUMMY, binarised_text, fairseq_train
 
 from deepnmt.errors import UserError
@@ -124,3 +126,11 @@ def test_generate(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(sys, "argv", ["generate", str(data), f"--path={tmp_path / name}", "--cpu"])
         with pytest.raises(UserError, match=f"^{tmp_path / name}: {message}"):
             generate.cli_main()
+
+
+def test_a_language_model_does_not_translate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = binarised_text(tmp_path)
+    path = save_language_model(tmp_path, Dictionary.load(str(data / "dict.b.txt")))
+    monkeypatch.setattr(sys, "argv", ["generate", str(data), f"--path={path}", "--cpu"])
+    with pytest.raises(UserError, match=rf"^{path}: cfg\.model\._name must be a model that translates"):
+        generate.cli_main()

@@ -152,6 +152,14 @@ BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda s: {**s, "model": {**s["model"], "decoder.layers.1.fc2.weight": torch.zeros(16, 23)}},
         "{path}: model.decoder.layers.1.fc2.weight must have the shape 16 x 24, as cfg.model says, but has 16 x 23",
     ),
+    "a-number-for-a-table": (
+        lambda s: {**s, "model": {**s["model"], "encoder.embed_tokens.weight": torch.zeros(())}},
+        "{path}: model.encoder.embed_tokens.weight must be a table, types x width, but is a single number",
+    ),
+    "whole-numbers": (
+        lambda s: {**s, "model": {**s["model"], "decoder.layers.1.fc1.bias": torch.zeros(24, dtype=torch.long)}},
+        "{path}: model.decoder.layers.1.fc1.bias must be floating-point numbers, but is torch.int64",
+    ),
     "nan": (
         lambda s: {**s, "model": {**s["model"], "decoder.layers.1.fc1.bias": torch.full((24,), float("nan"))}},
         "{path}: model.decoder.layers.1.fc1.bias must be finite numbers, but has NaN or infinity",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import torch
 from fairseq import checkpoint_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.checkpoints import BAD_STATES, checkpoint, with_optimizer
+from support.checkpoints import BAD_STATES, checkpoint, model_of, with_optimizer
 
 from deepnmt.checkpoints.grow import Growth
 from deepnmt.checkpoints.grow.grow_model import grow_state
@@ -22,6 +24,7 @@ from deepnmt.checkpoints.shrink import Shrinking
 from deepnmt.checkpoints.shrink.shrink_model import shrink_state
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.checkpoint_files import check_resumable
 
 VALUES = st.one_of(
     st.none(),
@@ -43,7 +46,15 @@ USES: dict[str, Callable[[Path], object]] = {
         CheckpointState.of(path), lambda *old: shrink_state(*old, Shrinking(every={"decoder": 2}), False)
     ),
     "load": lambda path: checkpoint_utils.load_checkpoint_to_cpu(str(path)),
+    "resume": lambda path: check_resumable(CheckpointState.of(path, numbers=False), trainer(), False),
 }
+
+
+@functools.cache
+def trainer() -> SimpleNamespace:
+    """What a checkpoint is held against before fairseq resumes from it."""
+    model = model_of(checkpoint(encoder_layers=1, decoder_layers=2))
+    return SimpleNamespace(get_criterion=lambda: None, get_model=lambda: model, task=None)
 
 
 def whole() -> dict[str, Any]:
@@ -100,6 +111,13 @@ def test_the_loader_names_what_is_wrong(name: str, tmp_path: Path) -> None:
     torch.save(change(checkpoint(encoder_groups="3", decoder_groups="none")), path)
     with pytest.raises(UserError, match="^" + re.escape(line.format(path=path))):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_a_table_that_is_a_number_is_not_resumed(tmp_path: Path) -> None:
+    state, table = checkpoint(encoder_layers=1, decoder_layers=2), "encoder.embed_tokens.weight"
+    torch.save({**state, "model": {**state["model"], table: torch.zeros(())}}, tmp_path / "in.pt")
+    with pytest.raises(UserError, match=rf"in\.pt: model\.{re.escape(table)} must have the shape .*, but"):
+        USES["resume"](tmp_path / "in.pt")
 
 
 @pytest.mark.parametrize("use", ["grow", "shrink"])
