@@ -60,7 +60,9 @@ def write_model(model: Any, options: Any, folder: Path, weights: str) -> None:
         UserError: the graphs cannot express the model
     """
     onnx_options.check(model, options)
-    facts = {"source_positions": model.encoder.max_positions(), "target_positions": model.decoder.max_positions()}
+    facts: dict[str, int] = {}
+    for side, stack in (("source", model.encoder), ("target", model.decoder)):
+        facts |= {f"{side}_positions": stack.max_positions(), f"{side}_types": stack.embed_tokens.num_embeddings}
     for name, graph_of in ((ENCODER, encoder_graph), (STEP, step_graph)):
         graph = graph_of(model, str(options.activation_fn), int8=weights == "int8")
         (folder / name).write_bytes(graph.model({FACTS: json.dumps(facts)}).SerializeToString())

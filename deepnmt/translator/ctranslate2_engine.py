@@ -37,10 +37,20 @@ SCORED = 64
 
 
 def load(folder: ModelFolder, threads: int | None) -> CTranslate2Engine:
-    """Return the engine of a model folder. Raises `UserError` if the processor lacks what the weights need."""
+    """Return the engine of a model folder.
+
+    Raises:
+        UserError: the processor lacks what the weights need, or CTranslate2 cannot read its files
+    """
     if folder.weights not in ctranslate2.get_supported_compute_types("cpu"):
         raise UserError(f"--weights {folder.weights}: ctranslate2 cannot compute with them on this processor")
-    return CTranslate2Engine(folder.path / FILES, folder.weights, threads)
+    files = folder.path / FILES
+    try:
+        return CTranslate2Engine(files, folder.weights, threads)
+    # CTranslate2 raises RuntimeError for whatever it finds; a config.json without one of our keys, KeyError.
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{files}: must be a model that CTranslate2 can read, but is not: {reason}") from None
 
 
 class _Found(NamedTuple):

@@ -32,9 +32,19 @@ Arrays = dict[str, Any]
 
 
 def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
-    """Return the engine of a model folder. Raises `UserError` if a graph cannot be read."""
-    source, target = (read_types(folder.dictionary(lang)) for lang in (folder.source_lang, folder.target_lang))
-    return OnnxEngine(session(folder.path / ENCODER, threads), session(folder.path / STEP, threads), source, target)
+    """Return the engine of a model folder.
+
+    Raises:
+        UserError: a graph cannot be read, or a dictionary has another number of types than it
+    """
+    dictionaries = [folder.dictionary(lang) for lang in (folder.source_lang, folder.target_lang)]
+    source, target = map(read_types, dictionaries)
+    engine = OnnxEngine(session(folder.path / ENCODER, threads), session(folder.path / STEP, threads), source, target)
+    for path, side, types in zip(dictionaries, ("source", "target"), (source, target)):
+        # Graphs of earlier versions do not say it.
+        if (known := engine.facts.get(f"{side}_types", len(types))) != len(types):
+            raise UserError(f"{path}: must have the {known} types of the model, but has {len(types)}")
+    return engine
 
 
 class OnnxEngine:
@@ -51,10 +61,10 @@ class OnnxEngine:
         self.encoder, self.step = encoder, step
         self.source, self.target = _numbers(source), _numbers(target)
         self.types = list(target)
-        facts = json.loads(step.get_modelmeta().custom_metadata_map[FACTS])
+        self.facts: dict[str, int] = json.loads(step.get_modelmeta().custom_metadata_map[FACTS])
         # The end symbol takes a position; of the target's, fairseq leaves one more free.
-        self.longest: int = facts["source_positions"] - 1
-        self.longest_target: int = facts["target_positions"] - 1
+        self.longest = self.facts["source_positions"] - 1
+        self.longest_target = self.facts["target_positions"] - 1
 
     def check(self, settings: SearchSettings) -> None:
         """See `Engine`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -174,3 +175,15 @@ def test_a_folder_is_loaded_with_its_weights(learned: Learned, monkeypatch: pyte
     monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda device: {"float32"})
     with pytest.raises(UserError, match=r"^--weights int8: ctranslate2 cannot compute with them on this processor"):
         load(ModelFolder(learned.folder.parent, text, "ctranslate2", "int8"), 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"{}"], ids=["empty", "no-text", "a-list", "no-keys"])
+@pytest.mark.parametrize("name", ["config.json", "model.bin", "shared_vocabulary.json"])
+def test_a_file_that_ctranslate2_cannot_read(name: str, content: bytes, learned: Learned, tmp_path: Path) -> None:
+    files = shutil.copytree(learned.folder, tmp_path / "ctranslate2")
+    (files / name).write_bytes(content)
+    with pytest.raises(
+        UserError, match=rf"^{files}: must be a model that CTranslate2 can read, but is not: \S"
+    ) as error:
+        load(ModelFolder(tmp_path, TextSettings("de", "en"), "ctranslate2", "float32"), 1)
+    assert len(str(error.value).splitlines()) == 1

@@ -6,14 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.models import PRE_NORM
+from support.models import PRE_NORM, dictionary
 from support.onnx_models import engine_of, onnx_engine, options
 from support.searched_models import FEW, SENTENCES, model
 
 from deepnmt.errors import UserError
 from deepnmt.export.onnx_model import write_model
+from deepnmt.text.settings import TextSettings
 from deepnmt.translator.engine import SearchSettings
-from deepnmt.translator.onnx_engine import ENCODER, STEP
+from deepnmt.translator.model_folder import ModelFolder
+from deepnmt.translator.onnx_engine import ENCODER, STEP, load
 
 SOURCES = [[FEW[number] for number in sentence] for sentence in SENTENCES]
 SETTINGS = SearchSettings(max_len_b=30, nbest=5)
@@ -62,3 +64,20 @@ def test_a_file_that_is_no_graph(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"{name}: must be a graph that ONNX Runtime reads, but is not: \S") as error:
         engine_of(tmp_path)
     assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("language", "types"), [("de", 3), ("en", -2)])
+def test_a_dictionary_of_another_number_of_types(language: str, types: int, tmp_path: Path) -> None:
+    write_model(model({}), options({}), tmp_path, "float32")
+    folder = ModelFolder(tmp_path, TextSettings("de", "en"), "onnx", "float32")
+    own = dictionary()
+    for name in ("de", "en"):
+        own.save(str(folder.dictionary(name)))
+    assert load(folder, 1).longest > 0
+    path = folder.dictionary(language)
+    lines = [*path.read_text("utf-8").splitlines(), "x 1", "y 1", "z 1"]
+    path.write_text("".join(f"{line}\n" for line in lines[: len(own) - own.nspecial + types]), encoding="utf-8")
+    with pytest.raises(
+        UserError, match=f"^{path}: must have the {len(own)} types of the model, but has {len(own) + types}$"
+    ):
+        load(folder, 1)
