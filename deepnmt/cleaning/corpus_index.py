@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.errors import UserError
-from deepnmt.text.lines import decode_lines
+from deepnmt.text.lines import decode_lines, open_file
 
 BLOCK = 1 << 22
 
@@ -52,7 +52,7 @@ class FileIndex:
             UserError: it has no lines
         """
         digest, starts, lines, done, last = hashlib.sha256(), [0], 0, 0, b"\n"
-        with path.open("rb") as file:
+        with open_file(path) as file:
             while block := file.read(BLOCK):
                 digest.update(block)
                 ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.console import whole_file
+from deepnmt.text.lines import open_file
 
 FOLDER = "scores"
 
@@ -17,7 +18,7 @@ def digest(checkpoints: Sequence[Path], facts: object) -> str:
     """Return what identifies a result: the contents of the checkpoints, and everything else that they depend on."""
     result = hashlib.sha256(json.dumps(facts).encode())
     for path in checkpoints:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             while chunk := file.read(1 << 20):
                 result.update(chunk)
     return result.hexdigest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from deepnmt.errors import UserError
 
@@ -20,10 +21,20 @@ def clean(line: str) -> str:
     return " ".join(CONTROL.sub(" ", line.replace("\ufeff", "")).split())
 
 
+def open_file(path: Path) -> BinaryIO:
+    """Open a file to read its bytes. Raises `UserError` for a named pipe, which may never be written to.
+
+    The pipes of a shell's `<(command)` are somewhere below /dev.
+    """
+    if path.is_fifo() and path.parts[:2] != ("/", "dev"):
+        raise UserError(f"{path}: must be a file, but is a named pipe")
+    return path.open("rb")
+
+
 def count_lines(path: Path) -> int:
     """Return the number of lines, the last of which need not be ended. Raises `UserError` if there are none."""
     lines, last = 0, b"\n"
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while chunk := file.read(1 << 20):
             lines += chunk.count(b"\n")
             last = chunk[-1:]
@@ -35,7 +46,7 @@ def count_lines(path: Path) -> int:
 
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines, each with its line feed. Raises `UserError` with the number of a line that is not UTF-8."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         yield from decode_lines(file, str(path))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
+from deepnmt.text.lines import open_file
 
 MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt-export"}
 KINDS = {
@@ -32,7 +33,8 @@ def read_record(path: Path, **keys: type) -> dict[str, Any]:
         UserError: there is no such file, it is no JSON object, or a key is missing or of another type
     """
     try:
-        record = json.loads(path.read_bytes().decode("utf-8"))
+        with open_file(path) as file:
+            record = json.loads(file.read().decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         maker = MAKERS.get(path.name, "the scripts")
         raise UserError(f"{path}: no such file; is {path.parent} a folder made by {maker}?") from None
@@ -62,7 +64,7 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
 def sha256(path: Path) -> str:
     """Return the checksum of a file, as sha256sum prints it."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,11 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from deepnmt.cleaning.corpus_index import FileIndex
 from deepnmt.errors import UserError
 from deepnmt.text import TextPipeline, TextSettings
 from deepnmt.text.lines import check_parallel, clean, count_lines, read_lines, read_text
+from deepnmt.text.record import read_record, sha256
 from deepnmt.text.subwords import check_codes, join_bpe
 
 WORDS = ["the", "dog", "dogs", "ein", "U-Bahn", "„Mia“", "z. B.", "3,5", "naïve", "中文", "@@", "a|b", "&quot;"]
@@ -141,3 +145,18 @@ def test_importing_costs_neither_fairseq_nor_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "use", [count_lines, lambda path: list(read_lines(path)), sha256, read_record, lambda path: FileIndex.of(path, 1)]
+)
+def test_a_named_pipe_is_refused_and_one_of_the_shell_is_read(use: Callable[[Path], object], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match=rf"^{pipe}: must be a file, but is a named pipe$"):
+        use(pipe)
+    reader, writer = os.pipe()
+    os.write(writer, b"{}\n")
+    os.close(writer)
+    use(Path(f"/dev/fd/{reader}"))
+    os.close(reader)
