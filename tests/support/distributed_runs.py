@@ -1,6 +1,6 @@
 """Short trainings on a tiny corpus, in one process or in several that share the batches of each update.
 
-`run` gives its processes the environment of torchrun, but forks them from a server that has imported fairseq already,
+`run` gives its processes the environment of torchrun, but forks them from `support.training_server`,
 which makes a training a matter of a few seconds.
 """
 
@@ -13,9 +13,10 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from fairseq.data import Dictionary, indexed_dataset
@@ -24,9 +25,8 @@ from torch import Tensor
 from deepnmt.checkpoints.file import read
 
 ROOT = Path(__file__).resolve().parents[2]
-# torch imports its compiler, which takes seconds, with the first optimizer.
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["fairseq_cli.train", "torch._dynamo"])
+SERVER.set_forkserver_preload(["support.training_server"])
 SECONDS = 300  # that a training may take, on a busy machine
 BATCHES = 2  # of an update, in all processes together
 # Seven batches an epoch: the last update of an epoch has none for the last process. Twenty updates: five epochs.
@@ -90,6 +90,9 @@ def start(target: Callable[..., None], arguments: tuple[Any, ...], processes: in
     """
     logs.mkdir(parents=True, exist_ok=True)
     files = [logs / f"rank-{rank}.log" for rank in range(processes)]
+    # Python tells the server its `sys.path`, but the server makes no use of it for what it imports first.
+    with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
+        forkserver.ensure_running()
     workers = [
         SERVER.Process(target=_work, args=(target, arguments, environment, file), daemon=True)
         for environment, file in zip(_environments(processes), files)
