@@ -61,6 +61,11 @@ class FakeCuda(TorchDispatchMode):
         self.waits: Counter[str] = Counter()
         self.stack = ExitStack()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled here, and the guard against it would be asked at each operation.
+        return False
+
     def reset(self) -> None:
         self.kernels = 0
         self.waits.clear()
@@ -195,7 +200,9 @@ class FakeCuda(TorchDispatchMode):
     def _on_cuda(self, shadow: Any) -> Any:
         if not isinstance(shadow, Tensor):
             return shadow
-        fake: Any = FakeTensor(self.fake, _meta(shadow), CUDA)
+        # In a mode's own dispatch it is switched off, and there is no other.
+        meta = torch.empty_strided(shadow.size(), shadow.stride(), dtype=shadow.dtype, device="meta")
+        fake: Any = FakeTensor(self.fake, meta, CUDA)
         fake.shadow = shadow
         return fake
 
