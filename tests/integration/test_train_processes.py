@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.distributed_runs import OPTIONS, ROOT, SECONDS, largest_difference, parameters, write_corpus
+from support.distributed_runs import OPTIONS, ROOT, SECONDS, largest_difference, parameters, run, write_corpus
 from support.processes import finish, started, wait_until
 
 TOLERANCE = 1e-6
@@ -54,14 +54,20 @@ def succeed(training: Training) -> str:
     return out + err
 
 
-def test_two_processes_make_the_updates_of_one(recipe: Path, data: Path, tmp_path: Path) -> None:
-    one = succeed(train(recipe, data, tmp_path / "one", 1))
+@pytest.fixture(scope="module")
+def one(recipe: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Where a process has trained alone, and what train.sh has said."""
+    save = tmp_path_factory.mktemp("one") / "save"
+    return save, succeed(train(recipe, data, save, 1))
+
+
+def test_two_processes_make_the_updates_of_one(one: tuple[Path, str], recipe: Path, data: Path, tmp_path: Path) -> None:
     two = succeed(train(recipe, data, tmp_path / "two", 2))
-    assert "+ fairseq-train" in one
-    assert "--update-freq=2" in one
+    assert "+ fairseq-train" in one[1]
+    assert "--update-freq=2" in one[1]
     assert "--nproc-per-node 2" in two
     assert "--update-freq=1" in two
-    assert largest_difference(parameters(tmp_path / "one"), parameters(tmp_path / "two")) < TOLERANCE
+    assert largest_difference(parameters(one[0]), parameters(tmp_path / "two")) < TOLERANCE
 
 
 def test_lost_process_ends_the_training_which_goes_on_when_started_again(
@@ -70,7 +76,7 @@ def test_lost_process_ends_the_training_which_goes_on_when_started_again(
     undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
     options = ["--max-update", "30", "--save-interval-updates", "1", "--keep-interval-updates", "1"]
     options += ["--no-epoch-checkpoints"]
-    succeed(train(recipe, data, undisturbed, 2, *options))
+    run(options, 2, data, undisturbed)
     with train(recipe, data, disturbed, 2, *options) as process:
         wait_until((disturbed / "checkpoint_last.pt").exists, process)
         workers = [number for number in processes() if f"--save-dir {disturbed}" in command_line(number)]
@@ -95,7 +101,9 @@ wait $!
 """
 
 
-def test_two_machines_under_slurm_make_the_updates_of_one(recipe: Path, data: Path, tmp_path: Path) -> None:
+def test_two_machines_under_slurm_make_the_updates_of_one(
+    one: tuple[Path, str], recipe: Path, data: Path, tmp_path: Path
+) -> None:
     for name, text in {"srun": SRUN, "scontrol": "#!/bin/sh\necho localhost\n"}.items():
         (tmp_path / name).write_text(text, "ascii")
         (tmp_path / name).chmod(0o755)
@@ -111,8 +119,7 @@ def test_two_machines_under_slurm_make_the_updates_of_one(recipe: Path, data: Pa
         timeout=SECONDS,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    succeed(train(recipe, data, tmp_path / "one", 1))
-    assert largest_difference(parameters(tmp_path / "one"), parameters(save)) < TOLERANCE
+    assert largest_difference(parameters(one[0]), parameters(save)) < TOLERANCE
     assert f"--node-rank 1 --master-addr localhost --master-port {20000 + job % 20000}" in done.stderr
     assert "num_updates=" in (save / "train.log").read_text("utf-8")
     assert "num_updates=" not in (save / "train.node-1.log").read_text("utf-8")
