@@ -96,6 +96,19 @@ def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:
         raise UserError(*(f"{state.name}: {fault}" for fault in faults))
 
 
+def check_size(state: CheckpointState) -> None:
+    """Refuse a model of any kind with more layers, by its options, than tensors: building it might never end.
+
+    Raises:
+        UserError: says how many there are
+    """
+    for stack in STACKS:
+        layers, tensors = state.options().get(f"{stack}_layers"), len(state.tensors())
+        if isinstance(layers, int) and layers > tensors:
+            must = f"at most {tensors}, the number of the model's tensors"
+            raise UserError(f"{state.name}: cfg.model.{stack}_layers must be {must}, but is {layers}")
+
+
 def _architecture(state: CheckpointState) -> str:
     options = state.options()
     return str(options.get("_name") or options.get("arch"))

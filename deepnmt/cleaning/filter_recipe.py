@@ -128,21 +128,21 @@ def parse_filter(name: str, value: str, place: str) -> Filter:
         UserError: there is no such kind, or the value is wrong
     """
     if name not in KINDS:
-        raise UserError(f"{place}: must be one of {', '.join((*KINDS, *OPTIONS))}, but is '{name}'")
+        raise UserError(f"{place}: must be one of {', '.join((*KINDS, *OPTIONS))}, but is '{name[:60]}'")
     kind = KINDS[name]
     value = value or kind.default
     if not value:
         raise UserError(f"{place}: must have a value {kind.syntax}, but has none")
     if kind.syntax == DEDUP:
         if value not in DEDUP_KINDS:
-            raise UserError(f"{place}: must be pair, source or target, but is '{value}'")
+            raise UserError(f"{place}: must be pair, source or target, but is '{value[:60]}'")
         return Filter(name, value)
     if kind.syntax == SCORE:
         return _score_filter(value, place)
     if kind.syntax == INTERVAL:
         low, colon, high = value.partition(":")
         if not colon:
-            raise UserError(f"{place}: must be {INTERVAL}, but is '{value}'")
+            raise UserError(f"{place}: must be {INTERVAL}, but is '{value[:60]}'")
         bounds = Filter(name, value, _bound(low, kind, place), _bound(high, kind, place))
         if bounds.low > bounds.high:
             raise UserError(f"{place}: must have a low bound that is at most the high one, but is {value}")
@@ -156,7 +156,7 @@ def _bound(text: str, kind: Kind, place: str) -> float:
     try:
         number = int(text) if kind.whole else float(text)
     except ValueError:
-        raise UserError(f"{place}: must be {what}, but is '{text}'") from None
+        raise UserError(f"{place}: must be {what}, but is '{text[:60]}'") from None
     if math.isnan(number) or not kind.low <= number <= kind.high:
         limits = f"from {kind.low:g} to {kind.high:g}" if kind.high < math.inf else f"at least {kind.low:g}"
         raise UserError(f"{place}: must be {what} {limits}, but is {text}")
@@ -166,7 +166,7 @@ def _bound(text: str, kind: Kind, place: str) -> float:
 def _score_filter(value: str, place: str) -> Filter:
     found = CONDITION.fullmatch(value)
     if not found:
-        raise UserError(f"{place}: must be FILE[:COLUMN] >= X or FILE[:COLUMN] <= X, but is '{value}'")
+        raise UserError(f"{place}: must be FILE[:COLUMN] >= X or FILE[:COLUMN] <= X, but is '{value[:60]}'")
     bound = _bound(found["bound"], KINDS["score"], place)
     file, column = split_column(found["file"])
     low, high = (bound, math.inf) if found["sign"] == ">=" else (-math.inf, bound)

@@ -21,6 +21,7 @@ from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.checkpoints.trained_model import (
     EMBEDDINGS,
     check_fit,
+    check_size,
     is_deep,
     model_config,
     parameter_shapes,
@@ -70,6 +71,8 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         state = CheckpointState.of(Path(path))
         if is_deep(state):
             check_fit(state, model_config(state))
+        else:
+            check_size(state)
     with naming(path):
         contents = stock(path, *args, **kwargs)
     # A task that asks what kind of model it gets must be told of those that say nothing, too.

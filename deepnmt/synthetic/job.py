@@ -198,10 +198,11 @@ class Job:
         for side, language in zip(("encoder", "decoder"), self.model_languages):
             embedding = state.tensors().get(f"{side}.embed_tokens.weight")
             types = len(read_types(self._dictionary(language)))
-            if embedding is not None and embedding.shape[0] != types:
+            rows = types if embedding is None else embedding.shape[:1].numel()
+            if rows != types:
                 raise UserError(
                     f"{checkpoint}: must have the {types} types of {self._dictionary(language)} in its {side}, "
-                    f"but has {embedding.shape[0]}: it was trained on other data"
+                    f"but has {rows}: it was trained on other data"
                 )
 
     def lines(self) -> int:

@@ -15,7 +15,7 @@ import torch
 from fairseq import checkpoint_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.checkpoints import BAD_STATES, checkpoint, model_of, with_optimizer
+from support.checkpoints import BAD_STATES, checkpoint, model_of, with_model_options, with_optimizer
 
 from deepnmt.checkpoints.grow import Growth
 from deepnmt.checkpoints.grow.grow_model import grow_state
@@ -118,6 +118,15 @@ def test_a_table_that_is_a_number_is_not_resumed(tmp_path: Path) -> None:
     torch.save({**state, "model": {**state["model"], table: torch.zeros(())}}, tmp_path / "in.pt")
     with pytest.raises(UserError, match=rf"in\.pt: model\.{re.escape(table)} must have the shape .*, but"):
         USES["resume"](tmp_path / "in.pt")
+
+
+def test_another_model_with_more_layers_than_tensors_is_not_built(tmp_path: Path) -> None:
+    state = with_model_options(checkpoint(), _name="transformer_lm", decoder_layers=10**9)
+    torch.save(state, tmp_path / "in.pt")
+    tensors = len(state["model"])
+    message = rf"in\.pt: cfg\.model\.decoder_layers must be at most {tensors}, the number .*, but is 1000000000$"
+    with pytest.raises(UserError, match=message):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "in.pt"))
 
 
 @pytest.mark.parametrize("use", ["grow", "shrink"])

@@ -51,6 +51,7 @@ def test_a_score_names_file_and_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("r" * 1000, "must be one of length, ratio, .*, but is 'r{60}'"),
         ("ratios 1:2", "must be one of length, ratio, .*, but is 'ratios'"),
         ("keep-best", "keep-best must have a value"),
         ("train-classifier 3", "train-classifier must have no value"),
