@@ -35,13 +35,11 @@ from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.nbest_output import translations
 from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.right_to_left import ReversedTargets, turned_hypothesis, turned_targets
-from deepnmt.text.record import read_record
+from deepnmt.text.record import SELECTED_ON, read_record
 from deepnmt.text.settings import RECORD
 
 # What a checkpoint's `task_state` says of a model that translates from right to left; others say nothing.
 RIGHT_TO_LEFT = "right_to_left"
-# And of one that was trained on pairs which select.sh has chosen to be like a text: which one.
-SELECTED_ON = "selected_on"
 
 
 @dataclass

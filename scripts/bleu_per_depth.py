@@ -15,6 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from translations import check_data
+
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
@@ -57,8 +59,11 @@ def plan(output: Path, checkpoint: Path, data: Path, subset: str, every: dict[st
 
     Raises `UserError` if something does not fit, or if OUT is of another checkpoint, subset or search.
     """
+    from deepnmt.checkpoints.data_fit import check_checkpoint
     from deepnmt.checkpoints.state import CheckpointState
 
+    check_data(data, subset)
+    check_checkpoint(checkpoint, data)
     tensors = CheckpointState.of(checkpoint, numbers=False).tensors()
     found = list(models({stack: depth_of(tensors, stack) for stack in STACKS}, every))
     file = checkpoint.stat()

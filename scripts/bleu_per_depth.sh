@@ -46,7 +46,6 @@ CHECKPOINT=${POSITIONAL[0]} DATA=${POSITIONAL[1]%/} OUT=${POSITIONAL[2]%/}
 
 need python3 fairseq-generate
 ON_INTERRUPT="resume with the first model that has no scores"
-python3 "$ROOT/scripts/translations.py" check "$CHECKPOINT" "$DATA" "$SUBSET" >/dev/null
 PLAN=$(python3 "$ROOT/scripts/bleu_per_depth.py" plan "$OUT" "$CHECKPOINT" "$DATA" "$SUBSET" "$ENCODER" "$DECODER" "${OPTIONS[@]}")
 
 TMP=$OUT/shrunk.pt

@@ -59,9 +59,8 @@ if [[ -d $OUT && -n $(ls -A -- "$OUT") && ! -f $OUT/generate.json ]]; then
     die "$OUT exists, and was not made by generate.sh; remove it or choose another OUT_DIR"
 fi
 
-CHECKED=$(python3 "$ROOT/scripts/translations.py" check "${REVERSE[@]}" "$CHECKPOINT" "$DATA" "$SUBSET" \
-    "${OPTIONS[@]}")
-read -r SOURCE TARGET SENTENCES DEVICE SELECTED <<<"$CHECKED"
+CHECKED=$(python3 "$ROOT/scripts/translations.py" check "${REVERSE[@]}" "$DATA" "$SUBSET" "${OPTIONS[@]}")
+read -r SOURCE TARGET SENTENCES <<<"$CHECKED"
 
 build_beside "$OUT"
 mkdir -p -- "$TMP"
@@ -70,17 +69,20 @@ if [[ -n $TERMS ]]; then
     run python3 "$ROOT/scripts/translations.py" terms "$TERMS" "$DATA" "$SUBSET" "$TMP/constraints" "${REVERSE[@]}"
     CONSTRAINTS=(--constraints unordered --constraint-file "$TMP/constraints")
 fi
-if ! run python3 "$ROOT/scripts/translations.py" watch "$TMP/generate.log" "$SENTENCES" \
-    fairseq-generate "$DATA" --user-dir "$ROOT/deepnmt" --task deep_translation --path "$CHECKPOINT" \
-    --gen-subset "$SUBSET" --source-lang "$SOURCE" --target-lang "$TARGET" --beam 5 --batch-size 128 \
-    --post-process subword_nmt --skip-invalid-size-inputs-valid-test --no-progress-bar "$DEVICE" "${NBEST[@]}" \
-    "${CONSTRAINTS[@]}" "${OPTIONS[@]}"; then
+if ! PYTHONSAFEPATH=1 run python3 "$ROOT/scripts/translations.py" watch "$TMP/generate.log" "$SENTENCES" \
+    python3 -m deepnmt.commands.generate "$DATA" --path "$CHECKPOINT" "${REVERSE[@]}" --selected-on "$TMP/selected-on" \
+    --user-dir "$ROOT/deepnmt" --task deep_translation --gen-subset "$SUBSET" --source-lang "$SOURCE" \
+    --target-lang "$TARGET" --beam 5 --batch-size 128 --post-process subword_nmt \
+    --skip-invalid-size-inputs-valid-test --no-progress-bar "${NBEST[@]}" "${CONSTRAINTS[@]}" "${OPTIONS[@]}"; then
+    # Refused before anything was translated.
+    if grep "^$SCRIPT: error: " -- "$TMP/generate.log" >&2; then exit 2; fi
     mv -- "$TMP/generate.log" "$OUT.failed.log"
     FAULTS=$(grep '^deepnmt: error: ' -- "$OUT.failed.log" || tail -n 1 -- "$OUT.failed.log")
     die "fairseq-generate failed: $FAULTS (all of its output is in $OUT.failed.log)"
 fi
 run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP" "${REVERSE[@]}" \
-    ${SELECTED:+--selected-on="$SELECTED"} ${TERMS:+--constraints "$TMP/constraints"}
+    --selected-on "$TMP/selected-on" ${TERMS:+--constraints "$TMP/constraints"}
+rm -f -- "$TMP/selected-on"
 replace_folder "$TMP" "$OUT"
 rm -f -- "$OUT.failed.log"
 echo "$OUT is ready: translations in $OUT/hyp.$TARGET"

@@ -1,8 +1,8 @@
 """The steps of generate.sh around fairseq-generate.
 
 commands:
-  translations.py check CHECKPOINT[:...] DATA SUBSET OPTION...   refuse what does not fit, options of fairseq-generate
-                                                           among it; print languages and device
+  translations.py check DATA SUBSET OPTION...              refuse what does not fit, options of fairseq-generate among
+                                                           it; print languages and the number of sentences
   translations.py watch LOG TOTAL COMMAND...               run a command into LOG, and show its progress
   translations.py terms FILE DATA SUBSET CONSTRAINTS       find terms in the sources; write what translations must have
   translations.py extract LOG DATA SUBSET OUT_DIR          from fairseq's log to texts in the order of the corpus
@@ -19,6 +19,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from deepnmt import console
@@ -30,7 +31,7 @@ from deepnmt.text.lines import count_lines
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
 from deepnmt.text.pipeline import Tokenizer, tokens_of
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.record import SELECTED_ON, read_record, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
 from deepnmt.text.terms import has_term, read_terms, terms_of
@@ -43,7 +44,6 @@ OF_THE_TASK = (
     *SEARCH_OPTIONS,
 )  # fmt: skip
 TASK = "deep_translation"
-SELECTED_ON = "selected_on"
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 
 
@@ -79,40 +79,23 @@ def check_task(options: list[str]) -> None:
             )
 
 
-def check(checkpoints: str, data: Path, subset: str, reverse: bool = False) -> None:
-    """Check that all fits, then print the two languages, the number of sentences, and the option for the device.
-
-    After them comes a JSON list of the texts that the models' training pairs were chosen to be like, if there are any.
-    """
-    pairs = check_data(data, subset)
-    import torch  # here, since it takes a second
-
-    from deepnmt.checkpoints.data_fit import check_checkpoint
-    from deepnmt.checkpoints.state import CheckpointState
-
-    selected: list[object] = []
-    for checkpoint in checkpoints.split(os.pathsep):
-        check_checkpoint(Path(checkpoint), data, reverse)
-        text = CheckpointState.of(Path(checkpoint), numbers=False).task_state().get(SELECTED_ON)
-        if text is not None and text not in selected:
-            selected.append(text)
-
-    device = "--fp16" if torch.cuda.is_available() else "--cpu"
-    print(*data_settings(data, reverse).languages, pairs, device, *([json.dumps(selected)] if selected else []))
-
-
 def watch(log: Path, total: int, command: list[str]) -> int:
-    """Run fairseq-generate with its output in `log` and a bar of the sentences done, and return its exit status."""
+    """Run a command with its output in `log` and a bar of the sentences done, and return its exit status.
+
+    There is no bar before the first sentence, since what is refused shall end in a line alone.
+    """
     # Otherwise Python keeps back some kilobytes of what it prints, and the bar with it.
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
     done = set()
-    with process, log.open("wb") as file, console.progress(total, "translating", " sentences") as bar:
+    bar = None
+    with process, log.open("wb") as file, ExitStack() as closing:
         assert process.stdout is not None
         for line in process.stdout:
             file.write(line)
             if line.startswith(b"H-"):
                 done.add(line.split(b"\t", 1)[0])
+                bar = bar or closing.enter_context(console.progress(total, "translating", " sentences"))
                 bar.update(len(done) - bar.n)
     return process.returncode
 
@@ -135,7 +118,9 @@ def hypotheses(log: Path, sentences: int) -> list[str | None]:
     return best
 
 
-def extract(log: Path, data: Path, subset: str, output: Path, reverse: bool = False, selected_on: str = "") -> None:
+def extract(
+    log: Path, data: Path, subset: str, output: Path, reverse: bool = False, selected_on: Path | None = None
+) -> None:
     """Write the hypotheses, tokenised and not, beside their references and sources, and the n-best lists in order.
 
     Args:
@@ -144,7 +129,7 @@ def extract(log: Path, data: Path, subset: str, output: Path, reverse: bool = Fa
         subset: of it
         output: folder to write to
         reverse: the translations are of the other direction
-        selected_on: what `check` has printed of the texts that training pairs were chosen by
+        selected_on: file with a JSON list of what the training pairs were chosen by; absent if they were not
     """
     target = data_settings(data, reverse).target_lang
     found = hypotheses(log, len(lines_of(data / "text" / f"{subset}.tok.{target}")))
@@ -155,8 +140,8 @@ def extract(log: Path, data: Path, subset: str, output: Path, reverse: bool = Fa
             file=sys.stderr,
         )
     write_translations(output, [text or "" for text in found], data, subset, left_out, reverse)
-    if selected_on:
-        record = {**read_record(output / GENERATED), SELECTED_ON: json.loads(selected_on)}
+    if selected_on and selected_on.exists():
+        record = {**read_record(output / GENERATED), SELECTED_ON: json.loads(selected_on.read_text("utf-8"))}
         write_record(output / GENERATED, record)
     if (output / NBEST).exists():
         write_nbest(output / NBEST, read_nbest(output / NBEST, in_order=False))
@@ -196,7 +181,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("check")
-    command.add_argument("checkpoints")
     command.add_argument("data", type=Path)
     command.add_argument("subset")
     command.add_argument("--reverse", action="store_true")
@@ -217,12 +201,13 @@ def main() -> None:
     command.add_argument("subset")
     command.add_argument("output", type=Path)
     command.add_argument("--reverse", action="store_true")
-    command.add_argument("--selected-on", default="")
+    command.add_argument("--selected-on", type=Path, metavar="FILE")
     command.add_argument("--constraints", type=Path, metavar="FILE", help="of the terms, to count those that are found")
     arguments = parser.parse_args()
     if arguments.command == "check":
         check_task(arguments.options)
-        check(arguments.checkpoints, arguments.data, arguments.subset, arguments.reverse)
+        pairs = check_data(arguments.data, arguments.subset)
+        print(*data_settings(arguments.data, arguments.reverse).languages, pairs)
     elif arguments.command == "watch":
         sys.exit(watch(arguments.log, arguments.total, arguments.watched))
     elif arguments.command == "terms":

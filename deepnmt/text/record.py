@@ -12,6 +12,9 @@ from deepnmt.errors import UserError
 from deepnmt.text.lines import open_file
 
 MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt-export"}
+# In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that select.sh has
+# chosen the training pairs to be like.
+SELECTED_ON = "selected_on"
 KINDS = {
     str: "text",
     bool: "true or false",

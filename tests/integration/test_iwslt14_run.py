@@ -65,6 +65,7 @@ for n in range(10):
 """
 # Of train.sh: RECIPE DATA SAVE and options.
 PYTHON = """#!/usr/bin/env bash
+if [[ $2 == deepnmt.commands.generate ]]; then exec fairseq-generate "${{@:3}}"; fi
 if [[ $2 != deepnmt.commands.train ]]; then exec {} "$@"; fi
 mkdir -p "$5"
 fairseq-train "$4" --save-dir "$5" "${{@:6}}" 2>&1 | tee -a "$5/train.log"

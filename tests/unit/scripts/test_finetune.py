@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import translations
 from support.restarts import train_until
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
+from deepnmt.commands import generate
 from deepnmt.errors import UserError
 from deepnmt.recipe.own_keys import to_arguments
 from deepnmt.recipe.parser import parse, training_parser
@@ -115,19 +117,20 @@ def test_the_old_validation_set_stands_beside_the_new_one(folders: dict[str, Pat
 
 
 def test_translations_say_which_text_the_training_pairs_were_like(
-    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     selected = json.loads((folders["chosen"] / "preprocess.json").read_text())["selected_on"]
     assert contents(folders)["task_state"]["selected_on"] == selected
-    capsys.readouterr()
-    model = str(folders["model"])
-    translations.check(f"{model}:{model}", folders["data"], "test")
-    *_, told = capsys.readouterr().out.strip().split(" ", 4)
-    assert json.loads(told) == [selected]
+    model = folders["model"]
+    assert generate.check_checkpoints(f"{model}:{model}", folders["data"], False) == [selected]
+    monkeypatch.setattr(
+        sys, "argv", ["", str(folders["data"]), f"--path={model}", f"--selected-on={tmp_path / 'told'}"]
+    )
+    generate.main()
     (tmp_path / "log").write_text("H-0\t-0.1\ta b\n")
-    for given in (told, ""):
-        output = tmp_path / f"output{len(given)}"
+    for name, expected in (("told", [selected]), ("absent", None)):
+        output = tmp_path / f"output-{name}"
         output.mkdir()
-        translations.extract(tmp_path / "log", folders["data"], "test", output, selected_on=given)
+        translations.extract(tmp_path / "log", folders["data"], "test", output, selected_on=tmp_path / name)
         record = json.loads((output / "generate.json").read_text())
-        assert record.get("selected_on") == ([selected] if given else None)
+        assert record.get("selected_on") == expected

@@ -1,0 +1,75 @@
+"""Check checkpoints against a data folder, and translate with them: what scripts/generate.sh runs.
+
+fairseq-generate is called in this process, so that torch, which takes longest at the start, is imported once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import torch
+
+import deepnmt
+from deepnmt.checkpoints.data_fit import check_checkpoint
+from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.console import Parser, run
+from deepnmt.text.record import SELECTED_ON
+
+PROGRAM = "generate.sh"
+
+
+def main() -> None:
+    """Check what the command line names, and leave fairseq-generate's own command line in `sys.argv`."""
+    parser = Parser(PROGRAM, "Translate a subset of a data folder.", "Other options are fairseq-generate's.")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--path", required=True, help="checkpoints, with a colon between two")
+    parser.add_argument("--reverse", action="store_true", help="translate from the data's target to its source")
+    parser.add_argument("--selected-on", type=Path, required=True, help="file for what training pairs were chosen by")
+    known, extra = parser.parse_known_args()
+    selected = check_checkpoints(known.path, known.data, known.reverse)
+    if selected:
+        known.selected_on.write_text(json.dumps(selected), encoding="utf-8")
+
+    device = "--fp16" if torch.cuda.is_available() else "--cpu"
+    # What is given wins, as it comes last.
+    sys.argv = ["fairseq-generate", str(known.data), "--path", known.path, device, *extra]
+    print("+", shlex.join(sys.argv), flush=True)
+
+
+def check_checkpoints(paths: str, data: Path, reverse: bool) -> list[object]:
+    """Check that all checkpoints fit a data folder.
+
+    Args:
+        paths: of the checkpoints, with a colon between two
+        data: the data folder
+        reverse: the checkpoints translate in the other direction
+
+    Returns:
+        the texts that the models' training pairs were chosen to be like, as their data folders record them
+
+    Raises:
+        UserError: a checkpoint cannot be read, or was not trained on data like this
+    """
+    selected: list[object] = []
+    for path in map(Path, paths.split(os.pathsep)):
+        check_checkpoint(path, data, reverse)
+        text = CheckpointState.of(path, numbers=False).task_state().get(SELECTED_ON)
+        if text is not None and text not in selected:
+            selected.append(text)
+    return selected
+
+
+if __name__ == "__main__":
+    run(main, PROGRAM)
+    # From here on it is fairseq-generate, which SIGTERM ends at once.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Only now, since it takes as long as all checks.
+    from fairseq_cli.generate import cli_main
+
+    deepnmt.register()
+    cli_main()
