@@ -72,7 +72,7 @@ def begin(folder: Path, data: Path, prefix: str, language: str, symbols: list[st
     options += [f"--{flag}" for flag, given in flags.items() if given]
     options += ["--normalise", settings.normalise] if settings.normalise else []
     options += ["--segment", settings.segment] if settings.segment else []
-    options += [f"--protect={pattern}" for pattern in settings.protect]
+    options += ["--protect", str(folder / RECORD)] if settings.protect else []
     options += ["--max-len", str(record.get("max_len", 0)), "--max-ratio", str(record.get("max_ratio", 0))]
     options += ["--only", language] if language else []
     return [" ".join(languages), *options]

@@ -1,7 +1,8 @@
 """The record of a data folder, preprocess.json: what it was made from, how, and what came out.
 
 commands:
-  manifest.py describe FILE KEY=VALUE... --inputs NAME=PATH...   begin a record, with the inputs' SHA-256
+  manifest.py describe FILE KEY=VALUE... --inputs NAME=PATH... [--protect PATTERNS]
+                                                                 begin a record, with the inputs' SHA-256
   manifest.py compare OLD NEW                                    succeed if OLD is whole, and of the same data as NEW
   manifest.py finish FILE DATA COUNTS...                         add counts of pairs, dictionary and file sizes
 """
@@ -19,18 +20,31 @@ from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_files
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, check_dictionary
 from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.units import read_patterns
 
 RESULTS = ("counts", "types", "files", "checksums")
 
 
-def describe(path: Path, settings: list[str], inputs: list[str]) -> None:
-    """Begin the record of a data folder."""
+def describe(path: Path, settings: list[str], inputs: list[str], protect: str) -> None:
+    """Begin the record of a data folder.
+
+    Args:
+        path: of the record
+        settings: each KEY=VALUE
+        inputs: each NAME=PATH
+        protect: the file of patterns; empty for none. They come as a file, since a command line has no room for long ones
+
+    Raises:
+        UserError: a pattern is none
+    """
     record: dict[str, Any] = {}
     for key, _, value in (setting.partition("=") for setting in settings):
         try:
             record[key] = json.loads(value)
         except ValueError:
             record[key] = value
+    if protect:
+        record["protect"] = read_patterns(Path(protect))
     named = [entry.partition("=") for entry in inputs]
     record["inputs"] = {name: sha256(Path(file)) for name, _, file in named}
     warn_of_copies(record["inputs"])
@@ -54,7 +68,8 @@ def compare(old: Path, new: Path) -> None:
     before, after = (flat(read_record(path, inputs=dict)) for path in (old, new))
     for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith("input: "), key)):
         if before.get(key) != after.get(key):
-            what = f"another {key}" if key.startswith("input: ") else f"{key} {before.get(key)}, not {after.get(key)}"
+            other = key.startswith("input: ") or key == "protect"
+            what = f"another {key}" if other else f"{key} {before.get(key)}, not {after.get(key)}"
             raise UserError(f"{old.parent} was made with {what}; remove it or choose another --dest")
     try:
         check_files(old.parent)
@@ -90,6 +105,7 @@ def main() -> None:
     command.add_argument("file", type=Path)
     command.add_argument("settings", nargs="+", metavar="KEY=VALUE")
     command.add_argument("--inputs", nargs="+", required=True, metavar="NAME=PATH")
+    command.add_argument("--protect", default="", metavar="PATTERNS")
     command = commands.add_parser("compare")
     command.add_argument("old", type=Path)
     command.add_argument("new", type=Path)
@@ -99,7 +115,7 @@ def main() -> None:
     command.add_argument("counts", type=Path, nargs="+")
     arguments = parser.parse_args()
     if arguments.command == "describe":
-        describe(arguments.file, arguments.settings, arguments.inputs)
+        describe(arguments.file, arguments.settings, arguments.inputs, arguments.protect)
     elif arguments.command == "compare":
         compare(arguments.old, arguments.new)
     else:

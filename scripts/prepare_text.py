@@ -25,6 +25,7 @@ from deepnmt.text.lines import check_parallel, clean, read_lines
 from deepnmt.text.normalisation import parse_steps
 from deepnmt.text.pipeline import LONG_WORD, Tokenizer
 from deepnmt.text.placeholders import parse_kinds
+from deepnmt.text.record import read_record
 from deepnmt.text.settings import TextSettings
 
 SUBWORD = re.compile(r"\S@@ ")
@@ -157,7 +158,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--keep-punctuation", action="store_true", help="tokenise alone, without punctuation normalisation")
     add("--normalise", default="", metavar="STEPS", help="width, nfkc, punctuation, simplified, with commas between")
     add("--lowercase", action="store_true", help="lower-case the tokenised text")
-    add("--protect", action="append", default=[], metavar="PATTERN", help="keep words whole that match; repeat it")
+    add("--protect", type=Path, metavar="RECORD", help="keep words whole that match a pattern of this preprocess.json")
     add("--placeholders", default="", metavar="KINDS", help="keep numbers or urls whole; a comma between both")
     add("--segment", default="", choices=["", "jieba"], help="cut Chinese into words by jieba")
     add("--max-len", type=int, default=0, metavar="N", help="skip pairs with more tokens on a side; 0: keep all (0)")
@@ -180,7 +181,7 @@ def main() -> None:
         arguments.pretokenized,
         arguments.keep_punctuation,
         ",".join(parse_steps(arguments.normalise)),
-        protect=tuple(arguments.protect),
+        protect=tuple(read_record(arguments.protect)["protect"]) if arguments.protect else (),
         placeholders=",".join(parse_kinds(arguments.placeholders)),
         segment=arguments.segment,
     )

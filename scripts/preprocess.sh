@@ -67,7 +67,7 @@ HELP
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
 MERGES='' MAX_LEN=175 MAX_RATIO=0 WORKERS=$(cores)
-PROTECT='' PATTERNS=() PLACEHOLDERS='' CHINESE=''
+PROTECT='' PLACEHOLDERS='' CHINESE=''
 KIND=bpe VOCABULARY='' PAIR_COUNT='' SEPARATE=false THRESHOLD=0 SPELL=false BYTES=false
 LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false NORMALISE='' TRUECASE=false VALID_EVERY='' DROPOUT='' COPIES=''
 
@@ -197,10 +197,6 @@ case ,$PLACEHOLDERS, in
     *) die "--placeholders must be numbers, urls or numbers,urls, but is '$PLACEHOLDERS'" ;;
 esac
 need python3 fairseq-preprocess
-if [[ -n $PROTECT ]]; then
-    READ=$(python3 "$ROOT/scripts/tag_units.py" patterns "$PROTECT")
-    mapfile -t PATTERNS <<<"$READ"
-fi
 
 SPLITS=(train) PREFIXES=("$TRAIN") RAWS=('')
 if [[ -n $VALID ]]; then
@@ -224,7 +220,6 @@ done
 
 # Named in the record only where they are used, so that folders made without them stay what they are.
 EXTRA=()
-if [[ -n $PROTECT ]]; then EXTRA+=("protect=${PATTERNS[0]}"); fi
 if [[ -n $PLACEHOLDERS ]]; then EXTRA+=("placeholders=$PLACEHOLDERS"); fi
 if [[ -n $CHINESE ]]; then EXTRA+=("segment=$CHINESE"); fi
 if [[ $KIND != bpe ]]; then EXTRA+=("subwords=$KIND"); fi
@@ -246,7 +241,7 @@ mkdir -p -- "$TMP/text" "$TMP/counts"
 RECORD=$TMP/preprocess.json
 python3 "$ROOT/scripts/manifest.py" describe "$RECORD" "source_lang=$SOURCE" "target_lang=$TARGET" \
     "lowercase=$LOWERCASE" "pretokenized=$PRETOKENIZED" "bpe_merges=$MERGES" "joined_dictionary=$JOINED" \
-    "max_len=$MAX_LEN" "max_ratio=$MAX_RATIO" "${EXTRA[@]}" --inputs "${INPUTS[@]}"
+    "max_len=$MAX_LEN" "max_ratio=$MAX_RATIO" "${EXTRA[@]}" --protect "$PROTECT" --inputs "${INPUTS[@]}"
 
 if [[ -f $DEST/preprocess.json ]]; then
     python3 "$ROOT/scripts/manifest.py" compare "$DEST/preprocess.json" "$RECORD"
@@ -268,7 +263,7 @@ for i in "${!SPLITS[@]}"; do
     if [[ $KEEP_PUNCTUATION == true ]]; then options+=(--keep-punctuation); fi
     if [[ -n $NORMALISE ]]; then options+=(--normalise "$NORMALISE"); fi
     if [[ -n ${RAWS[i]} ]]; then options+=(--raw "${RAWS[i]}"); fi
-    for pattern in "${PATTERNS[@]:1}"; do options+=("--protect=$pattern"); done
+    if [[ -n $PROTECT ]]; then options+=(--protect "$RECORD"); fi
     if [[ -n $PLACEHOLDERS ]]; then options+=(--placeholders "$PLACEHOLDERS"); fi
     if [[ -n $CHINESE ]]; then options+=(--segment "$CHINESE"); fi
     COUNTS+=("$TMP/counts/$split.json")

@@ -1,14 +1,12 @@
-"""The units of preprocess.sh: patterns that must stay whole, and tags in the place of numbers and addresses.
+"""The units of preprocess.sh: tags in the place of numbers and addresses.
 
-commands:
-  tag_units.py patterns FILE                     check the patterns of --protect, print them: as JSON, then a line each
+command:
   tag_units.py tag FOLDER SPLIT OUT [--train]    write OUT.LANG, text/SPLIT.tok.LANG of FOLDER with tags
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
 from deepnmt.text.placeholders import TAGS, Placeholders, first_tag, parse_kinds
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.units import read_patterns
 
 
 def tag(folder: Path, split: str, output: Path, training: bool) -> None:
@@ -56,19 +53,13 @@ def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("patterns")
-    command.add_argument("file", type=Path)
     command = commands.add_parser("tag")
     command.add_argument("folder", type=Path)
     command.add_argument("split")
     command.add_argument("output", type=Path, metavar="OUT")
     command.add_argument("--train", action="store_true")
     arguments = parser.parse_args()
-    if arguments.command == "patterns":
-        patterns = read_patterns(arguments.file)
-        print(json.dumps(patterns, ensure_ascii=False), *patterns, sep="\n")
-    else:
-        tag(arguments.folder, arguments.split, arguments.output, arguments.train)
+    tag(arguments.folder, arguments.split, arguments.output, arguments.train)
 
 
 if __name__ == "__main__":

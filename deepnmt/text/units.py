@@ -19,6 +19,8 @@ ESCAPES |= {"[": "&#91;", "]": "&#93;"}
 ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
 UNESCAPES = {escaped: sign for sign, escaped in ESCAPES.items()}
 MARK = "QUNITQ"
+# Compiling takes seconds for a million signs, and each process of a job does it.
+LONGEST_PATTERN = 100_000
 
 
 def read_patterns(path: Path) -> list[str]:
@@ -44,6 +46,8 @@ def read_patterns(path: Path) -> list[str]:
 
 def pattern_fault(pattern: str) -> str:
     """Return what is wrong with a pattern; empty if nothing is."""
+    if len(pattern) > LONGEST_PATTERN:
+        return f"must be a pattern of at most {LONGEST_PATTERN} signs, but has {len(pattern)}"
     try:
         empty = re.compile(pattern).fullmatch("")
     except (re.error, OverflowError, RecursionError) as error:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from binarise import begin
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from support.flow import SCRIPTS, Result, contents, errors
@@ -57,6 +58,20 @@ def test_monolingual_text_without_held_out_lines(data: Path, tmp_path: Path) -> 
         f"manifest.py: error: {made} was made with symbols ['<BT>', '<X>'], not ['<BT>']; "
         "remove it or choose another --dest"
     ]
+
+
+def test_patterns_of_protected_words_are_not_on_the_command_line(data: Path, tmp_path: Path) -> None:
+    like = shutil.copytree(data, tmp_path / "like")
+    record = json.loads((like / "preprocess.json").read_text())
+    patterns = ["A-1(?#" + "x" * 70_000 + ")", "B-2"]
+    (like / "preprocess.json").write_text(json.dumps({**record, "protect": patterns}))
+    write_lines(tmp_path / "news.en", ["A-1 and B-2"])
+    (tmp_path / "made").mkdir()
+    languages, *options = begin(tmp_path / "made", like, str(tmp_path / "news"), "en", [], False)
+    assert languages == "en"
+    named = options[options.index("--protect") + 1]
+    assert json.loads(Path(named).read_text())["protect"] == patterns
+    assert sum(map(len, options)) < 1000
 
 
 def test_pairs_and_the_rest_of_the_folder(data: Path, tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ def test_units_stay_whole_and_tags_become_units(tmp_path: Path) -> None:
     english += ["The 1,000 cats."]
     files = {split: write(tmp_path / "raw", split, german * 5, english * 5) for split in ("train", "valid")}
     files["test"] = write(tmp_path / "raw", "test", ["Um 11:45 kamen 20 Hunde."], ["20 dogs came at 11:45."])
-    (tmp_path / "patterns").write_text("[A-Z]-\\d:\\d\n")
+    # Longer together than an argument of a command may be.
+    note = "(?#" + "x" * 70_000 + ")"
+    (tmp_path / "patterns").write_text(f"[A-Z]-\\d:\\d{note}\nunseen{note}\n")
     data, out = tmp_path / "data", tmp_path / "out"
     result = preprocess(files, data, "--protect", str(tmp_path / "patterns"), "--placeholders", "urls,numbers")
     assert result.returncode == 0, result.stderr
