@@ -13,6 +13,7 @@ from pathlib import Path
 from deepnmt import console
 from deepnmt.checkpoints.averaging import BEST, LAST, NUMBERED, average_checkpoints, choose
 from deepnmt.checkpoints.file import write
+from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 
 
@@ -36,6 +37,11 @@ def main() -> None:
     kinds = {"last": arguments.last, "until-best": arguments.until_best, "around-best": arguments.around_best}
     (kind, size), *_ = ((kind, size) for kind, size in kinds.items() if size is not None)
     paths = choose(arguments.save_dir, kind, size)
+    # Not at the top: it imports fairseq, which takes seconds, and what is refused above is refused at once.
+    from deepnmt.checkpoints.trained_model import check_model
+
+    for path in paths:
+        check_model(CheckpointState.of(path, numbers=False))
     print("averaging " + " ".join(path.name for path in paths), file=sys.stderr)
     write(average_checkpoints(paths), output)
     print(f"{output} is ready: {len(paths)} checkpoints averaged, {output.stat().st_size / 1e6:.1f} MB")

@@ -131,9 +131,9 @@ def _no_options(value: Any, key: str) -> Iterator[str]:
 
 
 def _history(contents: dict[str, Any]) -> Iterator[str]:
-    if "optimizer_history" not in contents:  # before fairseq 0.6
+    if "optimizer_history" not in contents and "best_loss" in contents:  # before fairseq 0.6
         return
-    history = contents["optimizer_history"]
+    history = contents.get("optimizer_history")
     if not isinstance(history, list) or not history or not all(isinstance(entry, dict) for entry in history):
         yield f"optimizer_history must be a list of what each optimizer came to, but is {_listed(history)}"
         return

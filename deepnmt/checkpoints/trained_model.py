@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
 import torch
-from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from torch import Tensor, nn
 
 import deepnmt
@@ -94,6 +94,21 @@ def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:
     faults = list(_depth_faults(state, config)) or list(_shape_faults(state.tensors(), config))
     if faults:
         raise UserError(*(f"{state.name}: {fault}" for fault in faults))
+
+
+def check_model(state: CheckpointState) -> None:
+    """Refuse a model that is not the one of its options; of other models than this package's, less is known.
+
+    Raises:
+        UserError: no such model is known, its tensors are others, or building it might never end
+    """
+    if is_deep(state):
+        check_fit(state, model_config(state))
+        return
+    name = _architecture(state)
+    if name not in MODEL_REGISTRY and name not in ARCH_MODEL_REGISTRY:
+        raise UserError(f"{state.name}: cfg.model._name must be a model that is known here, but is {name}")
+    check_size(state)
 
 
 def check_size(state: CheckpointState) -> None:

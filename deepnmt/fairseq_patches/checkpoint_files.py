@@ -18,18 +18,10 @@ from fairseq.trainer import Trainer
 from torch import Tensor
 
 from deepnmt.checkpoints.state import CheckpointState
-from deepnmt.checkpoints.trained_model import (
-    EMBEDDINGS,
-    check_fit,
-    check_size,
-    is_deep,
-    model_config,
-    parameter_shapes,
-    tensor_faults,
-)
+from deepnmt.checkpoints.trained_model import check_model
 from deepnmt.errors import UserError, user_message
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.model.transformer import DLCLTransformerModel
+from deepnmt.fairseq_patches.resumable import check_resumable
 from deepnmt.search.fusion import dictionary_folder
 from deepnmt.translation_task import RIGHT_TO_LEFT, DeepTranslationTask
 
@@ -68,11 +60,7 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         UserError: it cannot be read, or is not as it must be
     """
     if not PathManager.path_requires_pathmanager(path):
-        state = CheckpointState.of(Path(path))
-        if is_deep(state):
-            check_fit(state, model_config(state))
-        else:
-            check_size(state)
+        check_model(CheckpointState.of(Path(path)))
     with naming(path):
         contents = stock(path, *args, **kwargs)
     # A task that asks what kind of model it gets must be told of those that say nothing, too.
@@ -156,38 +144,6 @@ def resume_what_fits(
         raise UserError(f"{filename}: must be a checkpoint, but is no file")
     with naming(filename):
         return stock(self, filename, reset_optimizer, *args, **kwargs)
-
-
-def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool) -> None:
-    """Refuse a checkpoint of another training.
-
-    Raises:
-        UserError: says what differs
-    """
-    criterion = type(trainer.get_criterion()).__name__
-    if state.optimizer() is not None and not reset_optimizer and state.criterion() not in ("", criterion):
-        raise UserError(
-            f"{state.name}: optimizer_history[-1].criterion_name must be {criterion}, the --criterion of this "
-            f"training, but is {state.criterion()}; give --reset-optimizer or another --save-dir"
-        )
-    theirs, ours = bool(state.options("task").get(RIGHT_TO_LEFT)), getattr(trainer.task, RIGHT_TO_LEFT, False)
-    if theirs != ours and not reset_optimizer:
-        raise UserError(
-            f"{state.name}: cfg.task.{RIGHT_TO_LEFT} must be {ours}, as in this training, but is {theirs}; give "
-            "another --save-dir"
-        )
-    model = trainer.get_model()
-    if not isinstance(model, DLCLTransformerModel):
-        return
-    expected = parameter_shapes(model)
-    tables = [name for name in EMBEDDINGS.values() if name in state.tensors() and state.tensors()[name].dim()]
-    if any(len(state.tensors()[name]) != expected[name][0] for name in tables):
-        return  # the dictionaries, which `name_misfitting_dictionary` speaks of
-    if faults := list(tensor_faults(state.tensors(), expected, "as in the model of this training")):
-        then, now = state.options(), vars(model.cfg.deep)
-        other = [f"{key} {then[key]}, here {now[key]}" for key in now if then.get(key, now[key]) != now[key]]
-        differ = f"; options that differ: {'; '.join(other)}" if other else ""
-        raise UserError(*(f"{state.name}: {fault}{differ}" for fault in faults[:1]))
 
 
 @contextmanager

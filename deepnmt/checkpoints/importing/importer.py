@@ -9,7 +9,7 @@ import torch
 from fairseq import tasks
 from torch import Tensor
 
-from deepnmt.checkpoints.contents import is_buffer
+from deepnmt.checkpoints.contents import check_numbers, is_buffer
 from deepnmt.checkpoints.file import check_target, load, write
 from deepnmt.checkpoints.importing.import_report import model_lines
 from deepnmt.checkpoints.importing.inference import Given, check_present, infer
@@ -72,7 +72,11 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise UserError(f"{path}: must be a state dict, but its entry {name} is a {type(value).__name__}")
-    return {str(name): tensor for name, tensor in state.items()}
+        if not value.is_floating_point() and value.dim():
+            raise UserError(f"{path}: model.{name} must be floating-point numbers, but is {value.dtype}")
+    tensors = {str(name): tensor for name, tensor in state.items()}
+    check_numbers(tensors, str(path))
+    return tensors
 
 
 def fill(model: torch.nn.Module, tensors: Mapping[str, Tensor], origin: Mapping[str, str]) -> None:

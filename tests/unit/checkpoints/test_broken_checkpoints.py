@@ -24,7 +24,8 @@ from deepnmt.checkpoints.shrink import Shrinking
 from deepnmt.checkpoints.shrink.shrink_model import shrink_state
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.checkpoint_files import check_resumable
+from deepnmt.fairseq_patches.resumable import check_resumable
+from deepnmt.model.transformer import NAME
 
 VALUES = st.one_of(
     st.none(),
@@ -103,10 +104,12 @@ def test_a_broken_checkpoint_is_used_or_named_in_a_line(folder: Path, data: st.D
     assert [each.name for each in folder.iterdir()] == ["in.pt"]
 
 
-@pytest.mark.parametrize("name", sorted({*BAD_STATES} - {"stock", "unknown", "pruned", "base-layers",
+@pytest.mark.parametrize("name", sorted({*BAD_STATES} - {"stock", "pruned", "base-layers",
                                                         "two-groups-of-parameters"}))  # fmt: skip
 def test_the_loader_names_what_is_wrong(name: str, tmp_path: Path) -> None:
     change, line = BAD_STATES[name]
+    # The loader loads fairseq's own models too.
+    line = line.replace(f"{NAME} or one of its architectures", "a model that is known here")
     path = tmp_path / "in.pt"
     torch.save(change(checkpoint(encoder_groups="3", decoder_groups="none")), path)
     with pytest.raises(UserError, match="^" + re.escape(line.format(path=path))):
@@ -126,6 +129,58 @@ def test_another_model_with_more_layers_than_tensors_is_not_built(tmp_path: Path
     tensors = len(state["model"])
     message = rf"in\.pt: cfg\.model\.decoder_layers must be at most {tensors}, the number .*, but is 1000000000$"
     with pytest.raises(UserError, match=message):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "in.pt"))
+
+
+def in_training(state: dict[str, Any], folder: Path, reset_optimizer: bool = False, **task: Any) -> None:
+    """Check a checkpoint for a training whose task has these options."""
+    torch.save(state, folder / "in.pt")
+    now = SimpleNamespace(**{**vars(trainer()), "task": SimpleNamespace(cfg=SimpleNamespace(**task))})
+    check_resumable(CheckpointState.of(folder / "in.pt", numbers=False), now, reset_optimizer)
+
+
+def test_a_training_of_other_languages_is_not_resumed(tmp_path: Path) -> None:
+    state, named = whole(), {"source_lang": "de", "target_lang": "en"}
+    state["cfg"]["task"] = {"_name": "translation", "source_lang": "en", "target_lang": "de"}
+    with pytest.raises(UserError, match=r"in\.pt: must translate de to en, as .*, but translates en to de; give --reset"):
+        in_training(state, tmp_path, **named)
+    in_training(state, tmp_path, **named, reset_optimizer=True)
+    in_training(state, tmp_path, source_lang="en", target_lang="de")
+    # Languages that were not named are those of the folder, if that is still there.
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "train.de-en.de.idx").touch()
+    state["cfg"]["task"] = {"_name": "translation", "source_lang": None, "target_lang": None, "data": f"{data}:x"}
+    with pytest.raises(UserError, match=r"in\.pt: must translate en to de, as .*, but translates de to en; give --reset"):
+        in_training(state, tmp_path, source_lang="en", target_lang="de")
+    in_training(state, tmp_path, **named)
+    state["cfg"]["task"]["data"] = str(tmp_path / "gone")
+    in_training(state, tmp_path, source_lang="en", target_lang="de")
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_moments_of_another_shape_are_not_resumed(flat: bool, tmp_path: Path) -> None:
+    """Adam's kernel reads as many numbers of them as the parameter has, whatever they are."""
+    shapes = [parameter.shape for parameter in trainer().get_model().parameters()]
+    if flat:
+        shapes = [torch.Size([sum(shape.numel() for shape in shapes)])]
+    state = whole()
+    kept = {number: {"step": 3, "exp_avg": torch.zeros(shape)} for number, shape in enumerate(shapes)}
+    state["last_optimizer_state"] = {"state": kept, "param_groups": [{"params": list(range(len(shapes)))}]}
+    in_training(state, tmp_path)
+    last = len(shapes) - 1
+    kept[last]["exp_avg_sq"] = torch.zeros(2)
+    must = rf"in\.pt: last_optimizer_state\.state\[{last}\]\.exp_avg_sq must have the shape .*, but is \(2,\); give --reset"
+    with pytest.raises(UserError, match=must):
+        in_training(state, tmp_path)
+    in_training(state, tmp_path, reset_optimizer=True)
+
+
+def test_a_missing_history_of_the_optimizer_is_named(tmp_path: Path) -> None:
+    state = checkpoint()
+    del state["optimizer_history"]
+    torch.save(state, tmp_path / "in.pt")
+    with pytest.raises(UserError, match=r"in\.pt: optimizer_history must be a list of what .*, but is missing$"):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "in.pt"))
 
 

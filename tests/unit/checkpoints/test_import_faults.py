@@ -52,6 +52,14 @@ FAULTS: dict[str, tuple[Callable[[State], Any], list[str], list[str]]] = {
         [SOURCE + "encoder.embed_tokens.weight, encoder.layers.0.fc1.weight, decoder.embed_tokens.weight, "
          "decoder.layers.0.fc1.weight"],
     ),
+    "not-finite": (
+        lambda s: {**s, "encoder.layers.0.fc1.bias": torch.full((8,), float("inf"))}, [],
+        ["{path}: model.encoder.layers.0.fc1.bias must be finite numbers, but has NaN or infinity"],
+    ),
+    "whole-numbers": (
+        lambda s: {**s, ROW: s[ROW].long()}, [],
+        ["{path}: model." + ROW + " must be floating-point numbers, but is torch.int64"],
+    ),
     "history-without-weights": (lambda s: without(s, ROW), [], [SOURCE + ROW]),
     "too-many-norms": (
         lambda s: {**s, "encoder.history.layer_norms.4.weight": torch.ones(8)}, [],

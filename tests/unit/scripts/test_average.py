@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import resource
 import subprocess
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import average
 import numpy as np
 import pytest
 import torch
+from support.checkpoints import BAD_STATES, checkpoint, run_main
 
 from deepnmt.checkpoints import averaging
 from deepnmt.checkpoints.file import load, read
@@ -114,8 +117,7 @@ def test_size_is_that_of_one_model(tmp_path: Path, tied: bool) -> None:
     for epoch in (1, 2):
         save(tmp_path / f"checkpoint{epoch}.pt", updates=epoch, tied=tied)
     torch.save(model(1, tied), tmp_path / "model.pt")
-    result = run_average(tmp_path, tmp_path / "mean.pt", "--last", 2)
-    assert result.returncode == 0, result.stderr
+    run_main(average.main, "average.py", tmp_path, tmp_path / "mean.pt", "--last", 2)
     size, bare = (tmp_path / "mean.pt").stat().st_size, (tmp_path / "model.pt").stat().st_size
     embeddings = 1 if tied else 2
     assert embeddings * ROWS * COLUMNS * 4 < size < bare + 8_000
@@ -202,14 +204,26 @@ def test_too_few_checkpoints(tmp_path: Path) -> None:
 def test_different_models(tmp_path: Path) -> None:
     first, second = save(tmp_path / "checkpoint1.pt", updates=1), tmp_path / "checkpoint2.pt"
     save(second, updates=2, model={**model(2), "encoder.embed_tokens.weight": torch.ones(400, COLUMNS)})
-    message = error_of(run_average(tmp_path, tmp_path / "mean.pt", "--last", 2))
-    assert f"encoder.embed_tokens.weight is (500, 64) in {first}, but (400, 64) in {second}" in message
+    message = f"encoder.embed_tokens.weight is (500, 64) in {first}, but (400, 64) in {second}"
+    with pytest.raises(UserError, match=re.escape(message)):
+        run_main(average.main, "average.py", tmp_path, tmp_path / "mean.pt", "--last", 2)
     assert not (tmp_path / "mean.pt").exists()
     save(second, updates=2, model={**model(2), "decoder.extra": torch.ones(1)})
     with pytest.raises(UserError, match=r"decoder\.extra is in .*checkpoint2\.pt, but not in .*checkpoint1\.pt"):
         averaging.average_checkpoints([first, second])
     with pytest.raises(UserError, match=r"decoder\.extra is in .*checkpoint2\.pt, but not in .*checkpoint1\.pt"):
         averaging.average_checkpoints([second, first])
+
+
+@pytest.mark.parametrize("name", ["another-depth", "unknown", "whole-numbers", "a-tensor-too-many"])
+def test_models_that_are_not_those_of_their_options(name: str, tmp_path: Path) -> None:
+    change, _ = BAD_STATES[name]
+    torch.save(checkpoint(), tmp_path / "checkpoint1.pt")
+    later = {"optimizer_history": [{"num_updates": 9, "lr_scheduler_state": {}}]}
+    torch.save({**change(checkpoint()), **later}, tmp_path / "checkpoint_2_9.pt")
+    with pytest.raises(UserError, match=r"checkpoint_2_9\.pt: (cfg\.)?model.* must (be|hold) .*, but (is|holds)"):
+        run_main(average.main, "average.py", tmp_path, tmp_path / "mean.pt", "--last", 2)
+    assert not (tmp_path / "mean.pt").exists()
 
 
 @pytest.mark.parametrize(
