@@ -32,7 +32,7 @@ def describe(path: Path, settings: list[str], inputs: list[str], protect: str) -
         path: of the record
         settings: each KEY=VALUE
         inputs: each NAME=PATH
-        protect: the file of patterns; empty for none. They come as a file, since a command line has no room for long ones
+        protect: the file of patterns, since a command line has no room for long ones; empty for none
 
     Raises:
         UserError: a pattern is none
