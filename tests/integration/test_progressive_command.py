@@ -117,11 +117,14 @@ def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
         "must have what the stage was begun with (max-update: '8'), but now has max-update: '9'; choose another SAVE"
     )
     path = save / "stage-2-4" / "recipe.yaml"
-    assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {path}: {begun}"
-    assert "but now has # options: --seed 3" in run(SCRIPT, recipe, data, save, "--seed", 3, status=2).stderr
     with (save / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        message = error_line(SCRIPT, recipe, data, save)
+        # It waits for the lock for ten seconds; the others are refused before.
+        with started([SCRIPT, recipe, data, save], stderr=subprocess.PIPE, env=environment()) as waiting:
+            assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {path}: {begun}"
+            assert "but now has # options: --seed 3" in run(SCRIPT, recipe, data, save, "--seed", 3, status=2).stderr
+            message = waiting.communicate(timeout=SECONDS)[1]
+    assert waiting.returncode == 2
     assert f"SAVE must not be in use, but a command of an earlier run is still running in '{save}'" in message
 
 
