@@ -7,6 +7,7 @@ read back is rounded, and rounding it once more changes nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -43,6 +44,23 @@ def packed(tensors: Tensors, kind: str) -> tuple[dict[str, Tensor], dict[str, Te
         if kind == "int8":
             scales[name] = done[tensor.data_ptr()][1]
     return result, scales
+
+
+def scale_faults(scales: object, tensors: Tensors) -> Iterator[str]:
+    """Yield what is wrong with the scales of a checkpoint.
+
+    Args:
+        scales: what stands at their place
+        tensors: of the model, by their names
+    """
+    if not isinstance(scales, Mapping):
+        yield f"{SCALES} must be tensors by the names of weights, but is {type(scales).__name__}"
+        return
+    for name, scale in scales.items():
+        if name not in tensors or tensors[name].dim() != 2:
+            yield f"{SCALES} must be of the model's weights alone, but has {str(name)[:60]}"
+        elif not isinstance(scale, Tensor) or scale.shape != (len(tensors[name]), 1) or not scale.is_floating_point():
+            yield f"{SCALES} must have a number for each row of model.{name}, but has not"
 
 
 def unpacked(tensors: Tensors, scales: Tensors) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 import deepnmt
 from deepnmt.checkpoints.contents import is_buffer, kind
+from deepnmt.checkpoints.packed import SCALES, scale_faults
 from deepnmt.checkpoints.state import CheckpointState, Tensors
 from deepnmt.checkpoints.tensors import weight_name
 from deepnmt.errors import UserError
@@ -91,7 +92,12 @@ def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:
     """
     if config.base_layers or config.encoder_layers_to_keep or config.decoder_layers_to_keep:
         return
-    faults = list(_depth_faults(state, config)) or list(_shape_faults(state.tensors(), config))
+    scales = state.contents.get(SCALES, {})
+    faults = (
+        list(_depth_faults(state, config))
+        or list(scale_faults(scales, state.tensors()))
+        or list(_shape_faults(state.tensors(), config, scales))
+    )
     if faults:
         raise UserError(*(f"{state.name}: {fault}" for fault in faults))
 
@@ -105,6 +111,8 @@ def check_model(state: CheckpointState) -> None:
     if is_deep(state):
         check_fit(state, model_config(state))
         return
+    if faults := list(scale_faults(state.contents.get(SCALES, {}), state.tensors())):
+        raise UserError(*(f"{state.name}: {fault}" for fault in faults))
     name = _architecture(state)
     if name not in MODEL_REGISTRY and name not in ARCH_MODEL_REGISTRY:
         raise UserError(f"{state.name}: cfg.model._name must be a model that is known here, but is {name}")
@@ -176,7 +184,7 @@ def _depth_faults(state: CheckpointState, config: DLCLTransformerConfig) -> Iter
             yield f"model must hold a history of --{stack}-groups {groups}, as cfg.model says, but holds {held}"
 
 
-def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig) -> Iterator[str]:
+def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig, scaled: Collection[str]) -> Iterator[str]:
     """Yield the parameters that are missing, too many or of another shape, the first of each kind."""
     types = []
     for name in EMBEDDINGS.values():
@@ -191,16 +199,19 @@ def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig) -> Iterator[s
     except RuntimeError as error:  # sizes beyond what a tensor can have
         yield f"cfg.model must be the options of a model that can be built, but is not: {str(error).splitlines()[0]}"
         return
-    yield from tensor_faults(tensors, expected, "as cfg.model says")
+    yield from tensor_faults(tensors, expected, "as cfg.model says", scaled)
 
 
-def tensor_faults(tensors: Tensors, expected: Mapping[str, torch.Size], reason: str) -> Iterator[str]:
+def tensor_faults(
+    tensors: Tensors, expected: Mapping[str, torch.Size], reason: str, scaled: Collection[str] = ()
+) -> Iterator[str]:
     """Yield the parameters that are missing, too many, of another shape or of whole numbers, the first of each kind.
 
     Args:
         tensors: of a model, by their names
         expected: the shapes that they must have
         reason: why they must
+        scaled: names of those that may be whole numbers, since they have scales
     """
     found = {name: tensor for name, tensor in tensors.items() if not is_buffer(name)}
     missing = [name for name in expected if name not in found and TIED.get(name) not in found]
@@ -212,7 +223,8 @@ def tensor_faults(tensors: Tensors, expected: Mapping[str, torch.Size], reason: 
             shape = f" {_text(expected[name])}" if names is other else ""
             held = "is not" if names is not other else f"has {_shape(found[name])}"
             yield f"model.{name} must {must}{shape}, {reason}, but {held}{more}"
-    if whole := [name for name in expected if name in found and not found[name].is_floating_point()]:
+    numbers = [name for name in expected if name in found and name not in scaled]
+    if whole := [name for name in numbers if not found[name].is_floating_point()]:
         yield f"model.{whole[0]} must be floating-point numbers, but is {found[whole[0]].dtype}"
 
 

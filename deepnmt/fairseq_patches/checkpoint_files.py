@@ -17,6 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from torch import Tensor
 
+from deepnmt.checkpoints.packed import SCALES, unpacked
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.checkpoints.trained_model import check_model
 from deepnmt.errors import UserError, user_message
@@ -63,6 +64,8 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         check_model(CheckpointState.of(Path(path)))
     with naming(path):
         contents = stock(path, *args, **kwargs)
+    if SCALES in contents:
+        contents["model"] = unpacked(contents["model"], contents.pop(SCALES))
     # A task that asks what kind of model it gets must be told of those that say nothing, too.
     contents.setdefault("task_state", {})
     return contents

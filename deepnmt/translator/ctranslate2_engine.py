@@ -75,6 +75,10 @@ class CTranslate2Engine:
         self.eos, self.bos = str(config["eos_token"]), str(config["bos_token"])
         self.longest = int(config[LONGEST_SOURCE]) - 1
         self.positions = int(config[LONGEST_TARGET])
+        # CTranslate2 itself may take an empty one.
+        for vocabulary in files.glob("*vocabulary.json"):
+            if self.eos not in json.loads(vocabulary.read_text("utf-8")):
+                raise ValueError(f"{vocabulary.name} must have {self.eos}, but has not")
 
     def check(self, settings: SearchSettings) -> None:
         """See `Engine`."""

@@ -22,7 +22,6 @@ from torch import Tensor
 
 import deepnmt
 from deepnmt.checkpoints.file import read
-from deepnmt.checkpoints.packed import SCALES, unpacked
 from deepnmt.errors import UserError
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.generator import BeamGenerator
@@ -84,7 +83,6 @@ def load_checkpoints(
     models, task = [], None
     for path in paths:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path), overrides)
-        state["model"] = unpacked(state["model"], state.get(SCALES, {}))
         found, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides, task=task, state=state)
         models += found
     engine = TorchEngine(models, task, device or ("cuda" if torch.cuda.is_available() else "cpu"))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
+from fairseq import checkpoint_utils
+from support.checkpoints import checkpoint
 
 from deepnmt.checkpoints import packed as module
-from deepnmt.checkpoints.packed import packed, unpacked
+from deepnmt.checkpoints.packed import SCALES, packed, unpacked
+from deepnmt.errors import UserError
 
 
 @pytest.mark.parametrize(("kind", "size", "bound"), [("bfloat16", 2, 2**-8), ("int8", 1, 0.5 / 127)])
@@ -44,3 +50,45 @@ def test_large_weights_alone_are_rounded(monkeypatch: pytest.MonkeyPatch, kind: 
 def test_half_precision_is_read_as_float32() -> None:
     tensors = {"decoder.layers.0.fc1.weight": torch.randn(512, 256).half()}
     assert unpacked(*packed(tensors, "int8"))["decoder.layers.0.fc1.weight"].dtype == torch.float32
+
+
+def load(contents: dict[str, Any], path: Path) -> Any:
+    torch.save(contents, path)
+    return checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_fairseq_reads_int8_with_its_scales(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "FEW_WEIGHTS", 1)
+    contents = checkpoint()
+    tensors = contents["model"]
+    small, scales = packed(tensors, "int8")
+    found = load({**contents, "model": small, SCALES: scales}, tmp_path / "model.pt")["model"]
+    assert scales
+    assert set(found) == set(tensors)
+    for name, tensor in tensors.items():
+        bound = tensor.abs().amax(1, keepdim=True) / 254 * 1.001 if name in scales else 0
+        assert found[name].dtype == tensor.dtype
+        assert ((found[name] - tensor).abs() <= bound).all()
+    # Without its scale, a weight of whole numbers is none.
+    name = next(iter(scales))
+    with pytest.raises(UserError, match=f"model.{name} must be floating-point numbers, but is torch.int8"):
+        load(
+            {**contents, "model": small, SCALES: {n: s for n, s in scales.items() if n != name}}, tmp_path / "model.pt"
+        )
+
+
+def test_faulty_scales_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "FEW_WEIGHTS", 1)
+    contents = checkpoint()
+    small, scales = packed(contents["model"], "int8")
+    name, scale = next(iter(scales.items()))
+    each = f"{SCALES} must have a number for each row of model.{name}, but has not"
+    for faulty, message in (
+        (3, f"{SCALES} must be tensors by the names of weights, but is int"),
+        ({**scales, "x" * 100: scale}, f"{SCALES} must be of the model's weights alone, but has {'x' * 60}$"),
+        ({**scales, name: 3}, each),
+        ({**scales, name: scale.flatten()}, each),
+        ({**scales, name: scale.int()}, each),
+    ):
+        with pytest.raises(UserError, match=message):
+            load({**contents, "model": small, SCALES: faulty}, tmp_path / "model.pt")

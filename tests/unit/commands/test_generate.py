@@ -20,7 +20,14 @@ def checkpoint(path: Path, source: str = "de", target: str = "en", **state: obje
     types = len((path.parent / "data" / "dict.de.txt").read_text().splitlines()) + 4
     model = {f"{side}.embed_tokens.weight": torch.ones(types, 2) for side in ("encoder", "decoder")}
     torch.save(
-        {"model": model, "cfg": {"task": task, "model": {"_name": "transformer"}}, "extra_state": {}, **state}, path
+        {
+            "model": model,
+            "cfg": {"task": task, "model": {"_name": "transformer"}},
+            "extra_state": {},
+            "optimizer_history": [{}],
+            **state,
+        },
+        path,
     )
     return path
 

@@ -207,7 +207,7 @@ def checkpoint(path: Path, epoch: int, iterations: int, seconds: float) -> None:
     position = {"epoch": epoch, "iterations_in_epoch": iterations}
     extra = {"train_iterator": position, "previous_training_time": seconds}
     cfg = {"model": {"_name": "dlcl_transformer"}, "task": {"_name": "translation"}}
-    torch.save({"model": {"a": torch.ones(1)}, "cfg": cfg, "extra_state": extra}, path)
+    torch.save({"model": {"a": torch.ones(1)}, "cfg": cfg, "extra_state": extra, "optimizer_history": [{}]}, path)
 
 
 def test_record_of_a_finished_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

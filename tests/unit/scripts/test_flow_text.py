@@ -141,10 +141,10 @@ def test_same_text_in_two_splits_is_said(tmp_path: Path, capsys: pytest.CaptureF
     files = corpus(tmp_path)
     names = [f"{split}.{lang}={prefix}.{lang}" for split, prefix in files.items() for lang in ("de", "en")]
     record = tmp_path / "record.json"
-    manifest.describe(record, ["source_lang=de"], names)
+    manifest.describe(record, ["source_lang=de"], names, "")
     assert capsys.readouterr().err == ""
     manifest.describe(
-        record, ["source_lang=de"], [*names, f"test1.de={files['train']}.de", f"test.raw.de={files['test']}.de"]
+        record, ["source_lang=de"], [*names, f"test1.de={files['train']}.de", f"test.raw.de={files['test']}.de"], ""
     )
     assert capsys.readouterr().err == "warning: test1.de has the same text as train.de\n"
 

@@ -153,6 +153,10 @@ def test_folder_not_made_by_generate(tmp_path: Path) -> None:
     assert "generate.json: no such file" in error_of(run_script("score.sh", tmp_path / "out"))
 
 
+# What a training keeps beside its model.
+KEPT: dict[str, Any] = {"extra_state": {}, "optimizer_history": [{}]}
+
+
 def checkpoint(
     path: Path, encoder: int = TYPES, decoder: int = TYPES, languages: tuple[str, str] = ("de", "en")
 ) -> Path:
@@ -161,7 +165,7 @@ def checkpoint(
         "encoder.embed_tokens.weight": torch.ones(encoder, 2),
         "decoder.embed_tokens.weight": torch.ones(decoder, 2),
     }
-    torch.save({"model": model, "cfg": {"task": task, "model": {"_name": "transformer"}}, "extra_state": {}}, path)
+    torch.save({"model": model, "cfg": {"task": task, "model": {"_name": "transformer"}}, **KEPT}, path)
     return path
 
 
