@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -67,9 +68,10 @@ def plan(output: Path, checkpoint: Path, data: Path, subset: str, every: dict[st
     tensors = CheckpointState.of(checkpoint, numbers=False).tensors()
     found = list(models({stack: depth_of(tensors, stack) for stack in STACKS}, every))
     file = checkpoint.stat()
+    size_and_time = f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime)}"
     settings = {
-        "checkpoint": f"{checkpoint.resolve()} ({file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime)})",
-        "data": str(data.resolve()),
+        "checkpoint": f"{os.path.realpath(checkpoint)} ({size_and_time})",
+        "data": os.path.realpath(data),
         "subset": subset,
         "options": options,
     }

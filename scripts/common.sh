@@ -164,6 +164,7 @@ trap 'on_signal TERM' TERM HUP
 # Set TMP to the name beside $1 under which it is built, as deepnmt/beside.py does, and remove what killed scripts have
 # left there. Commands inherit the lock: one that outlives the killed script still writes to TMP.
 build_beside() {
+    [[ ! -L $1 || -e $1 ]] || die "$1: must be a new folder or one of this script, but is a link that leads nowhere"
     PYTHONSAFEPATH=1 python3 -m deepnmt.beside "$1"
     mkdir -p -- "$(dirname -- "$1")"
     TMP=$1.tmp.$$

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -73,8 +74,8 @@ def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: li
     lasts = whole_numbers("--last", last, there) if last else [number for number in DEFAULT if number <= there]
     searches: dict[str, Any] = {"last": lasts, "beam": whole_numbers("--beam", beam, 256), "lenpen": penalties(lenpen)}
     settings = {
-        "checkpoints": [str(save.resolve()), *(f"{path.name} of update {n}" for n, path in checkpoints.items())],
-        "data": str(data.resolve()),
+        "checkpoints": [os.path.realpath(save), *(f"{path.name} of update {n}" for n, path in checkpoints.items())],
+        "data": os.path.realpath(data),
         "options": options,
     }
     record = output / RECORD

@@ -166,13 +166,13 @@ def facts(arguments: argparse.Namespace) -> dict[str, str]:
 def check_outputs(arguments: argparse.Namespace) -> None:
     """Refuse what could not be written, before anything is measured."""
     files = [path for path in (arguments.json, arguments.html) if path is not None]
-    taken = [each.path.resolve() for each in arguments.sources]
+    taken = [os.path.realpath(each.path) for each in arguments.sources]
     for path in files:
         if path.is_dir():
             raise UserError(f"{path}: must be a file to write, but is a folder")
-        if path.resolve() in taken:
+        if os.path.realpath(path) in taken:
             raise UserError(f"{path}: must be a file of its own, but is given twice")
-        taken.append(path.resolve())
+        taken.append(os.path.realpath(path))
         try_to_write(path.parent, path)
     if arguments.pictures is not None:
         try:

@@ -37,16 +37,18 @@ def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
     """Return the source's and the target's language: a task's own, else what fairseq or preprocess.sh calls them.
 
     Raises:
-        UserError: the folder has none
+        UserError: the folder has none, or not the one that is given
     """
-    source, target = cfg.source_lang, cfg.target_lang
-    if source is None or target is None:
-        source, target = infer_language_pair(str(folder))
+    given = (cfg.source_lang, cfg.target_lang)
+    source, target = infer_language_pair(str(folder)) if None in given else given
     if (folder / RECORD).exists() and not all((folder / f"dict.{each}.txt").exists() for each in (source, target)):
         # fairseq takes dict.zh-CN.txt for the languages zh and CN.
         source, target = TextSettings.read(folder).languages
     if source is None or target is None:
         raise UserError(f"{folder}: must have files such as train.de-en.de.idx, but has none")
+    for side, name, language in zip(("source", "target"), given, (source, target)):
+        if name not in (None, language):
+            raise UserError(f"--{side}-lang must be {language}, as in {folder}, but is {name}")
     return source, target
 
 

@@ -130,6 +130,7 @@ RANGES: dict[str, Rule] = {
     "eval_bleu_args": Rule(f'JSON such as {{"beam": 4}}, with a beam from 1 to {BEAM}', beam_fits),
     "eval_bleu_detok_args": Rule('JSON such as {"target_lang": "de"}', is_json_mapping),
     # Processes, which each take memory
+    "distributed_world_size": whole(1),
     "num_workers": whole(0, 1024),
     "data_buffer_size": whole(0, 1 << 20),
     "seed": whole(0, 2**32 - 1),

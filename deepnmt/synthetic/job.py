@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -228,9 +229,9 @@ class Job:
         """Return the job as JSON; `of` is the way back."""
         return {
             "options": asdict(self.options),
-            "checkpoints": [str(path.resolve()) for path in self.checkpoints],
-            "data": str(self.data.resolve()),
-            "mono": str(self.mono.resolve()) if self.mono else None,
+            "checkpoints": [os.path.realpath(path) for path in self.checkpoints],
+            "data": os.path.realpath(self.data),
+            "mono": os.path.realpath(self.mono) if self.mono else None,
         }
 
     @classmethod

@@ -46,6 +46,19 @@ def names(folder: Path) -> list[str]:
     return sorted(re.sub(r"\d+", "N", path.name) for path in folder.iterdir())
 
 
+def test_a_link_that_leads_nowhere_is_no_place(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / "out")
+    (tmp_path / "builder").write_text(BUILDERS["script"][1])
+    result = subprocess.run(
+        ["bash", tmp_path / "builder", tmp_path / "out"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.endswith(
+        f"error: {tmp_path}/out: must be a new folder or one of this script, but is a link that leads nowhere\n"
+    )
+    assert names(tmp_path) == ["builder", "out"]
+
+
 @pytest.mark.parametrize("kind", BUILDERS)
 def test_killed_processes_leave_nothing_in_the_end(kind: str, tmp_path: Path) -> None:
     program, text = BUILDERS[kind]

@@ -46,6 +46,14 @@ def test_folder_and_dictionaries_are_checked_when_the_task_is_set_up(tmp_path: P
         task_of(data)
 
 
+def test_a_language_that_the_folder_does_not_have_is_not_ignored(tmp_path: Path) -> None:
+    data = data_folder(tmp_path / "data")
+    assert task_of(data, source_lang="de").cfg.target_lang == "en"
+    for side, language in (("source", "de"), ("target", "en")):
+        with pytest.raises(UserError, match=rf"^--{side}-lang must be {language}, as in {data}, but is xx$"):
+            task_of(data, **{f"{side}_lang": "xx"})
+
+
 def test_buckets_need_another_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = data_folder(tmp_path / "data")
     with pytest.raises(UserError, match=r"^--num-batch-buckets must be 0 with numpy 2\..*, in which .* but is 3$"):

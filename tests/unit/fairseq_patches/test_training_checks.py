@@ -52,6 +52,7 @@ RANGE_FAULTS = {
     "--max-tokens=0": "--max-tokens must be at least 1 and at most 2147483647, but is 0",
     f"--max-update=1{'0' * 30}": f"--max-update must be at least 0 and at most 2147483647, but is 1{'0' * 30}",
     f"--num-workers=1{'0' * 20}": f"--num-workers must be from 0 to 1024, but is 1{'0' * 20}",
+    "--distributed-world-size=0": "--distributed-world-size must be at least 1 and at most 2147483647, but is 0",
     "--save-interval=0": "--save-interval must be at least 1 and at most 2147483647, but is 0",
     "--encoder-layers=1000000000": "--encoder-layers must be at most 10000, but is 1000000000",
 }
@@ -148,6 +149,15 @@ def test_validation_by_bleu_is_looked_at_before_the_first_epoch(name: str, messa
 def test_options_of_an_optimizer_without_a_dataclass(data: Path) -> None:
     with pytest.raises(UserError, match=r"^--momentum must be a finite number of at least 0, but is -3.0$"):
         check_training(configuration(data, "--optimizer=sgd", "--momentum=-3"))
+
+
+def test_a_best_score_that_no_validation_has_is_named() -> None:
+    cfg = SimpleNamespace(checkpoint=SimpleNamespace(best_checkpoint_metric="accuracy"))
+    trainer = SimpleNamespace(get_num_updates=lambda: 3)
+    with pytest.raises(UserError, match=r"^--best-checkpoint-metric must be one of loss, ppl, but is accuracy$"):
+        train.get_valid_stats(cfg, trainer, {"ppl": 2.0, "loss": 1.0}, False)
+    cfg.checkpoint.best_checkpoint_metric = "ppl"
+    assert train.get_valid_stats(cfg, trainer, {"ppl": 2.0}, False) == {"ppl": 2.0, "num_updates": 3}
 
 
 @pytest.mark.parametrize("started", ["script", "module"])
