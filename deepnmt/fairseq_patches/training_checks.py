@@ -17,9 +17,10 @@ import torch
 from fairseq import tasks
 from fairseq.data import data_utils
 from fairseq.distributed import utils as distributed_utils
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, FairseqLanguageModel
 from fairseq.models.nat import FairseqNATModel
 from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
 from deepnmt.errors import UserError
@@ -127,9 +128,22 @@ def _missing(cfg: Any) -> Iterator[str]:
     kind = ARCH_MODEL_REGISTRY.get(getattr(cfg.model, "_name", None), FairseqNATModel)
     if getattr(cfg.criterion, "_name", None) == "nat_loss" and not issubclass(kind, FairseqNATModel):
         yield f"--arch must be a non-autoregressive model with --criterion nat_loss, but is {cfg.model._name}"
+    yield from _kind_of_model(getattr(cfg.task, "_name", None), getattr(cfg.model, "_name", None))
     # fairseq's command line takes --bf16 for a TPU.
     if cfg.common.tpu and not cfg.common.bf16 and distributed_utils.xm is None:
         yield "--tpu must not be given without torch_xla, but is"
+
+
+def _kind_of_model(task: Optional[str], arch: Optional[str]) -> Iterator[str]:
+    """Yield that a language model is to translate, or another model to be one: fairseq finds out when it is built."""
+    kind = ARCH_MODEL_REGISTRY.get(arch)
+    if kind is None:
+        return
+    is_language_model = issubclass(kind, FairseqLanguageModel)
+    if hasattr(TASK_REGISTRY.get(task), "eval_lm_dataloader") and not is_language_model:
+        yield f"--arch must be a language model with --task {task}, such as transformer_lm, but is {arch}"
+    if task in TEXT_TASKS and is_language_model:
+        yield f"--arch must not be a language model with --task {task}, but is {arch}"
 
 
 def _bleu_faults(task: Any) -> Iterator[str]:

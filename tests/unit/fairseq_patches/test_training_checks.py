@@ -81,6 +81,20 @@ def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
     cfg.criterion = {"_name": "nat_loss"}
     with pytest.raises(UserError, match=r"(?m)^--arch must be a non-autoregressive .*, but is dlcl_transformer_tiny$"):
         check_training(cfg)
+    for task, arch, message in (
+        (
+            "language_modeling",
+            "transformer",
+            "be a language model with --task language_modeling, such as transformer_lm",
+        ),
+        ("language_modeling", "dlcl_transformer_tiny", "be a language model with --task language_modeling, such as"),
+        ("translation", "transformer_lm", "not be a language model with --task translation"),
+        ("deep_translation", "transformer_lm_gpt", "not be a language model with --task deep_translation"),
+    ):
+        cfg = configuration(data)
+        cfg.task._name, cfg.model._name = task, arch
+        with pytest.raises(UserError, match=rf"(?m)^--arch must {message}.*, but is {arch}$"):
+            check_training(cfg)
     cfg = configuration(data, common__amp=True, common__bf16=True, common__tpu=True, dataset__max_tokens=None)
     cfg.optimizer = None
     with pytest.raises(UserError, match="must be given") as error:
