@@ -78,6 +78,9 @@ def check_training_of_hydra(stock: Any, cfg: Any, **kwargs: Any) -> Any:
 def check_training(cfg: Any) -> None:
     """Check a configuration, and log what departs from a paper or leaves sentences out.
 
+    Languages that only the data folder tells are set in the options, so that checkpoints name them, too: a model of
+    the other direction with the same dictionaries is otherwise like any model of this one.
+
     Raises:
         UserError: every option that is out of range, a line each; or the first fault of data or memory
     """
@@ -93,6 +96,7 @@ def check_training(cfg: Any) -> None:
     if faults:
         raise UserError(*dict.fromkeys(faults))
     warnings = [] if model is None else list(validate.split_pairs(model))
+    _name_languages(cfg.task)
     folders = _folders(cfg)
     if model is not None:
         check_memory(cfg, model, _types(cfg, folders[0]) if folders else (0, 0))
@@ -230,6 +234,12 @@ def _folders(cfg: Any) -> list[Path]:
     """Return the data folders of a task whose files are known; none for another one's."""
     known = getattr(cfg.task, "_name", None) in TEXT_TASKS and cfg.task.dataset_impl in (None, "mmap")
     return local_folders(cfg.task) if known else []
+
+
+def _name_languages(task: Any) -> None:
+    if getattr(task, "_name", None) in TEXT_TASKS:
+        for folder in local_folders(task)[:1]:
+            task.source_lang, task.target_lang = task_languages(task, folder)
 
 
 def _types(cfg: Any, folder: Path) -> tuple[int, int]:

@@ -123,6 +123,8 @@ def test_train_grow_train_average_generate(
     shallow, deep = tmp_path / "shallow", tmp_path / "deep"
     deep.mkdir()
     fairseq_train(monkeypatch, data, shallow, "--encoder-groups=3", "--max-update=4")
+    task = load(shallow / "checkpoint_last.pt")["cfg"]["task"]
+    assert (task["source_lang"], task["target_lang"]) == ("a", "b")
     command(shallow / "checkpoint_last.pt", deep / "checkpoint_last.pt", "--encoder-layers", "6")
     out = capsys.readouterr().out.splitlines()
     assert "encoder layer 4 <- layer 1" in out

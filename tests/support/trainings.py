@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 from fairseq_cli import preprocess, train
 
@@ -43,7 +44,7 @@ def fairseq_train(monkeypatch: pytest.MonkeyPatch, data: list[str], save: Path, 
         patch.setattr(Trainer, "train_step", train_step)
         patch.setattr(sys, "argv", ["fairseq-train"])
         args = options.parse_args_and_arch(options.get_training_parser(), [*data, *fixed, *size, *more])
-        train.main(convert_namespace_to_omegaconf(args))
+        distributed_utils.call_main(convert_namespace_to_omegaconf(args), train.main)
     return rates
 
 

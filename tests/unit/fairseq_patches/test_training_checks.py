@@ -185,6 +185,9 @@ def test_hydra_is_asked_when_it_sets_up_the_task(started: str, data: Path, monke
         monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name=name))
     with pytest.raises(UserError, match=r"^--lr must be numbers, each a finite number above 0, but is -1.0$"):
         tasks.setup_task(cfg.task)
+    named = configuration(data)
+    tasks.setup_task(named.task)
+    assert (named.task.source_lang, named.task.target_lang) == ("de", "en")
 
 
 # Pairs of a paper that are set apart
@@ -338,7 +341,20 @@ def test_validation_sets_that_would_be_ignored(tmp_path: Path) -> None:
     check_training(configuration(folder, dataset__valid_subset="valid,valid1"))
 
 
-# Languages with a hyphen
+# Languages that the folder tells
+
+
+@pytest.mark.parametrize("task", ["translation", "deep_translation"])
+@pytest.mark.parametrize("implementation", [None, "lazy", "mmap"])
+def test_languages_of_the_folder_are_options_of_the_training(task: str, implementation: str | None, data: Path) -> None:
+    cfg = configuration(data, f"--task={task}", task__dataset_impl=implementation)
+    assert cfg.task.source_lang is cfg.task.target_lang is None
+    check_training(cfg)
+    assert (cfg.task.source_lang, cfg.task.target_lang) == ("de", "en")
+    other = configuration(data, f"--task={task}", task__source_lang="en")
+    other.task.target_lang = "de"
+    check_training(other)
+    assert (other.task.source_lang, other.task.target_lang) == ("en", "de")
 
 
 def test_languages_are_those_of_the_record_where_fairseq_finds_none(tmp_path: Path) -> None:
