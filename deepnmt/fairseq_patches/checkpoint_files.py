@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,8 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.fairseq_patches.resumable import check_resumable
 from deepnmt.search.fusion import dictionary_folder
 from deepnmt.translation_task import RIGHT_TO_LEFT, DeepTranslationTask
+
+logger = logging.getLogger(__name__)
 
 
 @replaces(
@@ -120,7 +124,17 @@ def load_models_or_say_why_not(stock: Any, filenames: Any, *args: Any, **kwargs:
     for path, model in zip(filenames, models):
         if isinstance(task, TranslationTask) and isinstance(model, FairseqLanguageModel):
             raise UserError(f"{path}: cfg.model._name must be a model that translates, but is a language model's")
+        if isinstance(task, TranslationTask) and Path(path).is_file():
+            _warn_of_other_languages(CheckpointState.of(Path(path), numbers=False), task.cfg)
     return loaded
+
+
+def _warn_of_other_languages(state: CheckpointState, task: Any) -> None:
+    """Say that a model translates something else: with a joint dictionary it fits, and only its output is wrong."""
+    trained = Namespace(**state.options("task"))
+    then, now = ([getattr(cfg, f"{side}_lang", None) for side in ("source", "target")] for cfg in (trained, task))
+    if all((*then, *now)) and then != now:
+        logger.warning("%s: was trained from %s to %s, but is used from %s to %s", state.name, *then, *now)
 
 
 @replaces(

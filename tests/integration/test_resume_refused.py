@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from pathlib import Path
@@ -10,10 +11,12 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_cli import generate
 from support.checkpoints import load, with_model_options
 from support.language_models import save_language_model
 from support.trainings import DUMMY, binarised_text, fairseq_train
+from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.errors import UserError
 
@@ -134,3 +137,20 @@ def test_a_language_model_does_not_translate(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(sys, "argv", ["generate", str(data), f"--path={path}", "--cpu"])
     with pytest.raises(UserError, match=rf"^{path}: cfg\.model\._name must be a model that translates"):
         generate.cli_main()
+
+
+def test_a_model_of_the_other_direction_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data = write_data(tmp_path / "data")
+    path = write_checkpoint(tmp_path / "model.pt", data)
+    for languages, warnings in (
+        (("de", "en"), []),
+        (("en", "de"), [f"{path}: was trained from de to en, but is used from en to de"]),
+        ((None, None), []),
+    ):
+        cfg = TranslationConfig(data=str(data), source_lang="de", target_lang="en")
+        task = TranslationTask.setup_task(cfg)
+        task.cfg.source_lang, task.cfg.target_lang = languages
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            checkpoint_utils.load_model_ensemble([str(path)], task=task)
+        assert caplog.messages == warnings
