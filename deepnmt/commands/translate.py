@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from deepnmt.console import Parser, progress, run, whole_file
 from deepnmt.errors import UserError
-from deepnmt.text.lines import count_lines
+from deepnmt.text.lines import count_lines, open_file
 from deepnmt.translator.engine import SearchSettings, Value
 from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored
 from deepnmt.translator.translator import BATCH, Translator
@@ -85,7 +85,7 @@ def _input(path: Path | None, stack: ExitStack) -> tuple[BinaryIO, int | None]:
     if path is None:
         return sys.stdin.buffer, None
     total = count_lines(path) if path.is_file() and path.stat().st_size else None
-    return stack.enter_context(path.open("rb")), total
+    return stack.enter_context(open_file(path)), total
 
 
 def _translator(arguments: argparse.Namespace) -> Translator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from fairseq import options, utils
@@ -13,6 +14,7 @@ from omegaconf import DictConfig
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.recipe.ranges import RANGES
+from deepnmt.text.lines import is_named_pipe
 
 
 @replaces(
@@ -45,6 +47,8 @@ def _faults(cfg: Any) -> Iterator[str]:
         yield f"--seed must be {RANGES['seed'].words}, but is {cfg.common.seed}"
     if cfg.task._name == "translation_from_pretrained_bart" and cfg.task.langs is None:
         yield "--langs must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
+    if is_named_pipe(Path(cfg.interactive.input)):
+        yield f"--input must be a file, or - for standard input, but is the named pipe {cfg.interactive.input}"
     if not str(cfg.task._name).endswith("_lev"):
         for name in ("print_step", "retain_iter_history"):
             if search[name]:

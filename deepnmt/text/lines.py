@@ -22,13 +22,15 @@ def clean(line: str) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file to read its bytes. Raises `UserError` for a named pipe, which may never be written to.
-
-    The pipes of a shell's `<(command)` are somewhere below /dev.
-    """
-    if path.is_fifo() and path.parts[:2] != ("/", "dev"):
+    """Open a file to read its bytes. Raises `UserError` for a named pipe, which may never be written to."""
+    if is_named_pipe(path):
         raise UserError(f"{path}: must be a file, but is a named pipe")
     return path.open("rb")
+
+
+def is_named_pipe(path: Path) -> bool:
+    """Return whether a path is a pipe in a folder; those of a shell's `<(command)` are somewhere below /dev."""
+    return path.is_fifo() and path.parts[:2] != ("/", "dev")
 
 
 def count_lines(path: Path) -> int:

@@ -216,6 +216,13 @@ def test_the_commands(data: Path, plain: Path, tmp_path: Path, capsysbinary: pyt
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["model", "out", "raw"]
 
 
+def test_a_pipe_that_nobody_may_write_to_is_no_text(data: Path, plain: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match=rf"^{pipe}: must be a file, but is a named pipe$"):
+        run_main(translate_command.command, "deepnmt-translate", plain, "--data", data, pipe)
+
+
 def test_each_form_of_the_output(
     data: Path, plain: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

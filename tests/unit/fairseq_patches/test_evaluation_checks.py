@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +73,16 @@ def test_what_is_right_and_what_is_a_training() -> None:
     imported(generation__print_step=True, task___name="translation_lev")
     imported(task={"_name": "translation_from_pretrained_bart", "langs": "en_XX,de_DE"})
     imported(common_eval__path=None, optimizer={"_name": "adam"})
+
+
+def test_a_pipe_that_nobody_may_write_to_is_no_input(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(
+        UserError, match=f"^--input must be a file, or - for standard input, but {pipe} is a named pipe$"
+    ):
+        imported(interactive__input=str(pipe))
+    imported(interactive__input=str(tmp_path / "file"))
 
 
 def test_all_faults_are_said_at_once() -> None:
