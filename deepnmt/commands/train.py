@@ -1,7 +1,7 @@
 """Check a recipe and its data, and train its model: what scripts/train.sh runs.
 
 On one device fairseq-train is called in this process: importing torch and fairseq, which takes longest at the start, is
-done once. Several processes are started by torchrun, once their start has been rehearsed.
+done once. Several processes are torchrun's, once their start has been rehearsed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ from deepnmt.recipe.arguments import training_arguments
 from deepnmt.text.training_data import check_named_data
 
 PROGRAM = "train.sh"
+LAUNCHER = [sys.executable, "-m", "deepnmt.commands.launch"]
 LOCK_SECONDS = 10
 # What lasts as long as the process.
 KEPT: list[object] = []
@@ -83,14 +85,21 @@ def torchrun(processes: int, nodes: int, node: int, master: str) -> list[str]:
         nodes: machines
         node: number of this machine
         master: HOST:PORT of machine 0
+
+    Raises:
+        UserError: nobody knows that host, for which torchrun would wait
     """
     if processes * nodes == 1:
         return []
     place = ["--standalone"]
     if nodes > 1:
         host, _, port = master.rpartition(":")
+        try:
+            socket.getaddrinfo(host, port)
+        except (OSError, UnicodeError) as error:
+            raise UserError(f"MASTER must be HOST:PORT of machine 0, but is {master}: {error}") from None
         place = ["--nnodes", str(nodes), "--node-rank", str(node), "--master-addr", host, "--master-port", port]
-    return ["torchrun", *place, "--nproc-per-node", str(processes)]
+    return [*LAUNCHER, *place, "--nproc-per-node", str(processes)]
 
 
 def what_next(save: Path) -> str:

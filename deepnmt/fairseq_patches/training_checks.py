@@ -82,7 +82,7 @@ def check_training(cfg: Any) -> None:
     the other direction with the same dictionaries is otherwise like any model of this one.
 
     Raises:
-        UserError: every option that is out of range, a line each; or the first fault of data or memory
+        UserError: every option that is out of range, a line each; or the first fault of folders, data or memory
     """
     values = flat(cfg)
     faults = [*_missing(cfg), *(f"--{name} {rest}" for name, rest in _range_faults(values)), *_bleu_faults(cfg.task)]
@@ -96,6 +96,7 @@ def check_training(cfg: Any) -> None:
     if faults:
         raise UserError(*dict.fromkeys(faults))
     warnings = [] if model is None else list(validate.split_pairs(model))
+    _check_log_folder(cfg.common.tensorboard_logdir)
     _name_languages(cfg.task)
     folders = _folders(cfg)
     if model is not None:
@@ -234,6 +235,14 @@ def _folders(cfg: Any) -> list[Path]:
     """Return the data folders of a task whose files are known; none for another one's."""
     known = getattr(cfg.task, "_name", None) in TEXT_TASKS and cfg.task.dataset_impl in (None, "mmap")
     return local_folders(cfg.task) if known else []
+
+
+def _check_log_folder(path: Optional[str]) -> None:
+    try:
+        if path:
+            os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--tensorboard-logdir must be a folder, but is {path}: {error.strerror}") from None
 
 
 def _name_languages(task: Any) -> None:

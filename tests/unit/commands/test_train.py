@@ -1,4 +1,4 @@
-"""What train.sh runs: the precision, on made-up GPUs; torchrun for several; one training at a time in a folder."""
+"""What train.sh runs: precision, on made-up GPUs; torchrun for several processes; one training at a time a folder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -70,13 +71,14 @@ def test_folder_of_a_training_that_still_works_is_refused(places: list[str], mon
 
 
 def failing_torchrun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Put one first on PATH; the folder that it is in, and the file that it writes its arguments to."""
+    """Put one in its place; the folder that it is in, and the file that it writes its arguments to."""
     tools, calls = folder / "bin", folder / "calls"
     tools.mkdir()
     for name in ("torchrun", "fairseq-train"):
         (tools / name).write_text(f'#!/bin/sh\necho "$@" >{shlex.quote(str(calls))}\nexit 3\n')
         (tools / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tools), prepend=":")
+    monkeypatch.setattr(train, "LAUNCHER", [str(tools / "torchrun")])
     return tools, calls
 
 
@@ -112,9 +114,19 @@ def test_several_processes_are_torchruns(
     assert given.startswith(f"{place} {tools}/fairseq-train {places[1]} --user-dir ")
     assert f"--update-freq={share}" in given.split()
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == f"+ torchrun {given}"
+    assert said[0] == f"+ {tools}/torchrun {given}"
     again = "run the same command again to start over"
     assert said[1:] == [f"train.sh: error: the training ended early; {again}"]
+
+
+def test_a_master_that_nobody_knows(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(host: str, port: str) -> None:
+        raise socket.gaierror(-2, f"{host} is not known")
+
+    monkeypatch.setattr(train.socket, "getaddrinfo", unknown)
+    message = r"^MASTER must be HOST:PORT of machine 0, but is far:29500: \[Errno -2\] far is not known$"
+    with pytest.raises(UserError, match=message):
+        start(monkeypatch, 1, *places, "--nodes=2", "--node=1", "--master=far:29500")
 
 
 @pytest.fixture(scope="module")

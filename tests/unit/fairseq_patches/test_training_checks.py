@@ -160,6 +160,17 @@ def test_validation_by_bleu_is_looked_at_before_the_first_epoch(name: str, messa
         check_training(configuration(data, task__eval_bleu=True, **faulty))
 
 
+def test_a_folder_for_curves_that_is_none(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    check_training(configuration(data, common__tensorboard_logdir=str(folder)))
+    assert folder.is_dir()
+    file = tmp_path / "file"
+    file.touch()
+    for path, reason in ((file, "File exists"), (file / "b", "Not a directory")):
+        with pytest.raises(UserError, match=f"^--tensorboard-logdir must be a folder, but is {path}: {reason}$"):
+            check_training(configuration(data, common__tensorboard_logdir=str(path)))
+
+
 def test_options_of_an_optimizer_without_a_dataclass(data: Path) -> None:
     with pytest.raises(UserError, match=r"^--momentum must be a finite number of at least 0, but is -3.0$"):
         check_training(configuration(data, "--optimizer=sgd", "--momentum=-3"))

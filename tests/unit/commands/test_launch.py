@@ -1,0 +1,64 @@
+"""What is left of torchrun's report when processes fail, and when machines cannot reach each other."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.processes import finish
+
+from deepnmt.commands import train
+
+# Process 1 ends as it is told, and the other one waits for it.
+PROGRAM = """
+import os, signal, sys, time
+if os.environ["RANK"] == "0":
+    time.sleep(0 if sys.argv[1] == "0" else 60)
+elif sys.argv[1] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+elif sys.argv[1] != "0":
+    print("program: error: so it is", file=sys.stderr)
+    sys.exit(int(sys.argv[1]))
+"""
+
+
+def launched(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    return finish([*train.LAUNCHER, *arguments[:-1], program, arguments[-1]])
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "said"),
+    [
+        ("0", 0, []),
+        ("3", 1, ["program: error: so it is"]),
+        ("killed", 1, ["train.sh: error: process 1 was killed by SIGKILL"]),
+    ],
+)
+def test_what_processes_end_with(
+    end: str, status: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # without which torchrun says that it sets it
+    done = launched(tmp_path, "--standalone", "--nproc-per-node=2", end)
+    assert (done.returncode, done.stderr.splitlines()) == (status, said)
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+        place = [
+            "--nnodes=2",
+            "--node-rank=0",
+            "--master-addr=localhost",
+            f"--master-port={port}",
+            "--nproc-per-node=1",
+        ]
+        done = launched(tmp_path, *place, "0")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(
+        "train.sh: error: MASTER must be HOST:PORT of machine 0, with a port that is free, but: The server socket"
+    )
+    assert "Traceback" not in done.stderr
