@@ -84,19 +84,43 @@ class Run:
             for member in (self.process.pid, *self.members()):
                 end(member)
             self.process.wait()
-        while members := self.members():
-            for member in members:
-                end(member)
+        end_all(self.mark)
         return self.process.returncode == -signal.SIGKILL
 
     def members(self) -> list[int]:
         """The processes of the run that have not ended, by their numbers."""
-        return [number for number in processes() if self.mark in environment_of(number)]
+        return marked(self.mark)
 
 
 def end(process: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that have NAME=VALUE in their environment."""
+    return [number for number in processes() if mark in environment_of(number)]
+
+
+def end_all(mark: str) -> None:
+    """End the processes that have NAME=VALUE in their environment, and wait until their locks are free."""
+    ended: set[int] = set()
+    while members := marked(mark):
+        ended.update(members)
+        for member in members:
+            end(member)
+    # The environment goes first, then the files, and then there is a zombie at most.
+    while any(is_there(number) for number in ended):
+        time.sleep(0.001)
+
+
+def is_there(process: int) -> bool:
+    """Whether a process has not ended, or not yet closed its files."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(") ")[2]
+    except OSError:
+        return False
+    return not state.startswith(("Z", "X"))
 
 
 def processes() -> list[int]:

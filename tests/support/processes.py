@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from support.kills import end, environment_of, processes
+from support.kills import end, end_all
 
 SECONDS = 300  # that a test waits for what a command does, on a busy machine
 
@@ -52,9 +52,7 @@ def started(
     finally:
         end(process.pid)
         process.wait()
-        while left := [number for number in processes() if f"{name}={value}" in environment_of(number)]:
-            for number in left:
-                end(number)
+        end_all(f"{name}={value}")
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
