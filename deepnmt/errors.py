@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Callable, Optional, Union
+
+SECONDS = 10  # that a launcher may take to end the other processes when one has ended
 
 ExceptHook = Callable[[type[BaseException], BaseException, Optional[TracebackType]], object]
 
@@ -15,6 +21,19 @@ class UserError(Exception):
 
     def __init__(self, *faults: str) -> None:
         super().__init__("\n".join(faults))
+
+
+@contextmanager
+def said_by_the_first_process() -> Iterator[None]:
+    """Where all processes of a machine find the same fault, let the first one say it, and the others end in silence."""
+    try:
+        yield
+    except UserError:
+        if int(os.environ.get("LOCAL_RANK", 0)) > 0:
+            # The launcher ends all of them when one has ended, which must not be before it was said.
+            time.sleep(SECONDS)
+            sys.exit(1)
+        raise
 
 
 def os_message(error: OSError) -> str:

@@ -58,10 +58,10 @@ def main() -> None:
     arguments = [known.data, "--user-dir", str(Path(deepnmt.__file__).parent), "--save-dir", str(known.save)]
     arguments += ["--skip-invalid-size-inputs-valid-test", *options]
 
+    launcher = torchrun(processes, known.nodes, known.node, known.master)
     known.save.mkdir(parents=True, exist_ok=True)
     if known.node == 0:
         lock(known.save)
-    launcher = torchrun(processes, known.nodes, known.node, known.master)
     if launcher:
         rehearse(arguments)
     program = shutil.which("fairseq-train") or "fairseq-train"

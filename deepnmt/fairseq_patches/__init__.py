@@ -16,6 +16,7 @@ def install() -> None:
         averaged_validation,
         batches,
         beam_search,
+        best_metric,
         checkpoint_files,
         data_checks,
         evaluation_checks,

@@ -14,10 +14,8 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
-from fairseq_cli import train
 
 from deepnmt.checkpoints.state import PATIENCE
-from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
 
 logger = logging.getLogger(__name__)
@@ -39,21 +37,6 @@ def note_the_program(stock: Any, cfg: Any, main: Any, **kwargs: Any) -> None:
     if hasattr(sys.modules.get(main.__module__), "should_stop_early"):
         _program = main.__module__
     stock(cfg, main, **kwargs)
-
-
-@replaces(
-    train,
-    "get_valid_stats",
-    "(cfg, trainer, stats, tracking_best)",
-    order=10,
-    why="a --best-checkpoint-metric that no validation has is named, beside those that there are",
-)
-def name_the_metrics(stock: Any, cfg: Any, trainer: Any, stats: dict[str, Any], tracking_best: bool) -> Any:
-    """Return the scores of a validation. Raises `UserError` if the one that tells the best is not among them."""
-    metric = cfg.checkpoint.best_checkpoint_metric
-    if metric not in stats:
-        raise UserError(f"--best-checkpoint-metric must be one of {', '.join(sorted(stats))}, but is {metric}")
-    return stock(cfg, trainer, stats, tracking_best)
 
 
 def counter() -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
-from support.processes import finish
+from support.processes import SECONDS, finish, started
 
 from deepnmt.commands import train
 
@@ -44,6 +46,21 @@ def test_what_processes_end_with(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # without which torchrun says that it sets it
     done = launched(tmp_path, "--standalone", "--nproc-per-node=2", end)
     assert (done.returncode, done.stderr.splitlines()) == (status, said)
+
+
+def test_a_signal_ends_launcher_and_processes(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
+    command = [*train.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
+    pipe = subprocess.PIPE
+    with started(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["begun\n"] * 2
+        process.terminate()
+        assert process.wait(SECONDS) == 128 + signal.SIGTERM
+        # To their end, which none of the processes holds open any more.
+        assert process.stdout.read() == ""
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_a_master_that_nobody_knows(places: list[str], monkeypatch: pytest.Monke
     message = r"^MASTER must be HOST:PORT of machine 0, but is far:29500: \[Errno -2\] far is not known$"
     with pytest.raises(UserError, match=message):
         start(monkeypatch, 1, *places, "--nodes=2", "--node=1", "--master=far:29500")
+    assert not Path(places[2]).exists()
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +155,9 @@ REFUSED = {
     "depth": (
         ["--encoder-layers=3"],
         r"{save}/checkpoint_last.pt: model\..* must be there, .*; options that differ: encoder_layers 2, here 3",
+    ),
+    "metric": (
+        ["--best-checkpoint-metric=foo"], "--best-checkpoint-metric must be one of bsz, .*, wps, but is foo",
     ),
     "fairseq": (["--finetune-from-model=a", "--reset-meters"], r"--finetune-from-model can not be set .*"),
 }  # fmt: skip
