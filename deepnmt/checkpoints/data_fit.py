@@ -24,10 +24,11 @@ def trained_settings(paths: Sequence[Path], data: Path) -> TextSettings:
     """
     task = CheckpointState.of(paths[0], numbers=False).options("task")
     settings = TextSettings.read(data)
-    reverse = (task.get("source_lang"), task.get("target_lang")) == settings.reversed().languages
+    if (task.get("source_lang"), task.get("target_lang")) == settings.reversed().languages:
+        settings = settings.reversed()
     for path in paths:
-        check_checkpoint(path, data, reverse)
-    return data_settings(data, reverse)
+        check_model(path, data, settings.languages)
+    return settings
 
 
 def check_checkpoint(path: Path, data: Path, reverse: bool = False) -> None:
@@ -38,15 +39,27 @@ def check_checkpoint(path: Path, data: Path, reverse: bool = False) -> None:
         data: the data folder
         reverse: the checkpoint must translate in the other direction
     """
-    state = CheckpointState.of(path, numbers=False)
     languages = data_settings(data, reverse).languages
+    check_model(path, data, languages, hint="" if reverse else "; --reverse translates the other way")
+
+
+def check_model(path: Path, data: Path, languages: tuple[str, str], named: str = "", hint: str = "") -> None:
+    """Raise `UserError` if a checkpoint does not translate between two languages with a folder's dictionaries.
+
+    Args:
+        path: of the checkpoint
+        data: the data folder
+        languages: source and target
+        named: what the fault of a direction begins with
+        hint: what it ends with where the checkpoint is of the other direction
+    """
+    state = CheckpointState.of(path, numbers=False)
     task = state.options("task")
     trained = task.get("source_lang"), task.get("target_lang")
     if all(trained) and trained != languages:
-        is_other = trained == languages[::-1]
         raise UserError(
-            f"checkpoint {path} translates {trained[0]} to {trained[1]}, but {data} is {languages[0]} to {languages[1]}"
-            + (" with --reverse" if reverse else "; --reverse translates the other way" if is_other else "")
+            f"{named}{path}: must translate {' to '.join(languages)}, but translates {' to '.join(map(str, trained))}"
+            + (hint if trained == languages[::-1] else "")
         )
     for side, language in zip(("encoder", "decoder"), languages):
         check_rows(state, side, data / f"dict.{language}.txt")
@@ -59,6 +72,6 @@ def check_rows(state: CheckpointState, side: str, dictionary: Path) -> None:
     rows = types if embedding is None else embedding.shape[:1].numel()
     if rows != types:
         raise UserError(
-            f"dictionary {dictionary} has {types} types, but the {side} of checkpoint {state.name} has "
-            f"{rows}: it was trained on other data"
+            f"{state.name}: must have the {types} types of {dictionary} in its {side}, but has {rows}: "
+            "it was trained on other data"
         )

@@ -18,7 +18,7 @@ from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
-from deepnmt.checkpoints.data_fit import check_checkpoint, check_rows
+from deepnmt.checkpoints.data_fit import check_model, check_rows
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.reranking.loaded_models import encode, load_models
@@ -60,17 +60,7 @@ class ModelFeature:
                 target = data_settings(data, reverse).target_lang
                 check_rows(CheckpointState.of(path, numbers=False), "decoder", data / f"dict.{target}.txt")
             else:
-                _check_direction(self, path, data, reverse != (self.kind is Kind.REVERSE))
-
-
-def _check_direction(feature: ModelFeature, path: Path, data: Path, reverse: bool) -> None:
-    """Raise `UserError` if a checkpoint translates in the wrong direction, or is of other data."""
-    try:
-        check_checkpoint(path, data, reverse)
-    except UserError as error:
-        raise UserError(
-            f"{feature.kind.value} {feature.name}: {str(error).replace(' with --reverse', ' here')}"
-        ) from None
+                check_model(path, data, self.languages(data, reverse), named=f"{self.kind.value} {self.name}: ")
 
 
 class Scorer:

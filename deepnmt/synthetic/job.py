@@ -166,8 +166,11 @@ class Job:
                     f"{self.folder} with binarise.sh --symbols '{symbol}'"
                 )
         check_absent(symbols, [self.text("bpe")])
-        for checkpoint in self.checkpoints:
-            self._check_model(checkpoint)
+        if self.checkpoints:
+            from deepnmt.checkpoints.data_fit import check_model  # here, since torch takes a second
+
+            for checkpoint in self.checkpoints:
+                check_model(checkpoint, self.data, self.model_languages)
 
     def _dictionary(self, language: str) -> Path:
         return self.data / f"dict.{language}.txt"
@@ -184,27 +187,6 @@ class Job:
         check_same_subwords(mono, self.data, f"binarise.sh --like {self.data}")
         if not self.options.allow_overlap:
             check_leaks(self.text("tok"), held_out(self.data, wanted), self.data)
-
-    def _check_model(self, checkpoint: Path) -> None:
-        from deepnmt.checkpoints.state import CheckpointState  # here, since torch takes a second
-
-        state = CheckpointState.of(checkpoint, numbers=False)
-        task = state.options("task")
-        trained = task.get("source_lang"), task.get("target_lang")
-        if all(trained) and trained != self.model_languages:
-            raise UserError(
-                f"{checkpoint}: must translate {' to '.join(self.model_languages)}, "
-                f"but translates {trained[0]} to {trained[1]}"
-            )
-        for side, language in zip(("encoder", "decoder"), self.model_languages):
-            embedding = state.tensors().get(f"{side}.embed_tokens.weight")
-            types = len(read_types(self._dictionary(language)))
-            rows = types if embedding is None else embedding.shape[:1].numel()
-            if rows != types:
-                raise UserError(
-                    f"{checkpoint}: must have the {types} types of {self._dictionary(language)} in its {side}, "
-                    f"but has {rows}: it was trained on other data"
-                )
 
     def lines(self) -> int:
         """Return the number of lines of the real text."""

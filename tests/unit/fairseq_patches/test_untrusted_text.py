@@ -20,7 +20,7 @@ from fairseq_cli import generate, train
 from support.checkpoints import load, run_main
 from support.inspected import Toy, make_toy
 
-from deepnmt.checkpoints.data_fit import check_checkpoint
+from deepnmt.checkpoints.data_fit import check_model
 from deepnmt.commands import grow, import_checkpoint, inspect, shrink
 from deepnmt.errors import UserError
 from deepnmt.literals import EVALUATED, evaluate_literal
@@ -212,7 +212,7 @@ def test_generate_sh_refuses(toy: Toy, tmp_path: Path, marker: Path) -> None:
     bad = tmp_path / "bad.pt"
     torch.save(with_value(load(toy.checkpoint), ("model", "adaptive_softmax_cutoff"), payload(marker)), bad)
     with pytest.raises(UserError, match=r"bad\.pt: model\.adaptive_softmax_cutoff must be a literal"):
-        check_checkpoint(bad, toy.data)
+        check_model(bad, toy.data, ("de", "en"))
     assert not marker.exists()
 
 

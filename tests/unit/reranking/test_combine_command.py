@@ -92,7 +92,7 @@ def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypat
     ("words", "message"),
     [
         (["--models", "{0}/no.pt"], r"no\.pt: no such checkpoint"),
-        (["--models", "{0}/back.pt"], r"--score models: checkpoint .*back\.pt translates en to de, but .* is de to en"),
+        (["--models", "{0}/back.pt"], r"--score models: .*back\.pt: must translate de to en, but translates en to de$"),
         (["--models", "{0}/r2l.pt"], "--models: must write left to right, as the search of a network does"),
         (["--models", "{0}/a.pt", "--paths", "11"], r"--paths: must be at most --beam, 10, but is 11"),
         (["--models", "{0}/a.pt", "--beam", "0"], r"argument --beam: must be a whole number from 1 on, but is 0"),

@@ -49,7 +49,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(autouse=True)
 def stub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synthesise, "LineDecoder", Substitution)
-    monkeypatch.setattr("deepnmt.synthetic.job.Job._check_model", lambda self, path: None)
+    monkeypatch.setattr("deepnmt.checkpoints.data_fit.check_model", lambda path, data, languages: None)
     monkeypatch.setattr(Substitution, "calls", [])
 
 

@@ -6,21 +6,16 @@ import itertools
 import math
 from collections import Counter
 from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from scipy.stats import chi2
-from support.checkpoints import checkpoint
 from support.models import PRE_NORM, SIZE, batch, dictionary, scramble, task
 
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.synthetic.decoding import LineDecoder, Method
-from deepnmt.synthetic.job import Job
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 TYPES = dictionary(5)
@@ -148,16 +143,3 @@ def test_lines_beyond_the_positions_have_no_translation() -> None:
 def test_more_types_than_there_are_cannot_be_sampled_from() -> None:
     with pytest.raises(UserError, match="--method top-k must be at most the 9 types of the dictionary, but is 10"):
         decoder(Method("top-k", top=10))
-
-
-def test_a_model_whose_table_is_a_number_is_refused(tmp_path: Path) -> None:
-    state = checkpoint()
-    state["cfg"]["task"] |= {"source_lang": "de", "target_lang": "en"}
-    state["model"] = {**state["model"], "encoder.embed_tokens.weight": torch.zeros(())}
-    torch.save(state, tmp_path / "in.pt")
-    words = dictionary()
-    words.save(str(tmp_path / "dict.txt"))
-    job: Any = SimpleNamespace(model_languages=("de", "en"), _dictionary=lambda language: tmp_path / "dict.txt")
-    message = rf"in\.pt: must have the {len(words)} types of .*dict\.txt in its encoder, but has 1"
-    with pytest.raises(UserError, match=message):
-        Job._check_model(job, tmp_path / "in.pt")
