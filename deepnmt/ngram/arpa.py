@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -103,19 +104,20 @@ def _read_level(
     reader: _Reader, size: int, rows: int, order: int, lower: list[Level], words: list[str], number: dict[str, int]
 ) -> Level:
     first = reader.line + 1
-    numbers: list[int] = []
-    values: list[tuple[float, float]] = []
+    # Not lists, whose numbers take three times the memory.
+    numbers, logs = array("q"), array("d")
     for _ in range(rows):
         fields = reader.next().split()
         # A back-off weight may be left out.
         if len(fields) not in ((size + 1, size + 2) if size < order else (size + 1,)):
             reader.fail(f"must be a logarithm and {size} words, but is '{' '.join(fields)[:60]}'")
         try:
-            values.append((float(fields[0]), float(fields[size + 1]) if len(fields) > size + 1 else 0.0))
+            log_p, backoff = float(fields[0]), float(fields[size + 1]) if len(fields) > size + 1 else 0.0
         except ValueError:
             reader.fail(f"the first and the last field must be logarithms, but are {fields[0]} and {fields[-1]}")
-        if not (values[-1][0] <= 0 and abs(values[-1][1]) < 1000):
+        if not (log_p <= 0 and abs(backoff) < 1000):
             reader.fail(f"the logarithm of a probability must be 0 or less, but is {fields[0]}")
+        logs.extend((log_p, backoff))
         for word in fields[1 : size + 1]:
             if size == 1 and word not in number:
                 number[word] = len(words)
@@ -123,10 +125,10 @@ def _read_level(
             if word not in number:
                 reader.fail(f"all words must be among the 1-grams, but '{word[:60]}' is not")
             numbers.append(number[word])
-    table = np.array(numbers, np.int64).reshape(rows, size)
-    logs = np.array(values, np.float64).reshape(rows, 2)
+    table = np.frombuffer(numbers, np.int64).reshape(rows, size)
+    pairs = np.frombuffer(logs).reshape(rows, 2)
     if size == 1:
-        return _unigrams(reader, table[:, 0], logs, words)
+        return _unigrams(reader, table[:, 0], pairs, words)
     keys = table[:, 0]
     for level in range(1, size):
         place = keys if level == 1 else lower[level - 1].find(keys).astype(np.int64)
@@ -142,7 +144,7 @@ def _read_level(
         raise UserError(
             f"{reader.path}:{first + twice}: an n-gram must stand once in a file, but this one stands twice"
         )
-    return Level(keys, logs[order_, 0].astype(np.float32), logs[order_, 1].astype(np.float32))
+    return Level(keys, pairs[order_, 0].astype(np.float32), pairs[order_, 1].astype(np.float32))
 
 
 def _unigrams(reader: _Reader, numbers: Keys, logs: np.ndarray, words: list[str]) -> Level:
