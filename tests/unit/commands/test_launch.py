@@ -49,7 +49,7 @@ def test_what_processes_end_with(
 
 
 def test_a_signal_ends_launcher_and_processes(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
+    (tmp_path / "program.py").write_text("import os, time\nos.write(1, b'begun\\n')\ntime.sleep(600)\n")
     command = [*train.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
     pipe = subprocess.PIPE
     with started(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=pipe, stderr=pipe) as process:
