@@ -22,7 +22,7 @@ usage: ngram.sh train TEXT OUT.arpa [--order N] [--learn-from N] [--raw]
   --workers N      processes (default: one per core)
 
 OUT appears only when everything is done. The script can be stopped at any moment; run the same command again to resume
-score from the scores made so far, which are in OUT.tsv.parts. train starts over; a million lines take half a minute.
+score from the scores made so far, which are in OUT.tsv.parts. train starts over; a million lines take about a minute.
 
 example:
   scripts/ngram.sh train data/de-en/text/train.tok.en english.arpa --order 4
