@@ -140,8 +140,15 @@ def _architecture(state: CheckpointState) -> str:
 def _type_faults(options: dict[str, Any], config: type[DLCLTransformerConfig]) -> Iterator[str]:
     for option in dataclasses.fields(config):
         value = options.get(option.name, option.default)
-        if value != option.default and (must := _must_be(option.type, value)):
+        # fairseq declares sizes optional that are not.
+        declared = option.type if option.default is None else _inner(option.type)
+        if value != option.default and (must := _must_be(declared, value)):
             yield f"{option.name} must be {must}, but is {_shown(value)}"
+
+
+def _inner(declared: Any) -> Any:
+    """Return the type of a field that has a value; of an optional one, that of its value."""
+    return get_args(declared)[0] if get_origin(declared) is Union else declared
 
 
 def _must_be(declared: Any, value: Any) -> str:

@@ -198,3 +198,12 @@ def test_half_precision_is_fine(tmp_path: Path) -> None:
     torch.save(state, tmp_path / "in.pt")
     loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "in.pt"))
     assert loaded["model"]["encoder.layers.0.fc1.weight"].dtype == torch.float16
+
+
+@pytest.mark.parametrize("name", ["encoder_embed_dim", "decoder_embed_dim", "encoder_layers"])
+def test_a_size_that_is_none(name: str, tmp_path: Path) -> None:
+    state = whole()
+    state["cfg"]["model"][name] = None
+    torch.save(state, tmp_path / "in.pt")
+    with pytest.raises(UserError, match=rf"in\.pt: cfg\.model\.{name} must be a whole number below 2\^31, but is "):
+        USES["grow"](tmp_path / "in.pt")
