@@ -189,6 +189,13 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         unknown = sorted(str(name) for name in values if name not in names)
         if unknown and isinstance(options, DictConfig):
             raise UserError(*(f"model.{name} is not an option of dlcl_transformer" for name in unknown))
+        empty = [
+            each.name
+            for each in dataclasses.fields(cls)
+            if each.default is not None and values.get(each.name, 0) is None
+        ]
+        if empty and isinstance(options, DictConfig):
+            raise UserError(*(f"model.{name} must have a value, but is null" for name in empty))
         config = cls(**{name: value for name, value in values.items() if name in names})
         if faults := list(config._choice_faults()):
             raise UserError(*faults)

@@ -208,3 +208,10 @@ def test_values_that_are_no_choice_are_refused() -> None:
             "--encoder-norm must be one of auto, post, pre, none, b2t, but is sandwich",
             f"--initializer must be one of {', '.join(INITIALIZERS)}, but is t-fixdown",
         ]
+
+
+def test_a_null_of_fairseq_hydra_train() -> None:
+    options = OmegaConf.structured(DLCLTransformerConfig())
+    options.decoder_embed_dim = None
+    with pytest.raises(UserError, match=r"^model\.decoder_embed_dim must have a value, but is null$"):
+        DLCLTransformerConfig.from_options(options)
