@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fairseq import checkpoint_utils
+from fairseq.trainer import Trainer
 from fairseq_cli import train
 from support.trainings import binarised_text, fairseq_train
 
@@ -34,7 +35,11 @@ def test_one_that_no_validation_has(
         chosen = f"--best-checkpoint-metric={metric}"
         return fairseq_train(monkeypatch, [str(data)], tmp_path / "save", *ONCE, *options, chosen)
 
+    def update(*_: Any, **__: Any) -> None:
+        raise AssertionError("an update before the refusal")
+
     if also:
+        monkeypatch.setattr(Trainer, "train_step", update)
         message = f"^--best-checkpoint-metric must be one of bsz, loss, {also}, wpb, wps, but is {metric}$"
         with pytest.raises(UserError, match=message):
             start()
