@@ -45,7 +45,7 @@ for FOLDER in "${FOLDERS[@]}"; do
 done
 need python3 fairseq-train fairseq-generate flock
 
-ON_INTERRUPT="resume from the last checkpoint in $SAVE"
+ON_INTERRUPT="resume with the first stage that is not done"
 TMP=$(mktemp)
 PYTHONSAFEPATH=1 python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --data="$DATA" "$@" >"$TMP"
 mapfile -t STAGES <"$TMP"
