@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from importlib.util import find_spec
+from typing import Optional
 
 from deepnmt.errors import UserError
+from deepnmt.literals import evaluate_literal, literal_fault
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import PLAIN, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
@@ -135,6 +138,10 @@ def _skipping_faults(config: DLCLTransformerConfig) -> Iterator[str]:
 
 
 def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        fault = _xformers_fault(getattr(config, f"{stack}_xformers_att_config"))
+        if fault and getattr(config, f"{stack}_max_relative_length") == 0:  # which it excludes anyway
+            yield f"--{stack}-xformers-att-config {fault}"
     if not config.merged_attention:
         return
     if config.width("encoder") != config.width("decoder"):
@@ -145,6 +152,20 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for name in ("no_cross_attention", "cross_self_attention", "decoder_max_relative_length"):
         if getattr(config, name):
             yield f"--{_dashed(name)} and --merged-attention exclude each other: there is no self-attention"
+
+
+def _xformers_fault(text: Optional[str]) -> Optional[str]:
+    """Return what is wrong with an option that leaves the attention to xFormers, or None."""
+    if text is None:
+        return None
+    if fault := literal_fault(text):
+        return fault
+    settings = evaluate_literal(text)
+    if settings is None:
+        return None
+    if not isinstance(settings, dict):
+        return f"must be a dictionary such as {{'name': 'scaled_dot_product'}}, but is {text}"
+    return None if find_spec("xformers") else "needs the package xformers, which is not installed"
 
 
 def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from typing import Any
 
@@ -62,6 +63,12 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"decoder_max_relative_length": 2, "decoder_xformers_att_config": "{}"},
         r"--decoder-xformers-att-config and --decoder-max-relative-length 2 exclude each other",
     ),
+    (
+        {"encoder_xformers_att_config": "(1, 2)"},
+        r"--encoder-xformers-att-config must be a dictionary such as {'name': 'scaled_dot_product'}, but is \(1, 2\)$",
+    ),
+    ({"encoder_xformers_att_config": "x"}, r"--encoder-xformers-att-config must be a literal such as .*, but is 'x'$"),
+    ({"decoder_xformers_att_config": ""}, r"--decoder-xformers-att-config must be a literal such as .*, but is ''$"),
     ({"relative_positions": "keys"}, r"--relative-positions keys needs --encoder-max-relative-length or .* both are 0"),
     (
         {"cross_self_attention": True, "decoder_max_relative_length": 2},
@@ -165,6 +172,13 @@ def test_refused_with_one_line_that_names_the_option(options: dict[str, Any], me
 def test_separate_dictionaries_cannot_be_shared() -> None:
     with pytest.raises(UserError, match="--share-all-embeddings needs one dictionary for both languages"):
         build({"share_all_embeddings": True}, joined=False)
+
+
+def test_xformers_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xformers", None)
+    message = r"^--decoder-xformers-att-config needs the package xformers, which is not installed$"
+    with pytest.raises(UserError, match=message):
+        build({"decoder_xformers_att_config": "{'name': 'linformer'}"})
 
 
 def test_all_faults_at_once() -> None:
