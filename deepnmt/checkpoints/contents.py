@@ -142,7 +142,7 @@ def _history(contents: dict[str, Any]) -> Iterator[str]:
         ("num_updates", _is_count, "a number of updates"),
         ("criterion_name", lambda value: isinstance(value, str), "a text"),
         ("optimizer_name", lambda value: isinstance(value, str), "a text"),
-        ("lr_scheduler_state", lambda value: isinstance(value, Mapping), "what the schedule keeps"),
+        ("lr_scheduler_state", _is_mapping, "what the schedule keeps"),
     ):
         yield from _present(last, "optimizer_history[-1].", key, is_right, what)
 
@@ -172,8 +172,11 @@ def _extra(contents: dict[str, Any]) -> Iterator[str]:
 
 
 def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
-    for key, what in (("last_optimizer_state", "what the optimizer keeps"), ("criterion", "the criterion's tensors")):
-        if not isinstance(contents.get(key), (Mapping, type(None))):
+    for key, is_right, what in (
+        ("last_optimizer_state", _is_mapping, "what the optimizer keeps"),
+        ("criterion", _are_tensors, "the criterion's tensors by their names"),
+    ):
+        if contents.get(key) is not None and not is_right(contents[key]):
             yield f"{key} must be {what}, or missing, but is {kind(contents[key])}"
     optimizer = contents.get("last_optimizer_state")
     if isinstance(optimizer, Mapping):
@@ -187,6 +190,10 @@ def _present(
 ) -> Iterator[str]:
     if key in values and not is_right(values[key]):
         yield f"{start}{key} must be {what}, but is {kind(values[key])}"
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _is_count(value: Any) -> bool:

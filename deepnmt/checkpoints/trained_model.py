@@ -203,8 +203,9 @@ def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig, scaled: Colle
         return
     try:
         expected = _shapes(config, types)
-    except RuntimeError as error:  # sizes beyond what a tensor can have
-        yield f"cfg.model must be the options of a model that can be built, but is not: {str(error).splitlines()[0]}"
+    except Exception as error:  # whatever fairseq and torch raise: nothing but the options is to blame
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        yield f"cfg.model must be the options of a model that can be built, but is not: {reason}"
         return
     yield from tensor_faults(tensors, expected, "as cfg.model says", scaled)
 

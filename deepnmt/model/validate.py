@@ -21,7 +21,7 @@ HISTORY_OPTIONS = {
 }
 
 # Far beyond any model that was trained; a slip of the finger would fill the memory before anybody sees why.
-MOST_LAYERS, MOST_CHANNELS = 10_000, 1 << 20
+MOST_LAYERS, MOST_CHANNELS, MOST_POSITIONS = 10_000, 1 << 20, 1 << 20
 
 
 def check(config: DLCLTransformerConfig, joined: bool) -> None:
@@ -75,6 +75,14 @@ def _size_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             size = getattr(config, f"{stack}_{name.replace('-', '_')}")
             if size > most:
                 yield f"--{stack}-{name} must be at most {most}, but is {size}"
+    for name in ("decoder_input_dim", "decoder_output_dim"):
+        size = getattr(config, name)
+        if size is not None and not 1 <= size <= MOST_CHANNELS:
+            yield f"--{_dashed(name)} must be from 1 to {MOST_CHANNELS}, but is {size}"
+    for side in ("source", "target"):
+        positions = getattr(config, f"max_{side}_positions")
+        if not 1 <= positions <= MOST_POSITIONS:
+            yield f"--max-{side}-positions must be from 1 to {MOST_POSITIONS}, but is {positions}"
 
 
 def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:

@@ -112,6 +112,19 @@ BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda s: with_model_options(s, dropout=1.5),
         "{path}: cfg.model: --dropout must be at least 0 and below 1, but is 1.5",
     ),
+    "no-positions": (
+        lambda s: with_model_options(s, max_source_positions=-1),
+        "{path}: cfg.model: --max-source-positions must be from 1 to 1048576, but is -1",
+    ),
+    "options-of-no-model": (
+        lambda s: with_model_options(s, adaptive_softmax_cutoff="5,99999"),
+        "{path}: cfg.model must be the options of a model that can be built, but is not: "
+        "cannot specify cutoff larger than vocab size",
+    ),
+    "a-number-for-the-criterion": (
+        lambda s: {**s, "criterion": {"x": 1}},
+        "{path}: criterion must be the criterion's tensors by their names, or missing, but is a dictionary",
+    ),
     "stock": (
         lambda s: with_model_options(s, _name="transformer"),
         "{path}: cfg.model._name must be dlcl_transformer or one of its architectures, but is transformer",
