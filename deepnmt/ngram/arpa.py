@@ -115,8 +115,10 @@ def _read_level(
             log_p, backoff = float(fields[0]), float(fields[size + 1]) if len(fields) > size + 1 else 0.0
         except ValueError:
             reader.fail(f"the first and the last field must be logarithms, but are {fields[0]} and {fields[-1]}")
-        if not (log_p <= 0 and abs(backoff) < 1000):
+        if not log_p <= 0:
             reader.fail(f"the logarithm of a probability must be 0 or less, but is {fields[0]}")
+        if not abs(backoff) <= 999:
+            reader.fail(f"the logarithm of a back-off weight must be from -999 to 999, but is {fields[-1]}")
         logs.extend((log_p, backoff))
         for word in fields[1 : size + 1]:
             if size == 1 and word not in number:

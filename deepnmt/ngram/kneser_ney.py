@@ -122,7 +122,8 @@ def discounts(adjusted: npt.NDArray[np.int64]) -> tuple[tuple[float, float, floa
         return FALLBACK, False
     y = n[0] / (n[0] + 2 * n[1])
     one, two, three = (i - (i + 1) * y * n[i] / n[i - 1] for i in (1, 2, 3))
-    if all(0 <= d <= i for i, d in ((1, one), (2, two), (3, three))):
+    # With a discount of 0 a history may have no weight left for other words, and log 0 is none that a file can hold.
+    if all(0 < d <= i for i, d in ((1, one), (2, two), (3, three))):
         return (one, two, three), True
     return FALLBACK, False
 

@@ -166,6 +166,16 @@ def test_an_arpa_file_keeps_the_model(tmp_path: Path) -> None:
     assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
 
 
+def test_a_text_whose_formula_leaves_nothing_for_other_words_has_a_model_that_can_be_read(tmp_path: Path) -> None:
+    # Of trigrams n_1..n_4 = 4, 1, 1, 1, so that the formula's D(2) is 0, and `<s> t` would have no weight at all.
+    lines = [line.split() for line in ["a b"] * 100 + ["p", "q", "r", "s"] + ["t"] * 2 + ["u"] * 3 + ["v"] * 4]
+    y = 4 / 6
+    assert 2 - 3 * y * 1 / 1 == 0
+    model = estimate(lines, 3)
+    arpa.write(tmp_path / "a.arpa", model)
+    assert np.isfinite(arpa.read(tmp_path / "a.arpa").cross_entropies([["t", "a"]])).all()
+
+
 BY_HAND = """\
 a heading
 
@@ -221,6 +231,12 @@ def test_perplexity_of_a_file_made_by_hand(tmp_path: Path) -> None:
         ("-0.7\ta b", "x\ta b", "16", "the first and the last field must be logarithms, but are x and b"),
         ("-0.7\ta b", "0.7\ta b", "16", "the logarithm of a probability must be 0 or less, but is 0.7"),
         ("-0.7\ta b", "nan\ta b", "16", "the logarithm of a probability must be 0 or less, but is nan"),
+        (
+            "-0.4\ta\t-0.2",
+            "-0.4\ta\t-inf",
+            "11",
+            "the logarithm of a back-off weight must be from -999 to 999, but is -inf",
+        ),
         ("-0.7\ta b", "-0.7\ta z", "16", "all words must be among the 1-grams, but 'z' is not"),
         ("-0.7\ta b", "-0.7\tb </s>", "17", "an n-gram must stand once in a file, but this one stands twice"),
         ("-0.4\ta\t", "-0.4\tb\t", "12", "a word must stand once among the 1-grams, but one stands twice"),
