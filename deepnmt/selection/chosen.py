@@ -12,7 +12,7 @@ import numpy.typing as npt
 from deepnmt.text.in_order import in_order
 from deepnmt.text.words import Words
 
-# Lines that a process scores at a time: it has a number for each of them and each line that they are to be like.
+# Lines that a process scores at a time.
 BLOCK = 2_000
 Scores = npt.NDArray[np.float64]
 Scorer = Callable[[Sequence[Words]], Scores]

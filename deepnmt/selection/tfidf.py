@@ -17,6 +17,8 @@ from scipy import sparse
 from deepnmt.text.words import Words
 
 Scores = npt.NDArray[np.float64]
+# Lines of the text that are compared at a time: most lines have a word in common, so that all products are kept.
+BLOCK = 2_000
 
 
 class TfIdf:
@@ -36,13 +38,15 @@ class TfIdf:
         self._number = {word: number for number, word in enumerate(frequency)}
         counts = np.fromiter(frequency.values(), np.float64, len(frequency))
         self._idf = np.log((1 + total) / (1 + counts)) + 1
-        self._like = self._vectors(like).T.tocsr()
+        self._like = [self._vectors(like[start : start + BLOCK]).T.tocsr() for start in range(0, len(like), BLOCK)]
 
     def __call__(self, lines: Sequence[Words]) -> Scores:
         """Return the scores of lines, from 0 to 1."""
         if not lines:
             return np.zeros(0)
-        best: Scores = (self._vectors(lines) @ self._like).max(axis=1).toarray().ravel()
+        vectors, best = self._vectors(lines), np.zeros(len(lines))
+        for block in self._like:
+            best = np.maximum(best, (vectors @ block).max(axis=1).toarray().ravel())
         return best
 
     def _vectors(self, lines: Sequence[Words]) -> sparse.csr_matrix:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -35,6 +36,25 @@ def test_tfidf_is_that_of_scikit_learn() -> None:
     found = TfIdf(ALL, like)([*ALL, [], ["never"]])
     np.testing.assert_allclose(found, [*expected, 0, 0], atol=1e-12)
     assert 0 <= expected.min() < 0.3 < 0.9 < expected.max() < 1 + 1e-9
+
+
+def test_the_memory_of_tfidf_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peak(like: list[list[str]]) -> int:
+        scorer = TfIdf(ALL, like)
+        tracemalloc.start()
+        scorer(ALL)
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    monkeypatch.setattr("deepnmt.selection.tfidf.BLOCK", 100)
+    assert peak(LIKE[:100] * 40) < 1.5 * peak(LIKE[:100])
+
+
+def test_tfidf_looks_at_all_lines_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = TfIdf(ALL, LIKE)(ALL)
+    monkeypatch.setattr("deepnmt.selection.tfidf.BLOCK", 7)
+    np.testing.assert_array_equal(TfIdf(ALL, LIKE)(ALL), whole)
 
 
 def test_cross_entropy_difference_is_moore_and_lewis() -> None:
