@@ -25,8 +25,6 @@ from deepnmt.text.subwords import SEPARATOR, check_codes
 
 END_OF_WORD = "</w>"
 MISSING = -1
-# From this number of states on, about 600 MB, the walks of an epoch begin with none.
-MOST_STATES = 2_000_000
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

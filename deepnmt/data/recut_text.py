@@ -17,7 +17,7 @@ from deepnmt.text.subwords import SEPARATOR
 Integers = npt.NDArray[np.int64]
 # Words that are cut at a time, which bounds the memory.
 BLOCK = 1 << 20
-# From this number of states on, the walks forget them all.
+# From this number of states on, about 600 MB, the walks forget them all.
 MOST_STATES = 2_000_000
 
 
