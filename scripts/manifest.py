@@ -3,7 +3,8 @@
 commands:
   manifest.py describe FILE KEY=VALUE... --inputs NAME=PATH... [--protect PATTERNS]
                                                                  begin a record, with the inputs' SHA-256
-  manifest.py compare OLD NEW                                    succeed if OLD is whole, and of the same data as NEW
+  manifest.py compare OLD NEW [OPTION]                           succeed if OLD is whole, and of the same data as NEW;
+                                                                 OPTION is what names OLD's folder (default: --dest)
   manifest.py finish FILE DATA COUNTS...                         add counts of pairs, dictionary and file sizes
 """
 
@@ -23,6 +24,8 @@ from deepnmt.text.record import read_record, sha256, write_record
 from deepnmt.text.units import read_patterns
 
 RESULTS = ("counts", "types", "files", "checksums")
+# By what is in their records alone.
+MAKERS = {"synthesis_kind": "synthesise.sh", "upsample": "mix.sh", "selection": "select.sh", "like": "binarise.sh"}
 
 
 def describe(path: Path, settings: list[str], inputs: list[str], protect: str) -> None:
@@ -63,18 +66,37 @@ def warn_of_copies(checksums: dict[str, str]) -> None:
         first.setdefault(checksum, name)
 
 
-def compare(old: Path, new: Path) -> None:
-    """Raise `UserError` naming the first difference in what two data folders were made from, or a damaged file."""
-    before, after = (flat(read_record(path, inputs=dict)) for path in (old, new))
+def check_same(old: Path, record: dict[str, Any], option: str = "--dest") -> None:
+    """Check that a data folder is whole, and what a command would make.
+
+    Args:
+        old: the folder's record
+        record: that the command begins with
+        option: of the command, which names the folder
+
+    Raises:
+        UserError: names the first difference in what the two were made from, or a damaged file
+    """
+    before, after = flat(read_record(old, inputs=dict)), flat(record)
+    if maker(before) != maker(after):
+        raise UserError(f"{old.parent} exists, and was made by {maker(before)}; choose another {option}")
     for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith("input: "), key)):
         if before.get(key) != after.get(key):
+            name = key.removeprefix("synthesis_")
             other = key.startswith("input: ") or key == "protect"
-            what = f"another {key}" if other else f"{key} {before.get(key)}, not {after.get(key)}"
-            raise UserError(f"{old.parent} was made with {what}; remove it or choose another --dest")
+            what = f"another {key}" if other else f"{name} {before.get(key)}, not {after.get(key)}"
+            if key == "like":
+                what = "other codes or dictionaries"
+            raise UserError(f"{old.parent} was made with {what}; remove it or choose another {option}")
     try:
         check_files(old.parent)
     except UserError as error:
         raise UserError(f"{error}; remove {old.parent} to make it again") from None
+
+
+def maker(record: dict[str, Any]) -> str:
+    """Return the script that a record is of."""
+    return next((script for key, script in MAKERS.items() if key in record), "preprocess.sh")
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
@@ -109,6 +131,7 @@ def main() -> None:
     command = commands.add_parser("compare")
     command.add_argument("old", type=Path)
     command.add_argument("new", type=Path)
+    command.add_argument("option", nargs="?", default="--dest")
     command = commands.add_parser("finish")
     command.add_argument("file", type=Path)
     command.add_argument("data", type=Path)
@@ -117,7 +140,7 @@ def main() -> None:
     if arguments.command == "describe":
         describe(arguments.file, arguments.settings, arguments.inputs, arguments.protect)
     elif arguments.command == "compare":
-        compare(arguments.old, arguments.new)
+        check_same(arguments.old, read_record(arguments.new, inputs=dict), arguments.option)
     else:
         finish(arguments.file, arguments.data, arguments.counts)
 

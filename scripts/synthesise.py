@@ -1,7 +1,8 @@
 """The steps of synthesise.sh: from text and models to synthetic pairs.
 
 commands:
-  synthesise.py begin FOLDER KIND ... [options]      check everything, and begin FOLDER, which keeps the work done
+  synthesise.py begin FOLDER OUT KIND ... [options]  check everything, and begin FOLDER, which keeps the work done,
+                                                     unless OUT has been made
   synthesise.py translate FOLDER SHARDS SHARD        translate the chunks of a shard that are missing
   synthesise.py left FOLDER                          print how many chunks are missing
   synthesise.py finish FOLDER OUT                    chunks to pairs, as a data folder
@@ -40,15 +41,18 @@ BATCHES = 8  # in a chunk
 RECORD, PLACES = "preprocess.json", "job.json"
 
 
-def begin(folder: Path, job: Job) -> None:
-    """Check a job and begin the folder of its work, or see that it was begun with the same.
+def begin(folder: Path, out: Path, job: Job) -> None:
+    """Check a job and begin the folder of its work, or see that this or its result was made with the same.
 
     Raises:
-        UserError: something does not fit, or the folder was begun with something else
+        UserError: something does not fit, or either folder was made with something else
     """
     job.check()
-    folder.mkdir(parents=True, exist_ok=True)
     record = job.record()
+    if (out / RECORD).exists():
+        manifest.check_same(out / RECORD, record, "OUT")
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     if (folder / RECORD).exists():
         old, new = (manifest.flat(each) for each in (read_record(folder / RECORD, inputs=dict), record))
         for key in sorted(old.keys() | new.keys()):
@@ -201,10 +205,14 @@ def parse_job(words: Sequence[str]) -> Job:
     places = dict(zip(names, given.places))
     values = {item.name: getattr(given, item.name, None) for item in fields(Options)}
     values.update(method=given.method[0], top=_top(given.method))
-    models = places.get("MODEL") or places.get("TEACHER") or ""
+    models = [] if given.kind == COPY else given.places[0].split(":")
+    if not all(models):
+        raise UserError(
+            f"{names[0]} must be a checkpoint, or several with colons between them, but is '{given.places[0]}'"
+        )
     return Job(
         Options(**{name: value for name, value in values.items() if value is not None}),
-        tuple(Path(path) for path in models.split(":") if path),
+        tuple(map(Path, models)),
         Path(places["DATA"]),
         Path(places["MONO"]) if "MONO" in places else None,
     )
@@ -237,6 +245,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("begin", add_help=False, prefix_chars="\0")
     command.add_argument("folder", type=Path)
+    command.add_argument("out", type=Path)
     command.add_argument("words", nargs=argparse.REMAINDER)
     command = commands.add_parser("translate")
     command.add_argument("folder", type=Path)
@@ -249,7 +258,7 @@ def main() -> None:
     command.add_argument("output", type=Path)
     given = parser.parse_args()
     if given.command == "begin":
-        begin(given.folder, parse_job(given.words))
+        begin(given.folder, given.out, parse_job(given.words))
     elif given.command == "translate":
         translate(given.folder, given.shards, given.shard)
     elif given.command == "left":

@@ -79,24 +79,20 @@ need python3
 
 PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
-python3 "$ROOT/scripts/synthesise.py" begin "$PARTS" "${WORDS[@]}"
+if [[ -e $OUT && ! -f $OUT/preprocess.json ]] && ! [[ -d $OUT && -z $(ls -A -- "$OUT") ]]; then
+    die "$OUT exists, and was not made by synthesise.sh; remove it or choose another OUT"
+fi
+python3 "$ROOT/scripts/synthesise.py" begin "$PARTS" "$OUT" "${WORDS[@]}"
 
 # End here if OUT is there. Another shard that has made it removes PARTS.
 end_if_made() {
     [[ -f $OUT/preprocess.json ]] || return 0
-    if [[ -f $PARTS/preprocess.json ]]; then
-        python3 "$ROOT/scripts/manifest.py" compare "$OUT/preprocess.json" "$PARTS/preprocess.json"
-    fi
     echo "$OUT is up to date"
     rm -rf -- "$PARTS"
     exit 0
 }
 
 end_if_made
-if [[ -e $OUT ]] && ! [[ -d $OUT && -z $(ls -A -- "$OUT") ]]; then
-    die "$OUT exists, and was not made by synthesise.sh; remove it or choose another OUT"
-fi
-
 run python3 "$ROOT/scripts/synthesise.py" translate "$PARTS" "${SHARDS:-1}" "${SHARD:-0}"
 
 # Of several shards, one makes OUT.
@@ -106,7 +102,7 @@ fi
 end_if_made
 LEFT=$(python3 "$ROOT/scripts/synthesise.py" left "$PARTS")
 if [[ $LEFT -gt 0 ]]; then
-    echo "shard $SHARD of $SHARDS is done; other shards have $LEFT chunks left"
+    echo "shard $SHARD of $SHARDS is done; chunks that other shards have left: $LEFT"
     exit 0
 fi
 build_beside "$OUT"

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Optional
 
 import deepnmt
-from deepnmt.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,6 @@ class LineDecoder:
         self._connect(task, models, device, method, batch_size)
 
     def _connect(self, task: Any, models: Sequence[Any], device: Any, method: Method, batch_size: int) -> None:
-        types = len(task.target_dictionary)
-        if method.name == "top-k" and method.top > types:
-            raise UserError(f"--method top-k must be at most the {types} types of the dictionary, but is {method.top}")
         self.task, self.models, self.device = task, models, device
         self.generator = task.build_generator(models, method.generation())
         self.longest = min(model.max_positions()[0] for model in models)

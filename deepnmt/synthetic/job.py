@@ -157,8 +157,13 @@ class Job:
         source, target = self.languages
         if self.options.kind == COPY and read_types(self._dictionary(source)) != read_types(self._dictionary(target)):
             raise UserError(f"{self.data}: must have one dictionary for both languages, to copy text, but has two")
+        types = read_types(self._dictionary(self.model_languages[1]))
+        if self.options.top > len(types):
+            raise UserError(
+                f"--method top-k must be at most the {len(types)} types of the dictionary, but is {self.options.top}"
+            )
         symbols = [symbol for symbol in (self.options.tag, BLANK if noise.blank else "") if symbol]
-        types = set(read_types(self.folder / f"dict.{source}.txt"))
+        types = read_types(self.folder / f"dict.{source}.txt")
         for symbol in symbols:
             if symbol not in types:
                 raise UserError(

@@ -21,7 +21,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def make(out: Path, words: list[str], shards: list[int]) -> Path:
     parts = out.with_suffix(".parts")
     for shard in shards:
-        synthesise.begin(parts, synthesise.parse_job(words))
+        synthesise.begin(parts, out, synthesise.parse_job(words))
         synthesise.translate(parts, len(shards), shard)
     synthesise.finish(parts, out)
     return out
@@ -40,18 +40,22 @@ def test_models_that_do_not_fit_are_refused(command: list[str], tmp_path: Path) 
     back, model, data, mono = command
     german = monolingual(tmp_path, Path(data), SOURCE, sentences(3), [])
     with pytest.raises(UserError, match=r"model\.pt: must translate de to en, but translates en to de"):
-        synthesise.begin(tmp_path / "parts", synthesise.parse_job(["forward", model, data, str(german)]))
+        synthesise.begin(
+            tmp_path / "parts", tmp_path / "out", synthesise.parse_job(["forward", model, data, str(german)])
+        )
     with pytest.raises(UserError, match=r"none\.pt: no such checkpoint"):
-        synthesise.begin(tmp_path / "parts", synthesise.parse_job([back, "none.pt", data, mono]))
+        synthesise.begin(tmp_path / "parts", tmp_path / "out", synthesise.parse_job([back, "none.pt", data, mono]))
     with (Path(data) / "dict.de.txt").open("a", encoding="utf-8") as file:
         file.write("more 1\n")
     (Path(data) / "preprocess.json").write_text(
         (Path(data) / "preprocess.json").read_text("utf-8").replace('"de": 78', '"de": 79'), encoding="utf-8"
     )
     with pytest.raises(UserError, match=r"dict\.de\.txt: must be the dictionary of .*/data, perhaps with more types"):
-        synthesise.begin(tmp_path / "parts", synthesise.parse_job([back, model, data, mono]))
+        synthesise.begin(tmp_path / "parts", tmp_path / "out", synthesise.parse_job([back, model, data, mono]))
     with pytest.raises(
         UserError, match=r"model\.pt: must have the 79 types of .*/dict\.de\.txt in its decoder, but has 78"
     ):
-        synthesise.begin(tmp_path / "parts", synthesise.parse_job(["distil", model, data, "--reverse"]))
+        synthesise.begin(
+            tmp_path / "parts", tmp_path / "out", synthesise.parse_job(["distil", model, data, "--reverse"])
+        )
     assert not (tmp_path / "parts").exists()

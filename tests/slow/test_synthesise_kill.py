@@ -33,7 +33,7 @@ def test_killed_and_resumed_it_gives_the_files_of_an_undisturbed_run_in_shards(t
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for shard in (1, 2, 0):
-        synthesise.begin(undisturbed, job)
+        synthesise.begin(undisturbed, tmp_path / "other", job)
         synthesise.translate(undisturbed, 3, shard)
     torch.set_num_threads(threads)
     synthesise.finish(undisturbed, tmp_path / "other")

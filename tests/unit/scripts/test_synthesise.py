@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import synthesise
-from support.flow import contents
+from support.flow import SCRIPTS, Result, contents, errors
 from support.substitution import (
     SOURCE,
     TARGET,
@@ -62,10 +63,16 @@ def make(out: Path, command: list[str], shards: int = 1) -> Path:
     """What synthesise.sh does."""
     parts = out.with_suffix(".parts")
     for shard in range(shards):
-        synthesise.begin(parts, synthesise.parse_job(command))
+        synthesise.begin(parts, out, synthesise.parse_job(command))
         synthesise.translate(parts, shards, shard)
     synthesise.finish(parts, out)
     return out
+
+
+def synthesise_sh(*command: str, out: Path) -> Result:
+    places = 3 if command[0] == "copy" else 4
+    script = [str(SCRIPTS / "synthesise.sh"), *command[:places], str(out), *command[places:]]
+    return subprocess.run(script, capture_output=True, text=True, timeout=300, check=False)
 
 
 def text(folder: Path, kind: str, language: str) -> list[str]:
@@ -196,10 +203,35 @@ def test_shards_give_the_same_files(folders: dict[str, Path], tmp_path: Path, sh
 
 
 def test_another_command_does_not_take_over_the_work(folders: dict[str, Path], tmp_path: Path) -> None:
-    parts = tmp_path / "out.parts"
-    synthesise.begin(parts, synthesise.parse_job(words(folders, "back")))
+    parts, out = tmp_path / "out.parts", tmp_path / "out"
+    synthesise.begin(parts, out, synthesise.parse_job(words(folders, "back")))
     with pytest.raises(UserError, match=r"out\.parts was begun with seed 1, not 2; remove it or choose another OUT"):
-        synthesise.begin(parts, synthesise.parse_job([*words(folders, "back"), "--seed", "2"]))
+        synthesise.begin(parts, out, synthesise.parse_job([*words(folders, "back"), "--seed", "2"]))
+
+
+def test_a_finished_folder_is_not_made_again_nor_work_begun_beside_it(folders: dict[str, Path], tmp_path: Path) -> None:
+    out = make(tmp_path / "out", words(folders, "copy"))
+    shutil.rmtree(tmp_path / "out.parts")
+    before = contents(out)
+    for command, end in [
+        (words(folders, "copy"), "out is up to date"),
+        ([*words(folders, "copy"), "--seed", "2"], "out was made with seed 1, not 2; remove it or choose another OUT"),
+    ]:
+        result = synthesise_sh(*command, out=out)
+        assert (result.stdout + result.stderr).rstrip().endswith(end)
+        assert contents(out) == before
+        assert not (tmp_path / "out.parts").exists()
+
+
+def test_a_folder_of_another_command_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "file").touch()
+    for out, maker in [(folders["data"], "made by preprocess.sh"), (folders[TARGET], "made by binarise.sh")]:
+        (line,) = errors(synthesise_sh(*words(folders, "copy"), out=out))
+        assert line == f"synthesise.py: error: {out} exists, and was {maker}; choose another OUT"
+        assert not out.with_suffix(".parts").exists()
+    (line,) = errors(synthesise_sh(*words(folders, "copy"), out=tmp_path / "own"))
+    assert "own exists, and was not made by synthesise.sh; remove it or choose another OUT" in line
 
 
 def test_a_truncated_chunk_is_named(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -215,7 +247,7 @@ def test_a_truncated_chunk_is_named(folders: dict[str, Path], tmp_path: Path) ->
 
 def refused(folders: dict[str, Path], tmp_path: Path, command: list[str], fault: str) -> None:
     with pytest.raises(UserError, match=re.escape(fault)):
-        synthesise.begin(tmp_path / "parts", synthesise.parse_job(command))
+        synthesise.begin(tmp_path / "parts", tmp_path / "out", synthesise.parse_job(command))
     assert not (tmp_path / "parts").exists()
 
 
@@ -238,6 +270,12 @@ def refused(folders: dict[str, Path], tmp_path: Path, command: list[str], fault:
         ("back", TARGET, "--method best", "--method must be beam, greedy, sampling or top-k K, but is 'best'"),
         ("back", TARGET, "--method top-k x", "--method top-k must be a whole number of at least 1, but is x"),
         ("back", TARGET, "--method top-k 0", "--method top-k must be at least 1, but is 0"),
+        (
+            "back",
+            TARGET,
+            "--method top-k 79",
+            "--method top-k must be at most the 78 types of the dictionary, but is 79",
+        ),
         ("back", TARGET, "--max-ratio 0.5", "--max-ratio must be at least 1, or 0 for no limit, but is 0.5"),
         ("back", TARGET, "--noise delete=1", "--noise delete must be at least 0 and below 1, but is 1"),
         ("back", TARGET, "--bema 5", "unrecognized arguments: --bema 5"),
@@ -245,6 +283,13 @@ def refused(folders: dict[str, Path], tmp_path: Path, command: list[str], fault:
 )
 def test_refused(folders: dict[str, Path], tmp_path: Path, kind: str, language: str, options: str, fault: str) -> None:
     refused(folders, tmp_path, [*words(folders, kind, language), *options.split()], fault)
+
+
+def test_a_model_must_be_named(folders: dict[str, Path], tmp_path: Path) -> None:
+    for models in (":", "a.pt:", ""):
+        command = ["back", models, str(folders["data"]), str(folders[TARGET])]
+        fault = f"MODEL must be a checkpoint, or several with colons between them, but is '{models}'"
+        refused(folders, tmp_path, command, fault)
 
 
 def test_lines_of_validation_and_test_are_refused_unless_allowed(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import torch
 from scipy.stats import chi2
 from support.models import PRE_NORM, SIZE, batch, dictionary, scramble, task
 
-from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.synthetic.decoding import LineDecoder, Method
@@ -138,8 +137,3 @@ def test_lines_beyond_the_positions_have_no_translation() -> None:
     assert found[0] is None
     assert found[1]
     assert sum(done) == 2
-
-
-def test_more_types_than_there_are_cannot_be_sampled_from() -> None:
-    with pytest.raises(UserError, match="--method top-k must be at most the 9 types of the dictionary, but is 10"):
-        decoder(Method("top-k", top=10))
