@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import synthesise
@@ -19,9 +20,11 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.recipe import read_recipe
 from deepnmt.synthetic.like_folder import check_like, check_same_subwords
-from deepnmt.synthetic.round_recipe import BACK, KEYS
+from deepnmt.synthetic.round_recipe import BACK, DISTIL, KEYS
 from deepnmt.synthetic.rounds import Rounds
+from deepnmt.text.dictionary import read_types
 from deepnmt.text.record import read_record
+from deepnmt.text.settings import TextSettings
 
 BEGUN = "rounds.json"
 
@@ -33,9 +36,20 @@ def read_rounds(words: Sequence[str]) -> Rounds:
     for key in KEYS:
         if key != "kind":
             parser.add_argument(f"--{key}", dest=key)
-    given = vars(parser.parse_args(words))
+    given = vars(parser.parse_args(joined(words)))
     path = given.pop("recipe")
     return Rounds.read(path, read_recipe(path), {key: value for key, value in given.items() if value is not None})
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """Return a command line with keys and values that are options in one word, as argparse wants a lone option."""
+    result: list[str] = []
+    for word in words:
+        if result and result[-1] in ("--options", "--translate", "--synthesis"):
+            result[-1] += f"={word}"
+        else:
+            result.append(word)
+    return result
 
 
 def check(rounds: Rounds) -> None:
@@ -49,18 +63,9 @@ def check(rounds: Rounds) -> None:
         raise UserError(f"train must be a recipe, but there is no {rounds.train}")
     monos = {settings.source_lang: rounds.mono_source, settings.target_lang: rounds.mono_target}
     for language, mono in monos.items():
-        if mono is None:
-            continue
-        found = read_record(mono / "preprocess.json").get("mono")
-        if found != language:
-            raise UserError(
-                f"{mono}: must be text of {language} made by binarise.sh --mono, but is {found or 'another'}"
-            )
-        check_same_subwords(mono, rounds.data, f"binarise.sh --like {rounds.data}")
-    places = [str(rounds.data), str(rounds.mono_target)] if rounds.kind == BACK else [str(rounds.data)]
-    faults = list(synthesise.parse_job([rounds.kind, "models", *places, *rounds.synthesis]).options.faults())
-    if faults:
-        raise UserError(*(f"synthesis: {fault}" for fault in faults))
+        if mono is not None:
+            check_mono(mono, language, rounds.data)
+    check_synthesis(rounds)
     begun = rounds.save / BEGUN
     now = rounds.identity()
     if begun.exists():
@@ -74,6 +79,36 @@ def check(rounds: Rounds) -> None:
     rounds.save.mkdir(parents=True, exist_ok=True)
     with console.whole_file(begun) as temporary:
         temporary.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
+
+
+def check_mono(mono: Path, language: str, data: Path) -> None:
+    """Raise `UserError` if a folder is not text of a language whose dictionaries are those that the models have."""
+    found = read_record(mono / "preprocess.json").get("mono")
+    if found != language:
+        raise UserError(f"{mono}: must be text of {language} made by binarise.sh --mono, but is {found or 'another'}")
+    check_same_subwords(mono, data, f"binarise.sh --like {data}")
+    for name in TextSettings.read(data).languages:
+        own, types = (read_types(folder / f"dict.{name}.txt") for folder in (mono, data))
+        if own != types:
+            raise UserError(
+                f"{mono / f'dict.{name}.txt'}: must have the types of {data} and no more, but has {own[len(types)]}; "
+                f"make {data} with the same --symbols"
+            )
+
+
+def check_synthesis(rounds: Rounds) -> None:
+    """Raise `UserError` for what synthesise.sh would refuse, which need not wait until there are models."""
+    models, data = "models", str(rounds.data)
+    commands = [[DISTIL, models, data]]
+    if rounds.kind == BACK:
+        commands = [[BACK, models, data, str(rounds.mono_target)]]
+        commands.append([BACK, models, data, str(rounds.mono_source), "--reverse"])
+    for command in commands:
+        try:
+            job = synthesise.parse_job([*command, *rounds.synthesis])
+            replace(job, checkpoints=()).check()
+        except UserError as error:
+            raise UserError(*(f"synthesis: {fault}" for fault in str(error).splitlines())) from None
 
 
 def table(rounds: Rounds) -> str:

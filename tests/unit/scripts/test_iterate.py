@@ -53,14 +53,35 @@ def test_what_fits_is_begun_and_resumed_with_the_same(folders: dict[str, Path], 
         ({"train": "none.yaml"}, "train must be a recipe, but there is no none.yaml"),
         ({"synthesis": "--method best"}, "--method must be beam, greedy, sampling or top-k K, but is 'best'"),
         ({"synthesis": "--nbest 3"}, "synthesis: --nbest is for distil alone"),
+        ({"synthesis": "--noise delete=1"}, "synthesis: --noise delete must be at least 0 and below 1, but is 1"),
+        ({"synthesis": "--tag <BT>"}, "synthesis: TARGET/dict.de.txt: must have the type <BT>, but does not"),
+        ({"synthesis": "--method top-k 79"}, "synthesis: --method top-k must be at most the 78 types"),
     ],
 )
 def test_refused(folders: dict[str, Path], tmp_path: Path, changed: dict[str, str], fault: str) -> None:
     places = {"TARGET": str(folders["mono-target"]), "DATA": str(folders["data"])}
     given = {key: places.get(value, value) for key, value in changed.items()}
-    with pytest.raises(UserError, match=re.escape(fault)):
+    with pytest.raises(UserError, match=re.escape(fault.replace("TARGET", places["TARGET"]))):
         iterate.check(iterate.read_rounds(words(folders, tmp_path / "save", **given)))
     assert not (tmp_path / "save").exists()
+
+
+@pytest.mark.parametrize(("side", "language"), [("mono_source", SOURCE), ("mono_target", TARGET)])
+def test_lines_that_are_validated_on_are_refused_before_there_is_a_model(
+    folders: dict[str, Path], tmp_path: Path, side: str, language: str
+) -> None:
+    held = (folders["data"] / "text" / f"valid.tok.{language}").read_text("utf-8").splitlines()[1]
+    mono = monolingual(tmp_path, folders["data"], language, [held], [])
+    with pytest.raises(UserError, match=rf"mono\.tok\.{language}:1: must not be a line .* but is line 2 of valid"):
+        iterate.check(iterate.read_rounds(words(folders, tmp_path / "save", **{side: mono})))
+    iterate.check(iterate.read_rounds(words(folders, tmp_path / "s", **{side: mono}, synthesis="--allow-overlap")))
+
+
+def test_text_with_more_types_than_the_models_have_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    mono = monolingual(tmp_path, folders["data"], TARGET, LINES, ["<BT>"])
+    fault = f"dict.de.txt: must have the types of {folders['data']} and no more, but has <BT>; make"
+    with pytest.raises(UserError, match=re.escape(fault)):
+        iterate.check(iterate.read_rounds(words(folders, tmp_path / "save", mono_target=mono)))
 
 
 def test_text_of_one_side_alone_is_refused_in_one_line(folders: dict[str, Path], tmp_path: Path) -> None:
