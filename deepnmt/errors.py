@@ -6,8 +6,6 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Callable, Optional, Union
 
@@ -23,17 +21,13 @@ class UserError(Exception):
         super().__init__("\n".join(faults))
 
 
-@contextmanager
-def said_by_the_first_process() -> Iterator[None]:
-    """Where all processes of a machine find the same fault, let the first one say it, and the others end in silence."""
-    try:
-        yield
-    except UserError:
-        if int(os.environ.get("LOCAL_RANK", 0)) > 0:
-            # The launcher ends all of them when one has ended, which must not be before it was said.
-            time.sleep(SECONDS)
-            sys.exit(1)
-        raise
+def let_the_first_process_speak() -> None:
+    """Wait, in all processes of a machine but the first, until the launcher would have ended this one.
+
+    Most faults are found by all of them. The launcher ends the others when the first has said it.
+    """
+    if int(os.environ.get("LOCAL_RANK", 0)) > 0:
+        time.sleep(SECONDS)
 
 
 def os_message(error: OSError) -> str:
@@ -68,6 +62,7 @@ def show_user_errors(previous: ExceptHook) -> ExceptHook:
         if not message:
             previous(kind, error, trace)
             return
+        let_the_first_process_speak()
         for line in message.splitlines():
             print(f"deepnmt: error: {line}", file=sys.stderr)
 

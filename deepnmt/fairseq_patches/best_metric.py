@@ -8,7 +8,7 @@ from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from fairseq_cli import train
 
-from deepnmt.errors import UserError, said_by_the_first_process
+from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
 
 DEFAULT = "loss"  # that every validation has
@@ -28,8 +28,7 @@ def check_best_metric(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     # BLEU of one sentence is not always there.
     known = metric == DEFAULT or (metric == "bleu" and getattr(task, "eval_bleu", False))
     if not known and not data.disable_validation:
-        with said_by_the_first_process():
-            _check(metric, scores_of_a_sentence(trainer, data.valid_subset.split(",")[0]))
+        _check(metric, scores_of_a_sentence(trainer, data.valid_subset.split(",")[0]))
     return loaded
 
 
@@ -42,8 +41,7 @@ def check_best_metric(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
 )
 def name_the_metrics(stock: Any, cfg: Any, trainer: Any, stats: dict[str, Any], tracking_best: bool) -> Any:
     """Return the scores of a validation. Raises `UserError` if the one that tells the best is not among them."""
-    with said_by_the_first_process():
-        _check(cfg.checkpoint.best_checkpoint_metric, stats)
+    _check(cfg.checkpoint.best_checkpoint_metric, stats)
     return stock(cfg, trainer, stats, tracking_best)
 
 

@@ -19,13 +19,15 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from deepnmt.errors import ExceptHook, os_message
+from deepnmt.errors import ExceptHook, let_the_first_process_speak, os_message
 
 WORD = re.compile("[A-Za-z]{3}")
 RAISE = dis.opmap["RAISE_VARARGS"]
 # What torch says, without a type of its own, of memory and of GPUs.
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory", re.IGNORECASE)
 NO_GPU = re.compile("Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available")
+# What Hydra says where another option would have given a default, and has none itself.
+NO_VALUE = re.compile(r"Error merging override \w+\.(\w+)=null\b")
 # A process that fairseq started for a GPU shows its error to the one that started it as text.
 USER_ERROR = re.compile(r"^deepnmt\.errors\.UserError: (.*?)\s*(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -48,6 +50,8 @@ def refusal(error: BaseException, trace: Optional[TracebackType]) -> Optional[st
         return f"the memory does not hold this: give a smaller --max-tokens, or a smaller model or beam ({text})"
     if NO_GPU.search(text):
         return f"the options must be some that the CPU can do, but ask for a GPU ({text})"
+    if missing := NO_VALUE.match(text):
+        return f"--{missing[1].replace('_', '-')} must be given, but is not"
     if isinstance(error, (OmegaConfBaseException, HydraException, ArgumentError)):
         return f"fairseq cannot put its configuration together: {next(iter(str(error).splitlines()), '')}"
     place = stated_by_fairseq(trace)
@@ -77,6 +81,7 @@ def show_refusals(previous: ExceptHook) -> ExceptHook:
         if message is None:
             previous(kind, error, trace)
             return
+        let_the_first_process_speak()
         for line in message.splitlines():
             print(f"deepnmt: error: {line}", file=sys.stderr)
 

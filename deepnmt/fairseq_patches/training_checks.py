@@ -23,7 +23,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
-from deepnmt.errors import UserError, said_by_the_first_process
+from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.data_checks import local_folders, task_languages
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
@@ -48,8 +48,7 @@ HYDRA_TRAIN = "fairseq_cli.hydra_train"
 def check_training_first(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
     """Check the options of a training; other commands come here too, and are left alone."""
     if hasattr(sys.modules.get(main.__module__), "should_stop_early"):
-        with said_by_the_first_process():
-            check_training(cfg)
+        check_training(cfg)
     stock(cfg, main, **kwargs)
 
 

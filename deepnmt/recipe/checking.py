@@ -22,9 +22,18 @@ from deepnmt.recipe.ranges import Fault, precision_faults, range_faults, rule_fa
 from deepnmt.recipe.recipe_file import Option
 
 # Given by the scripts that run recipes.
-TAKEN = {"save-dir": "the script's SAVE", "user-dir": "the plug-in"}
+TAKEN = {
+    "save-dir": "the script's SAVE",
+    "user-dir": "the plug-in",
+    "nprocs-per-node": "the script's PROCESSES",
+    "distributed-rank": "the script's NODE",
+    "distributed-init-method": "the script's MASTER",
+    "distributed-port": "the port of the script's MASTER",
+}
 # Others give a model of this package no two dictionaries.
 TASKS = ("dummy_mt", "translation_multi_simple_epoch")
+# Kinds of translation that train several models at once, or a model of their own.
+OTHER_TRANSLATION = ("online_backtranslation", "translation_from_pretrained_xlm")
 
 
 class Given(NamedTuple):
@@ -207,11 +216,14 @@ def _value_fault(action: argparse.Action, name: str, sources: Sources) -> Option
         return f"{source.place(name)} must be one of {shown}, but is '{text}'{_hint(text, choices)}"
     kind = "a whole number" if action.type is int else "a number" if action.type is float else "numbers"
     try:
+        written = None
         if action.type not in (None, int, float, str):
             # fairseq evaluates such a text as an expression of Python's.
-            ast.literal_eval(text)
-        if callable(action.type):
-            action.type(text)
+            written = ast.literal_eval(text)
+        read = action.type(text) if callable(action.type) else None
+        if isinstance(read, list) and read != (list(written) if isinstance(written, (list, tuple)) else [written]):
+            kind = "whole numbers"  # it would cut what follows the point
+            raise ValueError
     except Exception:  # whatever fairseq raises where it reads a text
         return f"{source.place(name)} must be {kind}, but is '{text[:200]}'"
     return None
@@ -221,7 +233,8 @@ def _task_faults(parsed: argparse.Namespace) -> Iterator[Fault]:
     config, task = MODEL_DATACLASS_REGISTRY.get(parsed.arch), TASK_REGISTRY[parsed.task]
     if not (isinstance(config, type) and issubclass(config, DLCLTransformerConfig)):
         return
-    if not issubclass(task, TranslationTask) and parsed.task not in TASKS:
+    translates = issubclass(task, TranslationTask) and parsed.task not in OTHER_TRANSLATION
+    if not translates and parsed.task not in TASKS:
         yield "task", f"must be translation or a kind of it for {parsed.arch}, but is {parsed.task}"
 
 

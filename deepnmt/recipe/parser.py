@@ -35,7 +35,10 @@ def training_parser() -> argparse.ArgumentParser:
     def refuse(message: str) -> NoReturn:
         # argparse: "argument -s/--source-lang: expected one argument"
         options, colon, fault = message.removeprefix("argument ").partition(": ")
-        raise UserError(f"{options.split('/')[-1]}{colon}{fault}".replace("<lambda> ", ""))
+        option = options.split("/")[-1]
+        if fault.endswith("'???'"):  # fairseq's mark of an option that has no default
+            raise UserError(f"{option} must be given, but is not")
+        raise UserError(f"{option}{colon}{fault}".replace("<lambda> ", ""))
 
     deepnmt.register()
     with own_command_line():

@@ -131,6 +131,7 @@ RANGES: dict[str, Rule] = {
     "eval_bleu_detok_args": Rule('JSON such as {"target_lang": "de"}', is_json_mapping),
     # Processes, which each take memory
     "distributed_world_size": whole(1),
+    "bucket_cap_mb": whole(1),
     "num_workers": whole(0, 1024),
     "data_buffer_size": whole(0, 1 << 20),
     "seed": whole(0, 2**32 - 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fairseq.file_io import PathManager
 from support.models import PLAIN, build, dictionary, task
 
 from deepnmt.errors import UserError, show_user_errors, user_message
+from deepnmt.fairseq_patches.refusals import show_refusals
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 
@@ -34,6 +36,21 @@ def test_user_error_is_shown_line_by_line(capsys: pytest.CaptureFixture[str]) ->
         "deepnmt: error: a must be b\ndeepnmt: error: c must be d\n",
         [],
     )
+
+
+@pytest.mark.parametrize("error", [UserError("a must be b"), torch.OutOfMemoryError("CUDA out of memory")])
+def test_of_several_processes_the_first_speaks_at_once(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The launcher ends the others while they wait, unless the first has no fault."""
+    said: list[str] = []
+    monkeypatch.setattr(time, "sleep", lambda seconds: said.append(f"{seconds} s{capsys.readouterr().err}"))
+    hook = show_user_errors(show_refusals(sys.__excepthook__))
+    for rank, waits in (("0", []), ("3", ["10 s"])):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        hook(type(error), error, None)
+        assert said == waits
+        assert capsys.readouterr().err.startswith("deepnmt: error: ")
 
 
 def test_user_error_that_fairseq_wrapped_is_found() -> None:

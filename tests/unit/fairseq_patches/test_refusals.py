@@ -17,6 +17,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary, data_utils
 from fairseq_cli import generate
+from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 from torch.multiprocessing.spawn import ProcessRaisedException
 
@@ -74,6 +75,9 @@ def test_values_and_configurations() -> None:
     )
     assert said(throw(ArgumentError(None, "conflicting option string: --a"))) == (
         "fairseq cannot put its configuration together: conflicting option string: --a"
+    )
+    assert said(throw(ConfigCompositionException("Error merging override lr_scheduler.total_num_update=null"))) == (
+        "--total-num-update must be given, but is not"
     )
 
 

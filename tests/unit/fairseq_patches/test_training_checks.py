@@ -17,7 +17,6 @@ from fairseq_cli import train
 from support.data_folders import data_folder, write_side
 from support.fairseq_configurations import configuration
 
-from deepnmt import errors
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches import training_checks
 from deepnmt.fairseq_patches.training_checks import check_training
@@ -132,19 +131,6 @@ def test_it_is_asked_before_a_training_and_no_other_command(data: Path) -> None:
     asked = []
     distributed_utils.call_main(cfg, asked.append)
     assert asked == [cfg]
-
-
-def test_of_several_processes_one_says_what_is_wrong(
-    data: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    cfg = configuration(data, "--label-smoothing=2")
-    monkeypatch.setattr(errors, "SECONDS", 0)
-    for rank in ("0", "3"):
-        monkeypatch.setenv("LOCAL_RANK", rank)
-        refusal, message = (UserError, "--label-smoothing must be") if rank == "0" else (SystemExit, "1")
-        with pytest.raises(refusal, match=message):
-            distributed_utils.call_main(cfg, train.main)
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

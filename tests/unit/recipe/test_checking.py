@@ -72,6 +72,9 @@ LINES = {
     "adam-betas": [(text, "must be two numbers of at least 0 and below 1, such as .*, but is")
                    for text in ("0.9", "(0.9, 1)", "(0.9, -0.1)", "(0.9, 0.98, 0)", "x", "(1e400, 0)", "'(' * 9")],
     "warmup-updates": [("0", "must be at least 1 with lr-scheduler inverse_sqrt, but is 0"), ("-4", "but is -4")],
+    "update-freq": [("1.5", "r.yaml:7: update-freq must be whole numbers, but is '1.5'"), ("2,2.5", "but is '2,2.5'"),
+                    ("1,0", "must be numbers, each at least 1 and at most 2147483647, but is 1,0")],
+    "lr-scheduler": [("triangular", "--max-lr must be given, but is not")],
     "log-interval": [("0", "must be at least 1 and at most 2147483647, but is 0")],
     "adaptive-softmax-cutoff": [(text, "must be whole numbers that increase, such as 10000,20000, but is")
                                 for text in ("5,3", "-3", "0", "4,4")]
@@ -92,7 +95,8 @@ LINES = {
     "encoder-ffn-embed-dim": [("0", "must be at least 1, but is 0"), ("2147483648", "but is 2147483648")],
     "decoder-embed-dim": [("-128", "must be above 0 and divisible by --decoder-attention-heads 4, but is -128"), ("2147483648", "but is 2147483648")],
     "encoder-groups": [("0,6,6,12", "r.yaml:7: encoder-groups: boundaries must be increasing, but are")],
-    "task": [("language_modeling", "task must be translation or a kind of it for dlcl_.*, but is language_modeling")],
+    "task": [("online_backtranslation", "r.yaml:7: task must be translation or a kind of it for .*, but is online_b"),
+             ("translation_from_pretrained_xlm", "a kind of it for .*, but is translation_from_pretrained_xlm"), ("language_modeling", "task must be translation or a kind of it for dlcl_.*, but is language_modeling")],
     "arch": [("transfomer", r"r.yaml:1: arch must be one of .*, but is 'transfomer' \(did you mean 'transformer'\?\)"),
              ("", "a recipe must name an architecture"), ("false", "a recipe must name an architecture")],
     "optimizer": [("", "a recipe must name an optimizer"), ("adan", "optimizer must be one of .*, but is 'adan'")],
@@ -100,6 +104,9 @@ LINES = {
     "user-dir": [("/x", "r.yaml:7: user-dir must not be set in a recipe: it is the plug-in")],
     "fp16": [("yes", "r.yaml:7: fp16 must be true or false, but is 'yes'")],
     "dropout": [("true", "dropout must have a value, but has none"), ("1.5", "r.yaml:7: dropout must be at least 0 and below 1")],
+    "nprocs-per-node": [("5", "r.yaml:7: nprocs-per-node must not be set in a recipe: it is the script's PROCESSES")],
+    "distributed-rank": [("5", "it is the script's NODE")], "distributed-port": [("-5", "it is the port of the script's MASTER")],
+    "distributed-init-method": [("tcp://nowhere:99999", "it is the script's MASTER")],
     "help": [("true", "r.yaml:7: 'help' is not an option of fairseq-train")],
     "eval-bleu-args": [('{"beam": 1000}', "with a beam from 1 to 256"), ("{", "must be JSON such as")],
 }  # fmt: skip
