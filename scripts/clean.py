@@ -30,7 +30,7 @@ from deepnmt.text.in_order import cores, in_order
 from deepnmt.text.record import read_record, write_record
 
 JOB = "job.json"
-ENDS = ("report.txt", "report.html", "clean.json")
+REPORTS = ("report.txt", "report.html")
 
 
 def begin(folder: Path, output: str, prefix: str, options: Options, rejected: str) -> bool:
@@ -48,24 +48,46 @@ def begin(folder: Path, output: str, prefix: str, options: Options, rejected: st
     with console.progress(sum(path.stat().st_size for path in paths), "reading", "B") as bar:
         job = Job.of(options, prefix, bar.update)
     record = {**job.record(), "rejected": rejected}
+    files = results(options, output, rejected)
     made, begun = Path(f"{output}.clean.json"), folder / JOB
     if made.exists():
-        compare(f"{made} was made", read_record(made, job=dict)["job"], record)
+        done = read_record(made, job=dict, files=dict)
+        compare(f"{made} was made", done["job"], record)
+        check_sizes(done["files"], files, made)
         return True
     if begun.exists():
         compare(f"{folder} was begun", read_record(begun, record=dict)["record"], record)
     else:
-        for name in (*options.languages, *ENDS):
-            if Path(f"{output}.{name}").exists():
-                raise UserError(
-                    f"{output}.{name} exists, and clean.sh has not finished it; remove it or choose another --output"
-                )
+        for path in files.values():
+            if path.exists():
+                raise UserError(f"{path} exists, and clean.sh has not finished it; remove it or choose another name")
+            path.parent.mkdir(parents=True, exist_ok=True)
         # Of a job whose record is gone, nothing can be used.
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     with console.whole_file(begun) as temporary:
         write_record(temporary, {"record": record, "output": output, "input": prefix, **job.as_json()})
     return False
+
+
+def results(options: Options, output: str, rejected: str) -> dict[str, Path]:
+    """Return the files that a job makes, but for its record, by their names in it."""
+    ends = [*options.languages, *REPORTS, *([CLASSIFIER] if options.train_classifier else [])]
+    files = {end: Path(f"{output}.{end}") for end in ends}
+    if rejected:
+        files |= {f"rejected.{end}": Path(f"{rejected}.{end}") for end in (*options.languages, "reason")}
+    return files | ({"score": Path(options.scores)} if options.scores else {})
+
+
+def check_sizes(sizes: dict[str, int], files: dict[str, Path], record: Path) -> None:
+    """Raise `UserError` if a file of a finished job is missing or of another size than its record says."""
+    for name, path in files.items():
+        has = path.stat().st_size if path.exists() else "none"
+        if has != sizes.get(name):
+            raise UserError(
+                f"{path}: must have the {sizes.get(name)} bytes of {record}, but has {has}; remove the job's files to "
+                "run it again"
+            )
 
 
 def compare(what: str, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -115,21 +137,11 @@ def finish(folder: Path) -> None:
     with console.progress(job.pairs, "writing", " pairs") as bar:
         outcomes = write_pairs(job, decisions, kept, rest, bar.update)
     name = Path(record["input"]).name
-    texts = {
-        "report.txt": text_report(outcomes, job.pairs, decisions.kept, decisions.unseen),
-        "report.html": html_page(outcomes, decisions, name),
-        "clean.json": "",
-    }
-    for end, text in texts.items():
+    for end, text in (
+        ("report.txt", text_report(outcomes, job.pairs, decisions.kept, decisions.unseen)),
+        ("report.html", html_page(outcomes, decisions, name)),
+    ):
         Path(f"{kept}.{end}").write_text(text, encoding="utf-8")
-    write_record(
-        Path(f"{kept}.clean.json"),
-        {
-            "job": record["record"],
-            "counts": {"read": job.pairs, "kept": decisions.kept, "unseen": decisions.unseen},
-            "removed": {each.filter.label: each.removed for each in outcomes},
-        },
-    )
     if job.options.scores:
         write_scores(job, folder)
     if job.options.train_classifier:
@@ -138,8 +150,18 @@ def finish(folder: Path) -> None:
         shutil.copyfile(folder / CLASSIFIER, f"{output}.{CLASSIFIER}")
     for end in (*job.options.languages, "reason") if rejected else ():
         shutil.move(f"{rest}.{end}", f"{rejected}.{end}")
-    for end in (*job.options.languages, *texts):
+    for end in (*job.options.languages, *REPORTS):
         shutil.move(f"{kept}.{end}", f"{output}.{end}")
+    with console.whole_file(Path(f"{output}.clean.json")) as temporary:
+        write_record(
+            temporary,
+            {
+                "job": record["record"],
+                "counts": {"read": job.pairs, "kept": decisions.kept, "unseen": decisions.unseen},
+                "removed": {each.filter.label: each.removed for each in outcomes},
+                "files": {name: path.stat().st_size for name, path in results(job.options, output, rejected).items()},
+            },
+        )
     print(f"{table(outcomes, decisions.kept)}\n{summary(job.pairs, decisions.kept, decisions.unseen)}")
 
 

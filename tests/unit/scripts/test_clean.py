@@ -242,6 +242,37 @@ def test_work_begun_or_done_with_something_else_is_refused(tmp_path: Path) -> No
         begin(prefix, tmp_path / "other", "--numbers")
 
 
+def test_no_file_is_overwritten_and_folders_are_made(tmp_path: Path) -> None:
+    prefix = write(tmp_path / "corpus", GOOD)
+    mine = write(tmp_path / "mine", GOOD[:1])
+    for words in (["--rejected", str(mine)], ["--score", f"{prefix}.de"], ["--score", f"{mine}.en"]):
+        with pytest.raises(UserError, match=r"(mine|corpus)\.(de|en) exists, and clean\.sh has not finished it"):
+            begin(prefix, tmp_path / "out", "--length", "3:9", *words)
+    assert read(prefix) == GOOD
+    new = tmp_path / "new"
+    words = ["--rejected", str(new / "rest" / "bad"), "--score", str(new / "scores" / "all.tsv")]
+    assert cleaned(prefix, new / "out", "--length", "3:9", *words) == [GOOD[0], GOOD[2]]
+    assert read(new / "rest" / "bad") == [GOOD[1]]
+    assert (new / "scores" / "all.tsv").exists()
+
+
+@pytest.mark.parametrize("name", ["out.en", "out.report.html", "bad.reason", "all.tsv"])
+def test_a_result_that_has_lost_a_file_is_not_up_to_date(tmp_path: Path, name: str) -> None:
+    prefix = write(tmp_path / "corpus", GOOD)
+    words = ["--length", "3:9", "--rejected", str(tmp_path / "bad"), "--score", str(tmp_path / "all.tsv")]
+    cleaned(prefix, tmp_path / "out", *words)
+    assert begin(prefix, tmp_path / "out", *words)
+    size = (tmp_path / name).stat().st_size
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(
+        UserError, match=rf"{name}: must have the {size} bytes of .*out\.clean\.json, but has 1; remove the"
+    ):
+        begin(prefix, tmp_path / "out", *words)
+    (tmp_path / name).unlink()
+    with pytest.raises(UserError, match=rf"{name}: must have the {size} bytes of .*, but has none; remove the"):
+        begin(prefix, tmp_path / "out", *words)
+
+
 # One score out of many
 
 
