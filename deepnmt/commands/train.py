@@ -87,13 +87,15 @@ def torchrun(processes: int, nodes: int, node: int, master: str) -> list[str]:
         master: HOST:PORT of machine 0
 
     Raises:
-        UserError: nobody knows that host, for which torchrun would wait
+        UserError: there is no such port, or nobody knows that host, for which torchrun would wait
     """
     if processes * nodes == 1:
         return []
     place = ["--standalone"]
     if nodes > 1:
         host, _, port = master.rpartition(":")
+        if not (port.isdecimal() and len(port) <= 5 and 1 <= int(port) <= 65535):
+            raise UserError(f"MASTER must be HOST:PORT of machine 0, with a port from 1 to 65535, but is {master}")
         try:
             socket.getaddrinfo(host, port)
         except (OSError, UnicodeError) as error:

@@ -130,6 +130,14 @@ def test_a_master_that_nobody_knows(places: list[str], monkeypatch: pytest.Monke
     assert not Path(places[2]).exists()
 
 
+@pytest.mark.parametrize("port", ["0", "99999", "9" * 5000])
+def test_a_port_that_no_machine_has(port: str, places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    message = rf"^MASTER must be HOST:PORT of machine 0, with a port from 1 to 65535, but is localhost:{port}$"
+    with pytest.raises(UserError, match=message):
+        start(monkeypatch, 1, *places, "--nodes=2", "--node=1", f"--master=localhost:{port}")
+    assert not Path(places[2]).exists()
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of the recipe, and its data folder beside it."""
