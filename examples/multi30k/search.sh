@@ -25,9 +25,11 @@ A MODEL of these is a checkpoint, or 'train': then it is trained first, by a rec
   --errors FILE        search_errors.json, of search_errors.sh, in the place of counting
   --limit N            the first N pairs of validation and test only, to try it
 
-OUT gets table.tsv and table.md: BLEU and chrF on validation and test, their differences from beam 5 with p values of a
-paired bootstrap, and time against beam 5; search.png and search.svg, BLEU over length penalty and beam, and search
-errors over beam; and all translations. Tuned weights have seen validation, so that test alone says what they gain.
+OUT gets table.tsv: BLEU and chrF on validation and test, their differences from beam 5 with p values of a paired
+bootstrap, and time against beam 5; settings.tsv, the scores of all settings on validation, with length ratios and
+repeated 4-grams; table.md, both, with the best choices that lists allow, new sentences and search errors; search.png and
+search.svg, BLEU over length penalty and beam, and search errors over beam; and all translations. Tuned weights have
+seen validation, so that test alone says what they gain.
 
 example:
   examples/multi30k/search.sh output/multi30k/checkpoints/dlcl_12/average10.pt output/multi30k/data output/search \

@@ -11,12 +11,13 @@ from deepnmt.errors import UserError
 from deepnmt.text.record import read_record, write_record
 from techniques.commands import ROOT, run
 from techniques.curves import over_length_penalty
+from techniques.findings import findings, settings_of
 from techniques.first_pairs import first_pairs
 from techniques.picture import Curve, draw
 from techniques.plan import BEAMS, Models, techniques
 from techniques.runs import VALID, Runs
-from techniques.table import as_markdown, as_text, rows_of_table
-from techniques.trainings import checkpoint
+from techniques.table import as_list, as_markdown, as_text, rows_of_table
+from techniques.trainings import checkpoint, place
 
 MODELS = "models.json"
 KINDS = ("r2l", "two-sided", "reverse", "lm")
@@ -28,28 +29,34 @@ def main() -> None:
     data, out = arguments.data, arguments.out
     if not arguments.model.is_file():
         raise UserError(f"{arguments.model}: no such checkpoint")
-    given = {kind: getattr(arguments, kind.replace("-", "_")) for kind in KINDS}
-    # What is wrong with a path need not wait for trainings.
-    for kind, value in (*(("more", each) for each in arguments.more), *given.items()):
-        if value not in (None, "train"):
-            checkpoint(kind, value, data, out, [])
-    options = ["--max-update", str(arguments.max_update)] if arguments.max_update else []
-    more = tuple(checkpoint("more", each, data, out, options) for each in arguments.more)
-    found = {kind: value and checkpoint(kind, value, data, out, options) for kind, value in given.items()}
+    given: dict[str, str | None] = {kind: getattr(arguments, kind.replace("-", "_")) for kind in KINDS}
+    wanted = [*(("more", each) for each in arguments.more), *((kind, each) for kind, each in given.items() if each)]
+    found = {kind: place(kind, value, out) if value else None for kind, value in given.items()}
+    more = tuple(place("more", each, out) for each in arguments.more)
     models = Models(arguments.model, more, found["r2l"], found["two-sided"], found["reverse"], found["lm"])
-    check_models(models, arguments.limit, out)
+    # What is wrong need not wait for trainings.
+    if arguments.errors:
+        shares(arguments.errors)
+    check_models(models, arguments.limit, arguments.max_update, out)
+    options = ["--max-update", str(arguments.max_update)] if arguments.max_update else []
+    for kind, value in wanted:
+        checkpoint(kind, value, data, out, options)
     if arguments.limit:
         first_pairs(data, arguments.limit, out / "data")
         data = out / "data"
     runs = Runs(data, out, models)
     choices = runs.choices()
-    table = rows_of_table([*(runs.technique(each) for each in techniques(models)), *choices])
-    for name, text in (("table.tsv", as_text(table)), ("table.md", as_markdown(table))):
+    rows = [*(runs.technique(each) for each in techniques(models)), *choices]
+    curve = errors(arguments, data, out)
+    table, settings = rows_of_table(rows), settings_of(rows)
+    texts = {"table.tsv": as_text(table), "settings.tsv": as_text(settings)}
+    texts["table.md"] = "\n".join((as_markdown(table), as_list(findings(rows, curve)), as_markdown(settings)))
+    for name, text in texts.items():
         with console.whole_file(out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
     penalties = {beam: over_length_penalty(out / "searches" / f"beam-{beam}" / VALID, data) for beam in BEAMS}
-    draw(out / "search.png", penalties, errors(arguments, data, out))
-    print(as_text(table), end="")
+    draw(out / "search.png", penalties, curve)
+    print(texts["table.tsv"], end="")
 
 
 def parse() -> argparse.Namespace:
@@ -74,12 +81,13 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def check_models(models: Models, limit: int | None, out: Path) -> None:
+def check_models(models: Models, limit: int | None, max_update: int | None, out: Path) -> None:
     """Refuse to mix measurements of different models. Raises `UserError` if OUT has those of others."""
     paths = [*map(str, (models.best, *models.more)), *(str(path or "") for path in models.helpers())]
-    now = {"models": paths, "limit": limit or 0}
+    now = {"models": paths, "limit": limit or 0, "max_update": max_update or 0}
     if (out / MODELS).exists():
         before = read_record(out / MODELS, models=list, limit=int)
+        before.setdefault("max_update", now["max_update"])
         if before != now:
             raise UserError(f"{out}: must be of {json.dumps(now)}, but is of {json.dumps(before)}")
         return

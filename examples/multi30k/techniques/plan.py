@@ -96,6 +96,8 @@ def techniques(models: Models) -> Iterator[Technique]:
     optimal = ("--beam-stop", "optimal", "--max-len-ratio", "2")
     yield Technique("stop when optimal", (one("stop optimal", *optimal),))
     yield Technique("pruning", tuple(one(f"gap {gap}", "--prune-gap", gap) for gap in ("0.2", "0.5", "1")))
+    # What the consensus of many samples is compared with.
+    yield Technique("one sample", (one("one sample", "--sampling", "--beam", "1", "--seed", "1"),))
     if models.more:
         rules = ("linear", "log-linear")
         searches = (one(f"ensemble {rule}", "--ensemble-rule", rule, path=models.ensemble()) for rule in rules)

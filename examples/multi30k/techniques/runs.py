@@ -22,12 +22,21 @@ VALID, TEST = "valid", "test"
 
 @dataclass
 class Row:
-    """A technique's result: what was chosen, and its folders by subset, with the seconds that each took."""
+    """A technique's result.
+
+    Attributes:
+        name: of the technique
+        setting: that was chosen
+        folders: of the setting's translations, by subset
+        seconds: that each took
+        tried: folders of all settings' translations of the validation set
+    """
 
     name: str
     setting: str
     folders: dict[str, Path]
     seconds: dict[str, float]
+    tried: dict[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ class Runs:
         # max takes the first of equal ones.
         best = max(found, key=lambda setting: self.scores(found[setting])["BLEU"])
         folders = {VALID: found[best], TEST: result(settings[best], TEST)}
-        return Row(name, best, folders, {subset: self.seconds(path) for subset, path in folders.items()})
+        return Row(name, best, folders, {subset: self.seconds(path) for subset, path in folders.items()}, found)
 
     def made(self, choice: Choice, subset: str) -> Path:
         """Return the folder of a choice from n-best lists."""

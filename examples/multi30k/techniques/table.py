@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,11 @@ def as_markdown(table: Sequence[Sequence[str]]) -> str:
     """Return a table as Markdown."""
     lines = [table[0], ["---"] * len(table[0]), *table[1:]]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def as_list(lines: Iterable[str]) -> str:
+    """Return lines as a list in Markdown."""
+    return "".join(f"- {line}\n" for line in lines)
 
 
 def as_text(table: Sequence[Sequence[str]]) -> str:

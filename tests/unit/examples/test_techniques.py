@@ -10,15 +10,16 @@ import techniques.runs
 import techniques.trainings
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import data_folder
-from techniques.__main__ import check_models, shares
+from techniques.__main__ import check_models, main, shares
 from techniques.curves import EXPONENTS, over_length_penalty
+from techniques.findings import HEADER, findings, repeated, settings_of
 from techniques.first_pairs import first_pairs
 from techniques.picture import draw
 from techniques.plan import Models, Search, Technique, lists, model_options, samples
 from techniques.plan import techniques as planned
 from techniques.runs import Row, Runs
-from techniques.table import as_markdown, compared, rows_of_table
-from techniques.trainings import checkpoint
+from techniques.table import as_list, as_markdown, compared, rows_of_table
+from techniques.trainings import checkpoint, place
 
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_subset
@@ -76,6 +77,7 @@ def test_validation_chooses_and_only_the_chosen_sees_the_test_set(
     assert (row.setting, row.folders["test"]) == ("two", tmp_path / "out" / "searches" / "two" / "test")
     assert asked == [("one", "valid"), ("two", "valid"), ("three", "valid"), ("two", "test")]
     assert row.seconds == {"valid": 2.5, "test": 4.5}
+    assert row.tried == {name: tmp_path / "out" / "searches" / name / "valid" for name in valid}
     assert listed == [True, True, True, False]
     # A second time, nothing is run.
     assert Runs(tmp_path / "data", tmp_path / "out", EVERY).technique(technique) == row
@@ -170,13 +172,68 @@ def test_what_each_length_penalty_would_have_chosen(tmp_path: Path) -> None:
     assert {a: score == pytest.approx(100) for a, score in curve.items()} == {a: a > 0.32 for a in EXPONENTS}
 
 
+def test_all_settings_and_what_single_techniques_have(tmp_path: Path) -> None:
+    tried = {}
+    for setting, text in (("short", "a b c d"), ("long", "a b c d a b c d")):
+        tried[setting] = folder = result(tmp_path / setting, [text], ["x"])
+        (folder / "hyp.tok.en").write_text(f"{text}\n")
+        (folder / "ref.tok.en").write_text("x " * 5 + "\n")
+        (folder / "scores.json").write_text(json.dumps({"BLEU": {"score": len(text)}, "chrF": {"score": 0.5}}))
+    folders = {"valid": tried["long"], "test": tried["short"]}
+    row = Row("some", "long", folders, {}, tried)
+    # Of a b c d a b c d, the last of five 4-grams is the first one again.
+    assert settings_of([row]) == [
+        HEADER,
+        ["some", "short", "7.00", "0.50", "0.800", "0.00"],
+        ["some", "long", "15.00", "0.50", "1.600", "20.00"],
+    ]
+    assert repeated(["a b c", ""]) == 0
+    assert list(findings([row], {})) == []
+    (tried["long"] / "rerank.json").write_text('{"bleu": {"chosen": 1, "oracle": 40.125}}')
+    (tried["short"] / "combine.json").write_text('{"new": 7}')
+    assert as_list(findings([row], {1.0: 50.0, 5.0: 25.04})).splitlines() == [
+        "- some: the best choice possible has 40.12 BLEU on validation",
+        "- some: 7 sentences of test are translations that no list has",
+        "- validation sentences for which a string of higher log P is known: beam 1 50.0 %, beam 5 25.0 %",
+    ]
+
+
 def test_a_folder_is_of_one_set_of_models(tmp_path: Path) -> None:
-    check_models(EVERY, None, tmp_path / "out")
-    check_models(EVERY, None, tmp_path / "out")
+    out = tmp_path / "out"
+    for _ in range(2):
+        check_models(EVERY, None, 20, out)
     with pytest.raises(
-        UserError, match=r'out: must be of \{"models": \["a.pt", "b.pt".*"limit": 9\}, but is of .*0\}$'
+        UserError,
+        match=r'out: must be of \{"models": \["a.pt", "b.pt".*"limit": 9, "max_update": 20\}, but is of .*20\}$',
     ):
-        check_models(EVERY, 9, tmp_path / "out")
+        check_models(EVERY, 9, 20, out)
+    # Models that were trained to try it must not pass for others.
+    with pytest.raises(UserError, match=r'"max_update": 2500\}, but is of .*"max_update": 20\}$'):
+        check_models(EVERY, None, 2500, out)
+
+
+def test_what_is_wrong_with_paths_is_said_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*words: object) -> None:
+        raise AssertionError("trained")
+
+    monkeypatch.setattr(techniques.trainings, "run", run)
+    (tmp_path / "a.pt").touch()
+    command = ["search.sh", str(tmp_path / "a.pt"), str(tmp_path / "data"), str(tmp_path / "out"), "--r2l", "train"]
+    for options, fault in [
+        (["--lm", "x.pt"], r"^--lm: x\.pt: no such checkpoint"),
+        (["--errors", "x.json"], r"^x\.json: no such file"),
+        (["--max-update", "0"], "^--max-update: must be at least 1, but is 0"),
+        (["--more", "train", "--more", "train"], "^--more: must be train once at most"),
+    ]:
+        monkeypatch.setattr("sys.argv", [*command, *options])
+        with pytest.raises(UserError, match=fault):
+            main()
+    check_models(EVERY, None, None, tmp_path / "out")
+    monkeypatch.setattr("sys.argv", command)
+    with pytest.raises(UserError, match=r"out: must be of .*models/r2l/average\.pt.* but is of .*b\.pt"):
+        main()
 
 
 @pytest.mark.parametrize("kind", ["more", "r2l", "two-sided", "reverse", "lm"])
@@ -193,6 +250,7 @@ def test_models_that_are_trained(kind: str, tmp_path: Path, monkeypatch: pytest.
     for epoch in range(1, 13):
         (save / f"checkpoint{epoch}.pt").touch()
     path = checkpoint(kind, "train", data, tmp_path / "out", ["--max-update", "7"])
+    assert path == place(kind, "train", tmp_path / "out")
     expected = {
         "more": ["--seed", "2"],
         "reverse": ["--source-lang", "en", "--target-lang", "de"],
