@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -106,9 +107,12 @@ class Runs:
         sources = [self.search(search, subset) for search in choice.sources]
         self._sources[folder] = sources
         if not (folder / "scores.json").exists():
-            # A program of this package's that need not be installed.
-            command = [sys.executable, "-m", f"deepnmt.commands.{choice.program}", "--nbest", *sources]
-            run(*command, "--data", self.data, *choice.options[subset], folder)
+            if not (folder / f"{choice.program}.json").exists():
+                # The work of a command that was killed would not be in the seconds.
+                shutil.rmtree(folder, ignore_errors=True)
+                # A program of this package's that need not be installed.
+                command = [sys.executable, "-m", f"deepnmt.commands.{choice.program}", "--nbest", *sources]
+                run(*command, "--data", self.data, *choice.options[subset], folder)
             run(ROOT / "scripts" / "score.sh", folder)
         return folder
 

@@ -55,6 +55,7 @@ def test_validation_chooses_and_only_the_chosen_sees_the_test_set(
     def run(*words: object) -> None:
         if "deepnmt.commands.rerank" in words:
             folder = Path(str(words[-1]))
+            assert not folder.exists(), "what a killed command left is in no one's seconds"
             asked.append((folder.parent.name, folder.name))
             folder.mkdir(parents=True)
             (folder / "rerank.json").write_text('{"seconds": 100}')
@@ -84,8 +85,13 @@ def test_validation_chooses_and_only_the_chosen_sees_the_test_set(
     assert len(asked) == 4
     # Likewise among lists: one of the two similarities alone sees the test set, and its time counts the searches'.
     valid["most-bleu"] = 26.0
+    (tmp_path / "out" / "most-bleu" / "valid" / "scores").mkdir(parents=True)
     row = runs.consensus("most", technique.searches[:2])
     assert asked[4:] == [("most-chrf", "valid"), ("most-bleu", "valid"), ("one", "test"), ("most-bleu", "test")]
+    # Where it was killed before it was scored, it is scored.
+    (tmp_path / "out" / "most-bleu" / "test" / "scores.json").unlink()
+    assert runs.consensus("most", technique.searches[:2]) == row
+    assert len(asked) == 8
     assert row.setting == "bleu"
     assert row.seconds == {"valid": 104.0, "test": pytest.approx(100 + 7.5 + 4.5)}
 
