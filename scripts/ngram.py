@@ -51,6 +51,8 @@ def train(text: Path, output: Path, order: int, learn_from: int, raw: bool) -> N
     if learn_from < LEAST_LINES:
         raise UserError(f"--learn-from must be at least {LEAST_LINES}, but is {learn_from}")
     total = check_text(text)
+    if output.resolve() == text.resolve():
+        raise UserError(f"OUT must be another file than TEXT, but is {output}")
     if total < LEAST_LINES:
         raise UserError(f"{text}: must have at least {LEAST_LINES} lines to learn from, but has {total}")
     with console.progress(min(total, learn_from), "reading", " lines") as bar:

@@ -19,6 +19,7 @@ from pathlib import Path
 import workers
 
 from deepnmt import console
+from deepnmt.errors import UserError
 from deepnmt.text.in_order import cores
 from deepnmt.text.lines import count_lines, read_lines
 from deepnmt.text.truecase import Truecaser, learn, sentence_case
@@ -55,6 +56,8 @@ def main() -> None:
         command.add_argument("--workers", type=int, default=cores(), metavar="N", help="processes")
     given = parser.parse_args()
     if given.command == "learn":
+        if given.model.resolve() == given.text.resolve():
+            raise UserError(f"MODEL must be another file than TEXT, but is {given.model}")
         print(f"{learn(given.text, given.model)} words in {given.model}", file=sys.stderr)
     elif given.command == "apply":
         rewrite(partial(Truecaser, given.model), given.text, given.output, given.workers)

@@ -103,3 +103,40 @@ def test_model_folders_of_either_format(data: Path, tmp_path: Path) -> None:
 def test_refused(tmp_path: Path, options: list[str], message: str) -> None:
     (line,) = errors(preprocess({"train": tmp_path / "x", "valid": tmp_path / "x"}, tmp_path / "data", *options))
     assert message in line
+
+
+def truecase(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [str(SCRIPTS / "truecase.sh"), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_the_command_learns_applies_and_undoes_true_case(tmp_path: Path) -> None:
+    text, model, true = tmp_path / "text", tmp_path / "model", tmp_path / "true"
+    lines = "Der Hund schläft .\nDas ist der Hund und das Haus .\nHund und Katze .\n"
+    text.write_text(lines, "utf-8")
+    assert truecase("learn", text, model).returncode == 0
+    assert truecase("apply", model, text, true, "--workers", 1).returncode == 0
+    assert true.read_text("utf-8") == "der Hund schläft .\ndas ist der Hund und das Haus .\nHund und Katze .\n"
+    assert truecase("undo", true, true).returncode == 0
+    assert true.read_text("utf-8") == lines
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["learn", "text", "text"], "MODEL must be another file than TEXT, but is text"),
+        (["learn", "text"], "learn must be followed by TEXT and MODEL (see --help)"),
+        (["apply", "model", "text"], "apply must be followed by MODEL, TEXT and OUT (see --help)"),
+        (["guess", "text"], "the first argument must be learn, apply or undo, but is 'guess' (see --help)"),
+        (["undo", "text", "out", "--workers", "0"], "--workers must be at least 1, but is 0"),
+    ],
+)
+def test_what_the_command_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    (tmp_path / "text").write_text("Der Hund und der Hund .\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    result = truecase(*words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[-1].endswith(f"error: {message}")
+    assert (tmp_path / "text").read_text("utf-8") == "Der Hund und der Hund .\n"

@@ -33,6 +33,9 @@ def test_what_it_refuses(text: Path, tmp_path: Path) -> None:
     (tmp_path / "short").write_text("a\n" * 99)
     with pytest.raises(UserError, match=r"short: must have at least 100 lines to learn from, but has 99$"):
         ngram.train(tmp_path / "short", out, 3, 1000, False)
+    with pytest.raises(UserError, match=r"^OUT must be another file than TEXT, but is .*text\.en$"):
+        ngram.train(text, text, 3, 1000, False)
+    assert len(text.read_text().splitlines()) == len(LINES)
     with pytest.raises(UserError, match=r"none: must be a text, but there is none$"):
         ngram.train(tmp_path / "none", out, 3, 1000, False)
     with pytest.raises(UserError, match=r"out.arpa: must be an ARPA file, but there is none$"):
@@ -79,9 +82,9 @@ def test_the_command_finds_lines_that_are_not_like_the_others(text: Path, tmp_pa
     assert run("train", text, model, "--order", 2, "--raw").returncode == 0
     odd = tmp_path / "odd"
     odd.write_text("The DOG sees the bird number 3.\nder Hund sieht die Katze .\nthe the the the the the\n\n")
-    assert run("score", model, odd, scores, "--raw").returncode == 0
+    assert run("score", model, odd, scores, "--raw", "--column", "odd").returncode == 0
     header, good, german, repeated, empty = scores.read_text().splitlines()
-    assert header == "cross_entropy"
+    assert header == "odd"
     assert float(good) < 1 < min(map(float, (german, repeated, empty)))
     assert not Path(f"{scores}.parts").exists()
     refused = run("guess")
