@@ -9,6 +9,7 @@ import time
 from types import TracebackType
 from typing import Callable, Optional, Union
 
+LONGEST = 5_000  # characters of a line; a path has up to 4,096
 SECONDS = 10  # that a launcher may take to end the other processes when one has ended
 
 ExceptHook = Callable[[type[BaseException], BaseException, Optional[TracebackType]], object]
@@ -18,7 +19,12 @@ class UserError(Exception):
     """A fault in what the user gave: options, files, disk. Each argument is one line that says what to do."""
 
     def __init__(self, *faults: str) -> None:
-        super().__init__("\n".join(faults))
+        super().__init__("\n".join(map(_readable, faults)))
+
+
+def _readable(fault: str) -> str:
+    """Return a line without the rest of a value that would fill many screens."""
+    return fault if len(fault) <= LONGEST else f"{fault[:LONGEST]}... ({len(fault)} characters)"
 
 
 def let_the_first_process_speak() -> None:

@@ -59,7 +59,10 @@ def main() -> None:
     arguments += ["--skip-invalid-size-inputs-valid-test", *options]
 
     launcher = torchrun(processes, known.nodes, known.node, known.master)
-    known.save.mkdir(parents=True, exist_ok=True)
+    try:
+        known.save.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"SAVE must be a folder, or a new one, but is {known.save}: {error.strerror}") from None
     if known.node == 0:
         lock(known.save)
     if launcher:

@@ -38,6 +38,10 @@ def test_user_error_is_shown_line_by_line(capsys: pytest.CaptureFixture[str]) ->
     )
 
 
+def test_a_value_does_not_fill_many_screens() -> None:
+    assert str(UserError("a" * 5_000, "b" * 5_001)) == "a" * 5_000 + "\n" + "b" * 5_000 + "... (5001 characters)"
+
+
 @pytest.mark.parametrize("error", [UserError("a must be b"), torch.OutOfMemoryError("CUDA out of memory")])
 def test_of_several_processes_the_first_speaks_at_once(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -128,6 +129,12 @@ def test_a_master_that_nobody_knows(places: list[str], monkeypatch: pytest.Monke
     with pytest.raises(UserError, match=message):
         start(monkeypatch, 1, *places, "--nodes=2", "--node=1", "--master=far:29500")
     assert not Path(places[2]).exists()
+
+
+def test_a_save_that_can_be_no_folder(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    message = rf"^SAVE must be a folder, or a new one, but is {re.escape(places[0])}: File exists$"
+    with pytest.raises(UserError, match=message):
+        start(monkeypatch, 0, *places[:2], places[0])
 
 
 @pytest.mark.parametrize("port", ["0", "99999", "9" * 5000])
