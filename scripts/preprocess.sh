@@ -346,6 +346,10 @@ done
 options=()
 # LANG FOLDER [--types FILE... [--bytes]]: a dictionary with more types than the text has.
 dictionary() {
+    if [[ $JOINED == true && $1 == "$TARGET" ]]; then
+        cp -- "$2/dict.$SOURCE.txt" "$2/dict.$TARGET.txt"
+        return
+    fi
     local texts=("$TMP/text/train.bpe.$1")
     if [[ $JOINED == true ]]; then texts=("$TMP/text/train.bpe.$SOURCE" "$TMP/text/train.bpe.$TARGET"); fi
     run python3 "$ROOT/scripts/segment.py" dictionary "$TMP/codes" "$2/dict.$1.txt" "${texts[@]}" "${@:3}"

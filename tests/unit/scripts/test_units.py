@@ -43,6 +43,9 @@ def test_unigram_with_bytes(tmp_path: Path) -> None:
     expected = {"subwords": "unigram", "vocabulary": 60, "separate": True, "byte_fallback": True}
     assert record | expected | {"vocabulary_threshold": 2} == record
     assert {"codes.de", "codes.en", "vocabulary.de", "vocabulary.en"} < set(contents(data))
+    # Of both languages: it is made once.
+    assert result.stderr.count("segment.py dictionary") == 1
+    assert (data / "dict.de.txt").read_bytes() == (data / "dict.en.txt").read_bytes()
     types = set(read_types(data / "dict.de.txt"))
     assert {"<0x00>", "<0xFF>@@"} <= types
     pipeline = TextPipeline.read(data)
