@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairseq.data import data_utils
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
@@ -137,3 +138,24 @@ def count_all_batches(stock: Any, self: Any, samples: Sequence[Any], *args: Any,
     backward pass in which gradients are exchanged.
     """
     return stock(self, [sample for sample in samples if sample] or samples[:1], *args, **kwargs)
+
+
+@replaces(
+    EpochBatchIterator,
+    "load_state_dict",
+    "(self, state_dict)",
+    order=10,
+    why="a checkpoint's position beyond the epoch is named, where fairseq asks for a report to its developers",
+)
+def resume_within_an_epoch(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
+    """Go to a position in the data. Raises `UserError` if the epoch ends before it."""
+    stock_error = "Cannot resume training due to dataloader mismatch"
+    try:
+        stock(self, state_dict)
+    except RuntimeError as error:
+        if not str(error).startswith(stock_error):
+            raise
+        raise UserError(
+            f"extra_state.train_iterator.iterations_in_epoch of the checkpoint must be below {len(self)}, the batches "
+            f"of an epoch here, but is {state_dict['iterations_in_epoch']}; give --reset-dataloader"
+        ) from None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 import pytest
-from fairseq.data import data_utils
+from fairseq.data import FairseqDataset, data_utils, iterators
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train
@@ -43,6 +43,15 @@ def test_batches_of_fixed_shapes_are_fairseqs_own() -> None:
         numpy.arange(5), num_tokens_fn=lambda index: lengths[index], fixed_shapes=numpy.array([[2, 4]])
     )
     assert [len(batch) for batch in batches] == [2, 2, 1]
+
+
+def test_a_position_beyond_the_epoch_is_named() -> None:
+    data = FairseqDataset()
+    batches = iterators.EpochBatchIterator(data, lambda batch: batch, [[0], [1], [2]])
+    for position in (3, 10**12):
+        must = rf"^extra_state\.train_iterator\.iterations_in_epoch of the checkpoint must be below 3, .* is {position}; "
+        with pytest.raises(UserError, match=must):
+            batches.load_state_dict({"version": 2, "epoch": 1, "iterations_in_epoch": position})
 
 
 def test_root_logger_is_not_left_at_debug() -> None:
