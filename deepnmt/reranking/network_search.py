@@ -64,7 +64,8 @@ def search(slots: Sequence[Slot], weights: SearchWeights, beam: int) -> Steps:
                     total = path.network + math.log(probability)
                     # Its log P is that of the path before it until the new ones are known.
                     longer = Path(subwords, total, path.model, len(subwords))
-                    if subwords not in reached or reached[subwords].network < total:
+                    # Tuned weights may be negative.
+                    if subwords not in reached or weights.network * (total - reached[subwords].network) > 0:
                         reached[subwords] = longer
         new = [subwords for subwords in reached if subwords not in active]
         known = {subwords: path.model for subwords, path in active.items()}

@@ -92,7 +92,9 @@ def random_slots(seed: int) -> list[Slot]:
     return slots
 
 
-@pytest.mark.parametrize("weights", [SearchWeights(), SearchWeights(0.4, 1.3, 0.7), SearchWeights(1.0, 0.0, -0.5)])
+@pytest.mark.parametrize(
+    "weights", [SearchWeights(), SearchWeights(0.4, 1.3, 0.7), SearchWeights(1.0, 0.0, -0.5), SearchWeights(-0.3, 1.0)]
+)
 def test_search_against_all_paths(weights: SearchWeights) -> None:
     networks = [random_slots(seed) for seed in range(3)]
     asked: list[int] = []
