@@ -49,7 +49,7 @@ def test_a_position_beyond_the_epoch_is_named() -> None:
     data = FairseqDataset()
     batches = iterators.EpochBatchIterator(data, lambda batch: batch, [[0], [1], [2]])
     for position in (3, 10**12):
-        must = rf"^extra_state\.train_iterator\.iterations_in_epoch of the checkpoint must be below 3, .* is {position}; "
+        must = rf"^extra_state\.train_iterator\.iterations_in_epoch of .* must be below 3, .* is {position}; "
         with pytest.raises(UserError, match=must):
             batches.load_state_dict({"version": 2, "epoch": 1, "iterations_in_epoch": position})
 
