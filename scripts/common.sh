@@ -166,13 +166,16 @@ trap 'on_signal TERM' TERM HUP
 build_beside() {
     [[ ! -L $1 || -e $1 ]] || die "$1: must be a new folder or one of this script, but is a link that leads nowhere"
     PYTHONSAFEPATH=1 python3 -m deepnmt.beside "$1"
-    mkdir -p -- "$(dirname -- "$1")"
     TMP=$1.tmp.$$
+    mkdir -p -- "$(dirname -- "$1")" 2>/dev/null || true
     # Some file systems have no locks, and some machines no flock.
     if { exec {BUILDING}>"$TMP.lock"; } 2>/dev/null; then
         flock "$BUILDING" 2>/dev/null || true
     fi
     rm -rf -- "$TMP"
+    if ! { mkdir -- "$TMP" && rmdir -- "$TMP"; } 2>/dev/null; then
+        die "$1: must be in a folder that can be written to, but is not"
+    fi
 }
 
 # Put the finished folder $1 in the place of $2; what was there stays until the new one is in place.

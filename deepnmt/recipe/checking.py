@@ -6,10 +6,11 @@ import argparse
 import ast
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
@@ -18,7 +19,7 @@ from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without_replaced
 from deepnmt.recipe.parser import PARTS, actions, parse, training_parser
-from deepnmt.recipe.ranges import Fault, precision_faults, range_faults, rule_faults
+from deepnmt.recipe.ranges import TEXT_TASKS, Fault, precision_faults, range_faults, rule_faults
 from deepnmt.recipe.recipe_file import Option
 
 # Given by the scripts that run recipes.
@@ -32,6 +33,9 @@ TAKEN = {
 }
 # Others give a model of this package no two dictionaries.
 TASKS = ("dummy_mt", "translation_multi_simple_epoch")
+# What a model of sentence pairs is called with, and parts of the names of modules that have other ones.
+PAIRS = ("src_tokens", "src_lengths", "prev_output_tokens")
+SPEECH = {"hubert", "speech_to_speech", "speech_to_text", "text_to_speech", "wav2vec"}
 # Kinds of translation that train several models at once, or a model of their own.
 OTHER_TRANSLATION = ("online_backtranslation", "translation_from_pretrained_xlm")
 
@@ -229,7 +233,19 @@ def _value_fault(action: argparse.Action, name: str, sources: Sources) -> Option
     return None
 
 
+def _takes_pairs(model: Any) -> bool:
+    """Return whether a model is called with what a batch of sentence pairs has, and is not one of speech."""
+    each = signature(model.forward).parameters.values()
+    needed = [one.name for one in each if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+    return needed == ["self", *PAIRS] and not SPEECH & {*model.__module__.split(".")}
+
+
 def _task_faults(parsed: argparse.Namespace) -> Iterator[Fault]:
+    if parsed.task in TEXT_TASKS and not _takes_pairs(ARCH_MODEL_REGISTRY[parsed.arch]):
+        yield (
+            "arch",
+            f"must be a model of sentence pairs, such as transformer, with task {parsed.task}, but is {parsed.arch}",
+        )
     config, task = MODEL_DATACLASS_REGISTRY.get(parsed.arch), TASK_REGISTRY[parsed.task]
     if not (isinstance(config, type) and issubclass(config, DLCLTransformerConfig)):
         return

@@ -332,3 +332,15 @@ def test_any_options_are_arguments_or_lines(
     else:
         assert parsed.lr[0] > 0
         assert (parsed.max_tokens or 1) >= 1
+
+
+@pytest.mark.parametrize("arch", ["levenshtein_transformer", "transformer_lm", "wav2vec2", "s2t_berard", "roberta"])
+def test_models_that_are_not_of_sentence_pairs(arch: str, run: Run) -> None:
+    message = rf"r\.yaml:1: arch must be a model of sentence pairs, such as transformer, with task translation, but is {arch}$"
+    with pytest.raises(UserError, match=message):
+        run(text_of(arch=arch))
+
+
+@pytest.mark.parametrize("arch", ["transformer", "transformer_tiny", "fconv", "lightconv", "bart_base"])
+def test_models_of_sentence_pairs(arch: str, run: Run) -> None:
+    assert run(text_of(arch=arch))[0] == f"--arch={arch}"
