@@ -95,9 +95,10 @@ def tokens_of(subwords: str, settings: TextSettings, source: str = "") -> str:
 
 def restored(tokens: str, settings: TextSettings, source: str = "") -> str:
     """Return joined tokens with characters in the place of bytes, and units of the source's tokens in that of tags."""
-    if settings.placeholders:
-        tokens = Placeholders(parse_kinds(settings.placeholders)).filled(tokens, source)
-    return join_bytes(tokens) if settings.byte_fallback else tokens
+    if settings.byte_fallback:
+        # First: a tag that the training text has too rarely is in bytes itself.
+        tokens = join_bytes(tokens)
+    return Placeholders(parse_kinds(settings.placeholders)).filled(tokens, source) if settings.placeholders else tokens
 
 
 def text_files(settings: TextSettings) -> tuple[str, ...]:

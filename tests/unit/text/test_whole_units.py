@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from deepnmt.errors import UserError
 from deepnmt.text.chinese import joined, segmenter
 from deepnmt.text.lines import clean
-from deepnmt.text.pipeline import Detokenizer, TextPipeline, Tokenizer
+from deepnmt.text.pipeline import Detokenizer, TextPipeline, Tokenizer, tokens_of
 from deepnmt.text.placeholders import PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.units import Units, escaped, read_patterns, shown, unescaped
@@ -92,6 +92,12 @@ def test_tags_are_put_back_by_order(words: list[str]) -> None:
 )
 def test_pairs_are_tagged_where_both_sides_agree(source: str, target: str, tagged: tuple[str, str]) -> None:
     assert Placeholders(PATTERNS).tagged_pair(source, target) == tagged
+
+
+def test_a_rare_tag_that_is_in_bytes_becomes_a_unit() -> None:
+    text = TextSettings("de", "en", placeholders="numbers,urls", byte_fallback=True)
+    pieces = "see <0x3C>@@ ur@@ l@@ <0x3E> and <num> <0xC3>@@ <0xA4>"
+    assert tokens_of(pieces, text, "siehe www.a.de und 3") == "see www.a.de and 3 ä"
 
 
 def test_units_of_tags_pass_the_tokeniser_whole() -> None:
