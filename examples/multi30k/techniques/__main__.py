@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from deepnmt import console
@@ -26,7 +29,7 @@ KINDS = ("r2l", "two-sided", "reverse", "lm")
 def main() -> None:
     """Measure what has not been measured."""
     arguments = parse()
-    data, out = arguments.data, arguments.out
+    out = arguments.out
     if not arguments.model.is_file():
         raise UserError(f"{arguments.model}: no such checkpoint")
     given: dict[str, str | None] = {kind: getattr(arguments, kind.replace("-", "_")) for kind in KINDS}
@@ -38,6 +41,19 @@ def main() -> None:
     if arguments.errors:
         shares(arguments.errors)
     check_models(models, arguments.limit, arguments.max_update, out)
+    with locked(out):
+        measure(arguments, models, wanted)
+
+
+def measure(arguments: argparse.Namespace, models: Models, wanted: Sequence[tuple[str, str]]) -> None:
+    """Train and measure what has not been, and write tables and pictures.
+
+    Args:
+        arguments: the command line
+        models: where they are, or will be
+        wanted: kinds of models, each with a path or "train"
+    """
+    data, out = arguments.data, arguments.out
     options = ["--max-update", str(arguments.max_update)] if arguments.max_update else []
     for kind, value in wanted:
         checkpoint(kind, value, data, out, options)
@@ -57,6 +73,17 @@ def main() -> None:
     penalties = {beam: over_length_penalty(out / "searches" / f"beam-{beam}" / VALID, data) for beam in BEAMS}
     draw(out / "search.png", penalties, curve)
     print(texts["table.tsv"], end="")
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Hold OUT. Raises `UserError` if another process does, such as one that outlives a killed script."""
+    with (out / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{out}: must not be in use, but a search.sh is still running there") from None
+        yield
 
 
 def parse() -> argparse.Namespace:

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import techniques.__main__
 import techniques.runs
 import techniques.trainings
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import data_folder
-from techniques.__main__ import check_models, main, shares
+from techniques.__main__ import check_models, locked, main, shares
 from techniques.curves import EXPONENTS, over_length_penalty
 from techniques.findings import HEADER, findings, repeated, settings_of
 from techniques.first_pairs import first_pairs
@@ -216,6 +217,17 @@ def test_a_folder_is_of_one_set_of_models(tmp_path: Path) -> None:
     # Models that were trained to try it must not pass for others.
     with pytest.raises(UserError, match=r'"max_update": 2500\}, but is of .*"max_update": 20\}$'):
         check_models(EVERY, None, 2500, out)
+
+
+def test_two_at_a_time_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(techniques.__main__, "measure", lambda *arguments: None)
+    (tmp_path / "a.pt").touch()
+    monkeypatch.setattr("sys.argv", ["search.sh", *(str(tmp_path / name) for name in ("a.pt", "data", "out"))])
+    main()
+    fault = "out: must not be in use, but a search.sh is still running there"
+    with locked(tmp_path / "out"), pytest.raises(UserError, match=fault):
+        main()
+    main()
 
 
 def test_what_is_wrong_with_paths_is_said_before_anything_is_trained(
