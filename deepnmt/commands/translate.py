@@ -127,6 +127,10 @@ def _check(arguments: argparse.Namespace) -> None:
         faults.append(f"--output: {arguments.output.parent} must be a folder, but there is none")
     if arguments.output and arguments.output.is_dir():
         faults.append(f"--output: {arguments.output} must be a file, but is a folder")
+    # Not by `Path.resolve`, which fails at a link to itself.
+    places = {os.path.realpath(path) for path in (arguments.input, arguments.output) if path}
+    if arguments.input and arguments.output and len(places) == 1:
+        faults.append(f"--output: {arguments.output} must be another file than the text to translate, but is the same")
     if arguments.input and not os.path.lexists(arguments.input):
         faults.append(f"{arguments.input}: no such file")
     elif arguments.input and arguments.input.is_dir():

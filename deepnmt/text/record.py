@@ -41,7 +41,9 @@ def read_record(path: Path, **keys: type) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         maker = MAKERS.get(path.name, "the scripts")
         raise UserError(f"{path}: no such file; is {path.parent} a folder made by {maker}?") from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise UserError(f"{path} must be a JSON object, but is nested without end") from None
+    except ValueError as error:
         raise UserError(f"{path} cannot be read: {error}") from None
     if not isinstance(record, dict):
         raise UserError(f"{path} must be a JSON object, but is a {type(record).__name__}")

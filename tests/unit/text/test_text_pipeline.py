@@ -160,3 +160,9 @@ def test_a_named_pipe_is_refused_and_one_of_the_shell_is_read(use: Callable[[Pat
     os.close(writer)
     use(Path(f"/dev/fd/{reader}"))
     os.close(reader)
+
+
+def test_a_record_that_is_nested_without_end(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match=r"r\.json must be a JSON object, but is nested without end$"):
+        read_record(tmp_path / "r.json")

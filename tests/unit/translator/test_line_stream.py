@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.checkpoints import run_main
 
 from deepnmt.commands import translate
 from deepnmt.errors import UserError
@@ -184,3 +185,12 @@ def test_zero_is_a_value_and_a_switch_that_is_off_is_none(monkeypatch: pytest.Mo
     monkeypatch.setattr("sys.argv", ["deepnmt-translate", "model", *words])
     expected = {"beam": 0, "lenpen": 0.0, "max_len_a": 0.0, "lm_path": "lm.pt"}
     assert translate._given(translate.parse()) == expected
+
+
+def test_a_text_is_not_replaced_by_its_translation(tmp_path: Path) -> None:
+    (tmp_path / "raw.de").write_text("a\n")
+    (tmp_path / "same").symlink_to("raw.de")
+    message = rf"^--output: {tmp_path}/same must be another file than the text to translate, but is the same$"
+    with pytest.raises(UserError, match=message):
+        run_main(translate.command, "deepnmt-translate", "model", tmp_path / "raw.de", "--output", tmp_path / "same")
+    assert (tmp_path / "raw.de").read_text() == "a\n"
