@@ -31,6 +31,8 @@ PAIRS = [
     ("o", "numbers", "007", "7", [0]),
     ("p", "numbers", "٣ und 4", "3 and 4", [0]),
     ("q", "numbers", "20 und 20", "20", [1]),
+    ("y", "numbers", "20 Euro", "30 euros and 40 cents", [2]),
+    ("z", "numbers", "30 Euro und 40 Cent", "20 euros", [2]),
     ("w", "endings", "Das Haus.", "the house", [1]),
     ("x", "endings", "Das Haus.", "the house!", [0]),
     ("r", "no-copies", "Der New York Times", "the NEW york times", [0.75]),
