@@ -4,14 +4,18 @@
 
 For clean and truecase, each pair is two sentence pairs of the demo's grammar side by side, with a number; every tenth
 is one that was there before. For align, ngram, and select, a line has fifteen words drawn from 500,000 types by Zipf's
-law; its translation has the same words in another language, some of them in other places. Prints, for each tool and
-size, seconds by the clock and of the processor, and the peak of the memory of all processes together, in which what
-they share counts once. select's data folder is made before, and not measured.
+law; its translation has the same words in another language, some of them in other places. For preprocess, a sentence
+has 5 to 25 words and signs; the rarer a word, the longer it is, and there are about as many types as German text of
+that length has.
+
+Prints, for each tool and size, seconds by the clock and of the processor, and the peak of the memory of all processes
+together, in which what they share counts once. select's data folder is made before, and not measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import random
 import shutil
@@ -19,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +33,7 @@ sys.path.append(str(ROOT / "examples" / "demo"))
 SENTENCES = 20_000
 WORDS = 15
 TYPES = 500_000
+TEXT_TYPES = 5_000_000
 SECONDS_BETWEEN_LOOKS = 0.5
 LANGUAGES = ["--source-lang", "de", "--target-lang", "en"]
 
@@ -63,6 +69,36 @@ def write_words(prefix: Path, size: int) -> None:
             english.writelines(" ".join(f"v{word}" for word in line) + "\n" for line in moved.tolist())
 
 
+@functools.cache
+def spelt(rank: int, syllables: tuple[str, ...]) -> str:
+    """Return the word of a rank: its digits, to the base of their number, as syllables."""
+    word = ""
+    while rank:
+        rank, digit = divmod(rank, len(syllables))
+        word = syllables[digit] + word
+    return word
+
+
+def write_text(prefix: Path, size: int) -> None:
+    """Write a corpus of so many pairs of sentences of words drawn by p(k) ~ (k + 10)^-1.4."""
+    rng = np.random.default_rng(1)
+    cumulative = np.cumsum(np.arange(11, TEXT_TYPES + 11) ** -1.4)
+    opened = tuple(first + second for first in "bdfghklmnprstvwz" for second in "aeiou")
+    closed = tuple(syllable[::-1] for syllable in opened)
+    with open(f"{prefix}.de", "w", encoding="utf-8") as german, open(f"{prefix}.en", "w", encoding="utf-8") as english:
+        for start in range(0, size, SENTENCES):
+            lengths = rng.integers(5, 26, size=min(SENTENCES, size - start)).tolist()
+            drawn = np.searchsorted(cumulative, rng.random(sum(lengths)) * cumulative[-1])
+            ranks_left = iter(drawn.tolist())
+            for length in lengths:
+                ranks = list(islice(ranks_left, length))
+                # The first two words change places.
+                for file, syllables, order in ((german, opened, ranks), (english, closed, ranks[1::-1] + ranks[2:])):
+                    words = [spelt(1 + rank, syllables) for rank in order]
+                    words[length // 2] += ","
+                    file.write(" ".join(words).capitalize() + ".\n")
+
+
 def script(name: str) -> str:
     """Return the path of a script."""
     return str(ROOT / "scripts" / name)
@@ -81,6 +117,9 @@ def steps(tool: str, prefix: Path, out: Path) -> dict[str, list[str]]:
     chosen = ["--like", f"{folder}.like", "--number", "1000", "--method"]
     commands = {
         "clean": {"clean.sh": ["--input", folder, "--output", text, *LANGUAGES, "--recipe", recipe]},
+        "preprocess": {
+            "preprocess.sh": ["--train", folder, "--valid-every", "1000", "--dest", text, *LANGUAGES],
+        },
         "truecase": {
             "truecase.sh learn": ["learn", f"{folder}.de", f"{text}.model"],
             "truecase.sh apply": ["apply", f"{text}.model", f"{folder}.de", f"{text}.de"],
@@ -100,6 +139,7 @@ def steps(tool: str, prefix: Path, out: Path) -> dict[str, list[str]]:
 
 TOOLS: dict[str, Callable[[Path, int], None]] = {
     "clean": write_sentences,
+    "preprocess": write_text,
     "truecase": write_sentences,
     "align": write_words,
     "ngram": write_words,
