@@ -80,8 +80,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path` to write to; it becomes `path` only if nothing went wrong.
 
     Raises:
-        UserError: the disk is full or refuses, also if a library wraps that in an error of its own
+        UserError: the path is a device or a pipe, whose place a file must not take; or the disk is full or refuses,
+            also if a library wraps that in an error of its own
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UserError(f"cannot write {path}: must be a file or a new one, but is a device or a pipe")
     try:
         with building(path) as temporary:
             yield temporary

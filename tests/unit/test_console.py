@@ -75,6 +75,19 @@ def test_file_is_not_left_half_written(error: BaseException, tmp_path: Path) -> 
     assert path.read_text() == "old"
 
 
+@pytest.mark.parametrize("link", [False, True])
+def test_what_is_no_file_is_not_replaced_by_one(link: bool, tmp_path: Path) -> None:
+    """To a superuser, /dev/null is as good a name as any other."""
+    path = tmp_path / "out"
+    os.mkfifo(tmp_path / "pipe" if link else path)
+    if link:
+        path.symlink_to("pipe")
+    message = rf"^cannot write {path}: must be a file or a new one, but is a device or a pipe$"
+    with pytest.raises(UserError, match=message), whole_file(path) as temporary:
+        temporary.write_text("new")
+    assert path.is_fifo()
+
+
 def test_full_disk_is_named_though_a_library_wraps_it(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot write .*a\.txt: No room"), whole_file(tmp_path / "a.txt"):
         raise RuntimeError("write failed") from OSError(errno.ENOSPC, "No room")
