@@ -160,6 +160,12 @@ def _extra(contents: dict[str, Any]) -> Iterator[str]:
     yield from _present(extra, "extra_state.", "previous_training_time", _is_number, "a number of seconds")
     for key in ("ema", "ema_fp32_params"):
         yield from _present(extra, "extra_state.", key, _are_tensors, "tensors by their names")
+    yield from _present(extra, "extra_state.", "best", _is_score, "the best score")
+    patience = extra.get("patience")  # written by this package
+    if patience is not None and not isinstance(patience, Mapping):
+        yield f"extra_state.patience must be the count of --patience, but is {kind(patience)}"
+    elif patience and not (_is_score(patience.get("best")) and _is_count(patience.get("runs"))):
+        yield "extra_state.patience must have the best score and the runs since, but has others"
     position = extra.get("train_iterator")
     if position is None:
         return
@@ -204,6 +210,13 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, Tensor) and value.numel() == 1:  # several processes keep the mean of theirs
         value = value.item()
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+def _is_score(value: Any) -> bool:
+    """Return whether a value can be compared with scores; NaN can, which a validation may have come to."""
+    if isinstance(value, Tensor):
+        return value.numel() == 1
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_state(value: Any) -> bool:

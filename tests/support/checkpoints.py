@@ -185,6 +185,17 @@ BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda s: with_model_options(s, decoder_groups="none", base_layers=1),
         "{path}: cfg.model.base_layers must be 0, but is 1",
     ),
+    "a-text-for-the-best-score": (
+        lambda s: {**s, "extra_state": {"best": "x"}}, "{path}: extra_state.best must be the best score, but is a text",
+    ),
+    "no-count-of-patience": (
+        lambda s: {**s, "extra_state": {"patience": 3}},
+        "{path}: extra_state.patience must be the count of --patience, but is 3",
+    ),
+    "a-count-of-patience-without-runs": (
+        lambda s: {**s, "extra_state": {"patience": {"best": 2.5}}},
+        "{path}: extra_state.patience must have the best score and the runs since, but has others",
+    ),
     "no-position": (
         lambda s: {**s, "extra_state": {"train_iterator": {"epoch": "three", "iterations_in_epoch": 0}}},
         "{path}: extra_state.train_iterator.epoch must be a number of at least 0, but is a text",
