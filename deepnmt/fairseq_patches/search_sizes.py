@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_type_hints
 
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqLanguageModel
 from fairseq.tasks import FairseqTask
 
@@ -13,6 +15,7 @@ from deepnmt.fairseq_patches.batches import GET_BATCH_ITERATOR
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.recipe.ranges import BEAM, RANGES
 
+KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 # The option behind each argument; those of a training have been held against the same table before.
 OPTIONS = {
     "max_tokens": "max_tokens",
@@ -32,6 +35,9 @@ OPTIONS = {
 )
 def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any, **options: Any) -> Any:
     """Build a generator. Raises `UserError` for sizes that are none or too large, and numbers that are not finite."""
+    # --eval-bleu-args is JSON, whose values fairseq takes as they are.
+    if faults := list(_kind_faults(args)):
+        raise UserError(*faults)
     beam, best = getattr(args, "beam", 5), getattr(args, "nbest", 1)
     faults = []
     if not 1 <= beam <= BEAM:
@@ -57,6 +63,17 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
     if faults:
         raise UserError(*faults)
     return stock(self, models, args, *rest, **options)
+
+
+def _kind_faults(args: Any) -> Iterator[str]:
+    """Yield each option of a search whose value is of another kind than it must be."""
+    for name, kind in get_type_hints(GenerationConfig).items():
+        if kind not in KINDS or not hasattr(args, name):
+            continue
+        value = getattr(args, name)
+        right = isinstance(value, (int, float) if kind is float else kind)
+        if not right or (kind is not bool and isinstance(value, bool)):
+            yield f"--{name.replace('_', '-')} must be {KINDS[kind]}, but is {value!r}"
 
 
 @replaces(

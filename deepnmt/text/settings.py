@@ -83,7 +83,9 @@ class TextSettings:
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
         for pattern in record.get("protect", ()):
-            if fault := pattern_fault(str(pattern)):
+            if not isinstance(pattern, str):
+                raise UserError(f"{path}: 'protect' must be a list of text, but has {pattern}")
+            if fault := pattern_fault(pattern):
                 raise UserError(f"{path}: 'protect' {fault}")
         if record.get("segment") not in (None, "", "jieba"):
             raise UserError(f"{path}: 'segment' must be jieba, but is '{record['segment']}'")

@@ -27,6 +27,9 @@ def translation(tmp_path_factory: pytest.TempPathFactory) -> TranslationTask:
     ("options", "message"),
     [
         ({"beam": 1000}, r"^--beam must be from 1 to 256, but is 1000$"),
+        ({"beam": "x", "nbest": 1.5}, r"^--beam must be a whole number, but is 'x'\n--nbest must be .* but is 1\.5$"),
+        ({"lenpen": "x"}, r"^--lenpen must be a number, but is 'x'$"),
+        ({"sampling": 1, "min_len": True}, r"^--min-len must be a whole number, but is True\n--sampling .*, but is 1$"),
         ({"beam": 0}, r"^--beam must be from 1 to 256, but is 0$"),
         ({"beam": 4, "nbest": 5}, r"^--nbest must be from 1 to --beam 4, but is 5$"),
         ({"nbest": 0}, r"^--nbest must be from 1 to --beam 5, but is 0$"),

@@ -151,6 +151,7 @@ def test_faulty_patterns(tmp_path: Path, text: str, fault: str) -> None:
     ("key", "value", "fault"),
     [
         ("protect", ["("], r"'protect' must be a regular expression, but is '\('"),
+        ("protect", [["a"]], r"'protect' must be a list of text, but has \['a'\]"),
         ("protect", "x", r"'protect' must be a list, but is \"x\""),
         ("placeholders", "names", r"--placeholders must be numbers, urls, or both with a comma, but has 'names'"),
         ("segment", "moses", r"'segment' must be jieba, but is 'moses'"),
