@@ -58,18 +58,19 @@ def test_tfidf_looks_at_all_lines_of_a_text(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_cross_entropy_difference_is_moore_and_lewis() -> None:
-    sample = ALL[::2]
-    counts = Counter(word for line in LIKE for word in line)
+    # A word that the text has once is unknown.
+    sample, like = [*ALL[::2], ["once"]], [*LIKE, ["once", "common1"]]
+    counts = Counter(word for line in like for word in line)
     known = {word for word, count in counts.items() if count >= 2}
-    masked = [[[w if w in known else "<unk>" for w in line] for line in text] for text in (LIKE, sample)]
+    masked = [[[w if w in known else "<unk>" for w in line] for line in text] for text in (like, sample)]
     # `<unk>` of a text is that of a model.
     inside, everything = (estimate(text, 3, known) for text in masked)
-    probe = [*ALL[:20], ["kitchen1", "never"]]
+    probe = [*ALL[:20], ["kitchen1", "never"], ["once"]]
     expected = []
     for line in probe:
         scores = [model.log_probabilities([line])[0] for model in (everything, inside)]
         expected.append(float(np.log(10) * (scores[1].sum() - scores[0].sum()) / (len(line) + 1)))
-    assert CrossEntropyDifference(sample, LIKE)(probe) == pytest.approx(expected)
+    assert CrossEntropyDifference(sample, like)(probe) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -11,7 +11,7 @@ from deepnmt.text.terms import has_term, read_terms, terms_of
 
 
 def test_the_longest_term_at_each_place(tmp_path: Path) -> None:
-    (tmp_path / "terms").write_text("the dog\tder HUND\ndog\tHUND\nold dog\talter HUND\n\n")
+    (tmp_path / "terms").write_text("the dog\tder HUND\ndog\tHUND\nold dog\talter HUND\nold\talt\n\n")
     terms = read_terms(tmp_path / "terms", str.lower, str.lower)
     assert terms_of("the old dog and the dog see the dog of a dog", terms) == ["alter hund", "der hund", "hund"]
     assert terms_of("dogs", terms) == []
