@@ -48,8 +48,8 @@ def compared(folders: Sequence[Path]) -> list[list[str]]:
         for name in metrics:
             result, first = results[name][number], results[name][0]
             p = "" if result.p_value is None else f"{result.p_value:.3f}"
-            if number and texts[number] == texts[0]:
-                # sacrebleu gives equal translations its smallest p.
+            if number and abs(result.score - first.score) < 1e-9:
+                # sacrebleu gives equal scores its smallest p.
                 p = "1.000"
             fields += [f"{result.score:.2f}", "" if number == 0 else f"{result.score - first.score:+.2f}", p]
         table.append(fields)

@@ -118,6 +118,9 @@ def test_differences_and_their_significance(tmp_path: Path) -> None:
     assert float(same[2]) > 0.5
     assert better[:2] == ["100.00", f"{100 - expected:+.2f}"]
     assert float(better[2]) < 0.01
+    # Another text of the same BLEU: none of the changed words is right in either.
+    other = result(tmp_path / "d", [text.replace("word", "term") for text in bad], references)
+    assert compared([folders[0], other])[1][:3] == [f"{expected:.2f}", "+0.00", "1.000"]
     rows = [
         Row(path.name, "x", {"valid": path, "test": path}, {"valid": 1.0, "test": 2.0 + n})
         for n, path in enumerate(folders)
