@@ -21,7 +21,7 @@ from deepnmt import console
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.recipe.ranges import BEAM
+from deepnmt.limits import BEAM
 from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor, string_log_prob
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.text.record import read_record, write_record

@@ -20,6 +20,7 @@ from score import TOKENISED, tokenised_bleu
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.limits import BEAM, LENPEN
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
 from deepnmt.text.record import read_record, write_record
@@ -41,13 +42,13 @@ def whole_numbers(option: str, text: str, most: int) -> list[int]:
 
 
 def penalties(text: str) -> list[float]:
-    """Return the numbers of --lenpen. Raises `UserError` if one is not finite."""
+    """Return the numbers of --lenpen. Raises `UserError` if one is too large, or is no number."""
     try:
         values = sorted({float(word) for word in text.split(",")})
     except ValueError:
         values = [math.nan]
-    if not all(map(math.isfinite, values)):
-        raise UserError(f"--lenpen must be finite numbers such as 0.6,1, but is '{text}'")
+    if not all(-LENPEN <= value <= LENPEN for value in values):
+        raise UserError(f"--lenpen must be numbers from {-LENPEN} to {LENPEN}, such as 0.6,1, but is '{text}'")
     return values
 
 
@@ -72,7 +73,7 @@ def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: li
         raise UserError(f"{save}: must have checkpoints, but has none")
     there = len(checkpoints)
     lasts = whole_numbers("--last", last, there) if last else [number for number in DEFAULT if number <= there]
-    searches: dict[str, Any] = {"last": lasts, "beam": whole_numbers("--beam", beam, 256), "lenpen": penalties(lenpen)}
+    searches: dict[str, Any] = {"last": lasts, "beam": whole_numbers("--beam", beam, BEAM), "lenpen": penalties(lenpen)}
     settings = {
         "checkpoints": [os.path.realpath(save), *(f"{path.name} of update {n}" for n, path in checkpoints.items())],
         "data": os.path.realpath(data),

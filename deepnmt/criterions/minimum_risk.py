@@ -30,6 +30,7 @@ from deepnmt.errors import UserError
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 from deepnmt.kernels.linear_log_probs import linear_log_probs
+from deepnmt.limits import BEAM, LENPEN
 
 # Tokens that a translation may have, a S + b for a source of S: longer ones are loops, which cost much.
 LONGEST = {"max_len_a": 1.5, "max_len_b": 10}
@@ -172,14 +173,14 @@ def _faults(task: Any, cfg: MinimumRiskConfig) -> Iterator[str]:
         yield "--right-to-left must not be given with the risk of translations, which is that of whole words"
     if cfg.ignore_prefix_size:
         yield f"--ignore-prefix-size must be 0 with the risk of translations, but is {cfg.ignore_prefix_size}"
-    if not 2 <= cfg.mrt_beam <= 256:
-        yield f"--mrt-beam must be from 2 to 256, but is {cfg.mrt_beam}"
+    if not 2 <= cfg.mrt_beam <= BEAM:
+        yield f"--mrt-beam must be from 2 to {BEAM}, but is {cfg.mrt_beam}"
     if not 0 < cfg.mrt_alpha < math.inf:
         yield f"--mrt-alpha must be a finite number above 0, but is {cfg.mrt_alpha}"
-    for name in ("mrt_lenpen", "mrt_nll_weight"):
-        if not 0 <= getattr(cfg, name) < math.inf:
-            value = getattr(cfg, name)
-            yield f"--{name.replace('_', '-')} must be a finite number of at least 0, but is {value}"
+    if not 0 <= cfg.mrt_lenpen <= LENPEN:
+        yield f"--mrt-lenpen must be from 0 to {LENPEN}, but is {cfg.mrt_lenpen}"
+    if not 0 <= cfg.mrt_nll_weight < math.inf:
+        yield f"--mrt-nll-weight must be a finite number of at least 0, but is {cfg.mrt_nll_weight}"
 
 
 def _name(task: Any) -> str:

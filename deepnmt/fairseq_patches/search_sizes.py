@@ -13,7 +13,8 @@ from fairseq.tasks import FairseqTask
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.batches import GET_BATCH_ITERATOR
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.recipe.ranges import BEAM, RANGES
+from deepnmt.limits import BEAM, LENPEN
+from deepnmt.recipe.ranges import RANGES
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 # The option behind each argument; those of a training have been held against the same table before.
@@ -46,7 +47,9 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
         faults.append(f"--nbest must be from 1 to --beam {beam}, but is {best}")
     if not getattr(args, "temperature", 1.0) > 0:
         faults.append(f"--temperature must be above 0, but is {args.temperature}")
-    for name in ("lenpen", "unkpen", "diverse_beam_strength", "max_len_a"):
+    if not -LENPEN <= (exponent := getattr(args, "lenpen", 1.0)) <= LENPEN:
+        faults.append(f"--lenpen must be from {-LENPEN} to {LENPEN}, but is {exponent}")
+    for name in ("unkpen", "diverse_beam_strength", "max_len_a"):
         if not math.isfinite(value := getattr(args, name, 0.0)):
             faults.append(f"--{name.replace('_', '-')} must be a finite number, but is {value}")
     if getattr(args, "sampling", False) and getattr(args, "sampling_topk", -1) > len(self.target_dictionary):

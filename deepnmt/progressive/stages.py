@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Optional
 
 from deepnmt.checkpoints.grow import STRATEGIES, Growth
+from deepnmt.limits import BEAM
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import group_boundaries
 from deepnmt.model.stack import STACKS
 from deepnmt.recipe import Option, Recipe
 from deepnmt.recipe.own_keys import OwnKey, number_from
-from deepnmt.recipe.ranges import BEAM, translate_fits
+from deepnmt.recipe.ranges import translate_fits
 
 # What decides when a stage ends.
 ENDS = ("max-update", "max-epoch", "patience")

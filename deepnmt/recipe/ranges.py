@@ -12,12 +12,11 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from deepnmt.limits import BEAM
 from deepnmt.literals import evaluated_fault
 
 # The largest number that fairseq's tensors and counters take.
 INT = 2**31 - 1
-# More translations of a sentence at a time are no search, and 1,000 of them fill the memory.
-BEAM = 256
 Fault = tuple[str, str]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from deepnmt.errors import UserError
+from deepnmt.limits import BEAM
 from deepnmt.synthetic.leakage import check_leaks, held_out
 from deepnmt.synthetic.like_folder import (
     TRAIN,
@@ -58,7 +59,7 @@ class Options:
 
     def faults(self) -> Iterator[str]:
         """Yield what is wrong with the options, a line each."""
-        ranges = {"--beam": (self.beam, 1, 256), "--batch-size": (self.batch_size, 1, 100_000)}
+        ranges = {"--beam": (self.beam, 1, BEAM), "--batch-size": (self.batch_size, 1, 100_000)}
         ranges["--seed"] = (self.seed, 0, 2**31 - 1)
         for name, (value, low, high) in ranges.items():
             if not low <= value <= high:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from deepnmt.errors import UserError
+from deepnmt.limits import BEAM, LENPEN
 
 if TYPE_CHECKING:
     from deepnmt.translator.model_folder import ModelFolder
@@ -29,10 +30,6 @@ ENGINES = {
 WEIGHTS = ("float32", "bfloat16", "int8")
 # The library that an engine needs beside the package's own, and the extra that installs it.
 EXTRAS = {"ctranslate2": "ctranslate2", "onnxruntime": "onnx", "onnx": "onnx-export"}
-# More translations of a sentence at a time fill the memory.
-WIDEST_BEAM = 256
-# Powers of a length that fit into a number.
-HIGHEST_LENPEN = 100
 Value = Union[str, float, bool]
 # Features of a translation that every engine can give.
 RERANKING = ("model", "length", "unk")
@@ -71,12 +68,12 @@ class SearchSettings:
             raise UserError(*faults)
 
     def _faults(self) -> Iterator[str]:
-        if not 1 <= self.beam <= WIDEST_BEAM:
-            yield f"--beam must be from 1 to {WIDEST_BEAM}, but is {self.beam}"
+        if not 1 <= self.beam <= BEAM:
+            yield f"--beam must be from 1 to {BEAM}, but is {self.beam}"
         elif not 1 <= self.nbest <= self.beam:
             yield f"--nbest must be from 1 to --beam, {self.beam}, but is {self.nbest}"
-        if not -HIGHEST_LENPEN <= self.lenpen <= HIGHEST_LENPEN:
-            yield f"--lenpen must be from {-HIGHEST_LENPEN} to {HIGHEST_LENPEN}, but is {self.lenpen}"
+        if not -LENPEN <= self.lenpen <= LENPEN:
+            yield f"--lenpen must be from {-LENPEN} to {LENPEN}, but is {self.lenpen}"
         if not 0 <= self.max_len_a < 2**31:
             yield f"--max-len-a must be at least 0, but is {self.max_len_a}"
         if not 1 <= self.max_len_b < 2**31:

@@ -285,7 +285,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         ("ignore_prefix_size", 1, "must be 0 with the risk of translations, but is 1"),
         ("mrt_beam", 1, "must be from 2 to 256, but is 1"),
         ("mrt_alpha", 0.0, "must be a finite number above 0, but is 0.0"),
-        ("mrt_lenpen", -1.0, "must be a finite number of at least 0, but is -1.0"),
+        ("mrt_lenpen", -1.0, "must be from 0 to 100, but is -1.0"),
         ("mrt_nll_weight", math.nan, "must be a finite number of at least 0, but is nan"),
     ):
         with pytest.raises(UserError, match=f"^--{option.replace('_', '-')} {words}$"):

@@ -86,8 +86,9 @@ def save_checkpoints(folder: Path) -> Path:
         (("x", "5", "1"), "--last must be whole numbers such as 5,10, but is 'x'"),
         (("", "0", "1"), "--beam must be from 1 to 256, but has 0"),
         (("", "5,", "1"), "--beam must be whole numbers such as 5,10, but is '5,'"),
-        (("", "5", "nan"), "--lenpen must be finite numbers such as 0.6,1, but is 'nan'"),
-        (("", "5", ""), "--lenpen must be finite numbers such as 0.6,1, but is ''"),
+        (("", "5", "1,1000"), "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is '1,1000'"),
+        (("", "5", "nan"), "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is 'nan'"),
+        (("", "5", ""), "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is ''"),
     ],
 )
 def test_faulty_numbers_are_refused(texts: tuple[str, str, str], message: str, tmp_path: Path) -> None:
