@@ -48,7 +48,7 @@ build_beside "$OUT"
 mkdir -p -- "$TMP"
 python3 "$ROOT/scripts/select_pairs.py" begin "$TMP" "$DATA" "${OPTIONS[@]}"
 if [[ -f $OUT/preprocess.json ]]; then
-    python3 "$ROOT/scripts/manifest.py" compare "$OUT/preprocess.json" "$TMP/preprocess.json"
+    python3 "$ROOT/scripts/manifest.py" compare "$OUT/preprocess.json" "$TMP/preprocess.json" OUT
     echo "$OUT is up to date"
     exit 0
 elif [[ -e $OUT ]] && ! [[ -d $OUT && -z $(ls -A -- "$OUT") ]]; then
