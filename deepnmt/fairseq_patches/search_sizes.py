@@ -57,6 +57,10 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
         faults.append(
             f"--sampling-topk must be at most the {types} types of the dictionary, but is {args.sampling_topk}"
         )
+    elif (most_likely := getattr(args, "sampling_topk", -1)) < 1 and most_likely != -1:
+        faults.append(f"--sampling-topk must be at least 1, or -1 for all types, but is {most_likely}")
+    if not 0 < (share := getattr(args, "sampling_topp", -1.0)) <= 1 and share != -1:
+        faults.append(f"--sampling-topp must be above 0 and at most 1, or -1 for all types, but is {share}")
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and beam % groups:
         faults.append(f"--diverse-beam-groups must divide --beam {beam}, but is {groups}")

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Optional
 
 import torch
 from fairseq import tasks
 from fairseq.data import data_utils
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, FairseqLanguageModel
 from fairseq.models.nat import FairseqNATModel
@@ -29,7 +32,7 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
-from deepnmt.recipe.ranges import HALF, TEXT_TASKS, dashed, precision_faults, range_faults, rule_faults
+from deepnmt.recipe.ranges import HALF, TEXT_TASKS, dashed, is_json_mapping, precision_faults, range_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.sentence_lengths import Limits, check_lengths
 
@@ -156,6 +159,11 @@ def _bleu_faults(task: Any) -> Iterator[str]:
         data_utils.post_process("", task.eval_bleu_remove_bpe)
     except NotImplementedError:
         yield f"--eval-bleu-remove-bpe must be a kind of BPE such as subword_nmt, but is {task.eval_bleu_remove_bpe}"
+    if is_json_mapping(task.eval_bleu_args):  # which is checked by itself
+        known = {each.name for each in fields(GenerationConfig)}
+        for name in json.loads(task.eval_bleu_args or "{}"):
+            if name not in known:
+                yield f"--eval-bleu-args must have options of fairseq-generate's search, such as beam, but has '{name}'"
 
 
 def _range_faults(values: dict[str, Any]) -> Iterator[tuple[str, str]]:

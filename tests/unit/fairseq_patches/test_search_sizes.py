@@ -40,6 +40,8 @@ def translation(tmp_path_factory: pytest.TempPathFactory) -> TranslationTask:
         ({"max_len_a": math.nan}, r"^--max-len-a must be a finite number, but is nan$"),
         ({"diverse_beam_strength": math.nan}, r"^--diverse-beam-strength must be a finite number, but is nan$"),
         ({"diverse_beam_groups": 3}, r"^--diverse-beam-groups must divide --beam 5, but is 3$"),
+        ({"sampling_topp": 0.0}, r"^--sampling-topp must be above 0 and at most 1, or -1 for all types, but is 0.0$"),
+        ({"sampling_topk": -3}, r"^--sampling-topk must be at least 1, or -1 for all types, but is -3$"),
         (
             {"sampling": True, "sampling_topk": 13},
             r"^--sampling-topk must be at most the 12 types of the dictionary, but is 13$",

@@ -148,6 +148,16 @@ def test_validation_by_bleu_is_looked_at_before_the_first_epoch(name: str, messa
         check_training(configuration(data, task__eval_bleu=True, **faulty))
 
 
+def test_options_of_the_search_in_validation_are_options(data: Path) -> None:
+    def trained(arguments: str) -> None:
+        check_training(configuration(data, task__eval_bleu=True, task__eval_bleu_args=arguments))
+
+    trained('{"beam": 4, "lenpen": 0.6}')
+    message = "^--eval-bleu-args must have options of fairseq-generate's search, such as beam, but has 'bean'$"
+    with pytest.raises(UserError, match=message):
+        trained('{"bean": 4}')
+
+
 def test_a_folder_for_curves_that_is_none(data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     check_training(configuration(data, common__tensorboard_logdir=str(folder)))
