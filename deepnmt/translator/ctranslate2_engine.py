@@ -14,6 +14,7 @@ left out has taken the place of another one, so that such a sentence is searched
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,9 @@ import ctranslate2
 from deepnmt.errors import UserError
 from deepnmt.translator.engine import Hypothesis, SearchSettings
 from deepnmt.translator.model_folder import ModelFolder
+from deepnmt.translator.processor import sums_int8_exactly
+
+logger = logging.getLogger(__name__)
 
 # The folder of CTranslate2's files in a model folder, and what its config.json says beside its own settings: positions
 # of the source and of the target, the end symbol counted.
@@ -70,7 +74,11 @@ class CTranslate2Engine:
     """
 
     def __init__(self, files: Path, weights: str = "float32", threads: int | None = None) -> None:
-        self.translator = ctranslate2.Translator(str(files), compute_type=weights, intra_threads=threads or 0)
+        compute = weights
+        if weights == "int8" and not sums_int8_exactly():
+            logger.info("CTranslate2 computes int8 weights in float32: without VNNI, its sums of int8 overflow")
+            compute = "float32"
+        self.translator = ctranslate2.Translator(str(files), compute_type=compute, intra_threads=threads or 0)
         config = json.loads((files / "config.json").read_text("utf-8"))
         self.eos, self.bos = str(config["eos_token"]), str(config["bos_token"])
         self.longest = int(config[LONGEST_SOURCE]) - 1
