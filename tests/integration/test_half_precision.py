@@ -37,9 +37,10 @@ CASES: dict[str, dict[str, Any]] = {
     "admin": {**POST, "residual_scale": "admin"},
 }
 # A number is rounded by up to 2^-11 or 2^-8. So many of these roundings, as a share of the norm, may be lost: in the
-# logits of three layers, in the gradient of a parameter, and in the output of 48 layers.
+# logits of three layers, in the gradient of a parameter, and in the output of 48 layers. Processors sum in different
+# orders; most gradients lose 6 at the most, those of DLCL's weights, whose terms cancel, up to 15.
 ROUNDING = {torch.float16: 2**-11, torch.bfloat16: 2**-8}
-LOGITS, GRADIENTS, SUMS = 4, 12, 60
+LOGITS, GRADIENTS, SUMS = 4, 20, 60
 # Of left-padded sources and right-padded targets, so that every mask is used.
 INPUTS = batch([[5, 6, 7, 8, 9, 10, 11], [10, 11, 12], [13]], [[6, 7, 8, 9], [13, 14, 5, 6, 7, 8], [9]])
 

@@ -115,7 +115,10 @@ FAULTS_OF_RECORDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "other types": (record(types={"de": 99}), r"dict\.de\.txt: must have the 99 types that .* records, but has 12"),
     "a list": (change("preprocess.json", b"[]"), r"preprocess\.json must be a JSON object, but is a list"),
     "no JSON": (change("preprocess.json", b"{"), r"preprocess\.json cannot be read: Expecting"),
-    "deep": (change("preprocess.json", b"[" * 200_000), r"preprocess\.json cannot be read: "),
+    "deep": (
+        change("preprocess.json", b"[" * 200_000),
+        r"preprocess\.json must be .*, but is nested without end$",
+    ),
     "not UTF-8": (change("preprocess.json", b"\xff"), r"preprocess\.json cannot be read: .*utf-8"),
     "length": (append("text/test.tok.de", b"more"), r"test\.tok\.de: must have the 21 bytes that .*, but has 25"),
     "gone": (remove("text/test.tok.de"), r"test\.tok\.de: must have the 21 bytes .*, but there is no such file"),
