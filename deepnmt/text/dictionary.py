@@ -26,10 +26,12 @@ def read_types(path: Path) -> list[str]:
     Of a type that a later line overwrites, the last number counts.
 
     Raises:
-        UserError: the file is missing, empty or not UTF-8, or a line has no count or a type that an earlier one has
+        UserError: the file is missing, no file, empty or not UTF-8, or a line has no count or a type that an earlier
+            one has
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such dictionary")
+        is_other = path.exists()
+        raise UserError(f"{path}: " + ("must be a file, but is a folder or pipe" if is_other else "no such dictionary"))
     lines_of = dict.fromkeys(SPECIAL_SYMBOLS, 0)
     types, number = list(SPECIAL_SYMBOLS), 0
     for number, line in enumerate(read_lines(path), start=1):

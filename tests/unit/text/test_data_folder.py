@@ -40,6 +40,14 @@ def remove(name: str) -> Callable[[Path], object]:
     return lambda data: (data / name).unlink()
 
 
+def folder_instead(name: str) -> Callable[[Path], object]:
+    def apply(data: Path) -> None:
+        (data / name).unlink()
+        (data / name).mkdir()
+
+    return apply
+
+
 def raw_text(data: Path) -> None:
     for language in LANGUAGES:
         for end in ("idx", "bin"):
@@ -60,6 +68,7 @@ def record(**changed: object) -> Callable[[Path], object]:
 
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "dictionary missing": (remove("dict.en.txt"), r"dict\.en\.txt: no such dictionary"),
+    "dictionary a folder": (folder_instead("dict.en.txt"), r"dict\.en\.txt: must be a file, but is a folder or pipe"),
     "dictionary empty": (change("dict.de.txt", b""), r"dict\.de\.txt: must have types, but is empty"),
     "no UTF-8": (append("dict.de.txt", b"\xff 1\n"), r"dict\.de\.txt:9: invalid UTF-8 \(byte 0xff"),
     "type twice": (
