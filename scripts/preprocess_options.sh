@@ -2,6 +2,8 @@
 # Sourced by preprocess.sh: its help, and its options, read and checked.
 # shellcheck disable=SC2034 # what is set here is used there
 
+set -euo pipefail
+
 usage() {
     cat <<'HELP'
 usage: preprocess.sh --source-lang LANG --target-lang LANG --train PREFIX (--valid PREFIX | --valid-every N)
