@@ -22,6 +22,7 @@ from typing import NamedTuple
 import ctranslate2
 
 from deepnmt.errors import UserError
+from deepnmt.text.dictionary import read_types
 from deepnmt.translator.engine import Hypothesis, SearchSettings
 from deepnmt.translator.model_folder import ModelFolder
 from deepnmt.translator.processor import sums_int8_exactly
@@ -44,17 +45,23 @@ def load(folder: ModelFolder, threads: int | None) -> CTranslate2Engine:
     """Return the engine of a model folder.
 
     Raises:
-        UserError: the processor lacks what the weights need, or CTranslate2 cannot read its files
+        UserError: the processor lacks what the weights need, CTranslate2 cannot read its files, or a dictionary has
+            other types than these
     """
     if folder.weights not in ctranslate2.get_supported_compute_types("cpu"):
         raise UserError(f"--weights {folder.weights}: ctranslate2 cannot compute with them on this processor")
     files = folder.path / FILES
     try:
-        return CTranslate2Engine(files, folder.weights, threads)
+        engine = CTranslate2Engine(files, folder.weights, threads)
     # CTranslate2 raises RuntimeError for whatever it finds; a config.json without one of our keys, KeyError.
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{files}: must be a model that CTranslate2 can read, but is not: {reason}") from None
+    for side, language in (("source", folder.source_lang), ("target", folder.target_lang)):
+        path = folder.dictionary(language)
+        if read_types(path) != engine.vocabularies[side]:
+            raise UserError(f"{path}: must have the types of {files}, in their order, but has others")
+    return engine
 
 
 class _Found(NamedTuple):
@@ -84,9 +91,16 @@ class CTranslate2Engine:
         self.longest = int(config[LONGEST_SOURCE]) - 1
         self.positions = int(config[LONGEST_TARGET])
         # CTranslate2 itself may take an empty one.
-        for vocabulary in files.glob("*vocabulary.json"):
-            if self.eos not in json.loads(vocabulary.read_text("utf-8")):
-                raise ValueError(f"{vocabulary.name} must have {self.eos}, but has not")
+        self.vocabularies = {side: self._vocabulary(files, side) for side in ("source", "target")}
+
+    def _vocabulary(self, files: Path, side: str) -> list[str]:
+        """Return the types of a side by their numbers."""
+        shared = files / "shared_vocabulary.json"
+        path = shared if shared.exists() else files / f"{side}_vocabulary.json"
+        types: list[str] = json.loads(path.read_text("utf-8"))
+        if self.eos not in types:
+            raise ValueError(f"{path.name} must have {self.eos}, but has not")
+        return types
 
     def check(self, settings: SearchSettings) -> None:
         """See `Engine`."""

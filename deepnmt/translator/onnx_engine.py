@@ -39,7 +39,12 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
     """
     dictionaries = [folder.dictionary(lang) for lang in (folder.source_lang, folder.target_lang)]
     source, target = map(read_types, dictionaries)
-    engine = OnnxEngine(session(folder.path / ENCODER, threads), session(folder.path / STEP, threads), source, target)
+    encoder, step = (session(folder.path / name, threads) for name in (ENCODER, STEP))
+    for name, graph, output in ((ENCODER, encoder, "source_mask"), (STEP, step, "best_types")):
+        outputs = [entry.name for entry in graph.get_outputs()]
+        if output not in outputs or FACTS not in graph.get_modelmeta().custom_metadata_map:
+            raise UserError(f"{folder.path / name}: must be the graph that deepnmt-export names so, but is another")
+    engine = OnnxEngine(encoder, step, source, target)
     for path, side, types in zip(dictionaries, ("source", "target"), (source, target)):
         # Graphs of earlier versions do not say it.
         if (known := engine.facts.get(f"{side}_types", len(types))) != len(types):
@@ -177,8 +182,10 @@ def session(path: Path, threads: int | None) -> Any:
         threads: that it may use; None: as many as there are cores
 
     Raises:
-        UserError: it is none
+        UserError: there is none
     """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     if threads is not None:

@@ -18,7 +18,7 @@ from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
 from deepnmt.text.subwords import CODES
 from deepnmt.translator import reranked
 from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings, Value, load_engine
-from deepnmt.translator.model_folder import ModelFolder
+from deepnmt.translator.model_folder import RECORD, ModelFolder
 
 LOG = logging.getLogger(__name__)
 BATCH = 128
@@ -73,7 +73,13 @@ class Translator:
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
         model = ModelFolder.open(folder)
-        self._set(model.pipeline(), load_engine(model, threads), model.search, model.dictionary(model.source_lang))
+        engine = load_engine(model, threads)
+        try:
+            engine.check(model.search)
+        except UserError as error:
+            lines = str(error).splitlines()
+            raise UserError(*(f"{model.path / RECORD}: 'search': {line}" for line in lines)) from None
+        self._set(model.pipeline(), engine, model.search, model.dictionary(model.source_lang))
 
     @classmethod
     def from_checkpoint(cls, checkpoint: str | Path, data: str | Path, threads: int | None = None) -> Translator:

@@ -171,10 +171,28 @@ def test_positions_bound_both_sides(tmp_path: Path) -> None:
 def test_a_folder_is_loaded_with_its_weights(learned: Learned, monkeypatch: pytest.MonkeyPatch) -> None:
     text = TextSettings("de", "en")
     folder = ModelFolder(learned.folder.parent, text, "ctranslate2", "float32")
+    for language in ("de", "en"):
+        TYPES.save(str(folder.dictionary(language)))
     assert load(folder, 1).search([["w1"]], SearchSettings())[0][0].score < 0
     monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda device: {"float32"})
     with pytest.raises(UserError, match=r"^--weights int8: ctranslate2 cannot compute with them on this processor"):
         load(ModelFolder(learned.folder.parent, text, "ctranslate2", "int8"), 1)
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+@pytest.mark.parametrize("change", ["more", "fewer", "order"])
+def test_a_dictionary_of_other_types_than_the_model(
+    change: str, language: str, learned: Learned, tmp_path: Path
+) -> None:
+    files = shutil.copytree(learned.folder, tmp_path / "ctranslate2")
+    for name in ("de", "en"):
+        TYPES.save(str(tmp_path / f"dict.{name}.txt"))
+    path = tmp_path / f"dict.{language}.txt"
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    changed = {"more": [*lines, "new 1\n"], "fewer": lines[:-1], "order": lines[::-1]}[change]
+    path.write_text("".join(changed), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"^{path}: must have the types of {files}, in their order, but has others$"):
+        load(ModelFolder(tmp_path, TextSettings("de", "en"), "ctranslate2", "float32"), 1)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"{}"], ids=["empty", "no-text", "a-list", "no-keys"])

@@ -66,6 +66,20 @@ def test_a_file_that_is_no_graph(name: str, tmp_path: Path) -> None:
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(("name", "other"), [(ENCODER, STEP), (STEP, ENCODER)])
+def test_a_graph_in_the_place_of_the_other(name: str, other: str, tmp_path: Path) -> None:
+    write_model(model({}), options({}), tmp_path, "float32")
+    for language in ("de", "en"):
+        dictionary().save(str(tmp_path / f"dict.{language}.txt"))
+    (tmp_path / name).write_bytes((tmp_path / other).read_bytes())
+    message = rf"^{tmp_path}/{name}: must be the graph that deepnmt-export names so, but is another$"
+    with pytest.raises(UserError, match=message):
+        load(ModelFolder(tmp_path, TextSettings("de", "en"), "onnx", "float32"), 1)
+    (tmp_path / name).unlink()
+    with pytest.raises(UserError, match=rf"^{tmp_path}/{name}: no such file$"):
+        load(ModelFolder(tmp_path, TextSettings("de", "en"), "onnx", "float32"), 1)
+
+
 @pytest.mark.parametrize(("language", "types"), [("de", 3), ("en", -2)])
 def test_a_dictionary_of_another_number_of_types(language: str, types: int, tmp_path: Path) -> None:
     write_model(model({}), options({}), tmp_path, "float32")
