@@ -181,14 +181,24 @@ def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
     for key, is_right, what in (
         ("last_optimizer_state", _is_mapping, "what the optimizer keeps"),
         ("criterion", _are_tensors, "the criterion's tensors by their names"),
+        ("task_state", _is_mapping, "what the task keeps"),
     ):
         if contents.get(key) is not None and not is_right(contents[key]):
             yield f"{key} must be {what}, or missing, but is {kind(contents[key])}"
     optimizer = contents.get("last_optimizer_state")
-    if isinstance(optimizer, Mapping):
-        start = "last_optimizer_state."
-        yield from _present(optimizer, start, "state", _is_state, "what it keeps of each parameter, by number")
-        yield from _present(optimizer, start, "param_groups", _are_groups, "a list of groups with their params")
+    if isinstance(optimizer, Mapping) and not _is_composite(optimizer):
+        for part, is_right, what in (
+            ("param_groups", _are_groups, "a list of groups with their params"),
+            ("state", _is_state, "numbers and tensors of each parameter, by its number"),
+        ):
+            if not is_right(optimizer.get(part)):
+                yield f"last_optimizer_state.{part} must be {what}, but is {kind(optimizer.get(part))}"
+                return
+
+
+def _is_composite(optimizer: Mapping[str, Any]) -> bool:
+    """Return whether what fairseq's composite optimizer keeps is that of several, by their names."""
+    return bool(optimizer) and all(isinstance(own, Mapping) and "param_groups" in own for own in optimizer.values())
 
 
 def _present(
@@ -220,12 +230,17 @@ def _is_score(value: Any) -> bool:
 
 
 def _is_state(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(kept, Mapping) for kept in value.values())
+    return isinstance(value, Mapping) and all(
+        isinstance(kept, Mapping) and all(isinstance(part, (Tensor, int, float, type(None))) for part in kept.values())
+        for kept in value.values()
+    )
 
 
 def _are_groups(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(group, Mapping) and isinstance(group.get("params"), list) for group in value
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(group, Mapping) and isinstance(group.get("params"), list) for group in value)
     )
 
 

@@ -33,30 +33,35 @@ def parameter_names(tensors: Mapping[str, Tensor], left_out: Sequence[str]) -> l
     return list(first.values())
 
 
-def group_of(state: Mapping[str, Any]) -> dict[str, Any]:
+def group_of(state: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The one group of parameters of an optimizer's state dict.
+
+    Args:
+        state: the dictionary
+        name: of the file that it is in, for messages
 
     Raises:
         UserError: there is not exactly one
     """
     groups = state.get("param_groups") or []
     if len(groups) != 1:
-        raise UserError(f"the optimizer must have one group of parameters, but has {len(groups)}")
+        raise UserError(f"{name}: last_optimizer_state.param_groups must have one group, but has {len(groups)}")
     group: dict[str, Any] = groups[0]
     return group
 
 
-def fresh_state(state: Mapping[str, Any], added: int) -> dict[str, Any]:
+def fresh_state(state: Mapping[str, Any], added: int, name: str) -> dict[str, Any]:
     """The state dict of the same optimizer before its first update, for a model with more parameters.
 
     Args:
         state: of the optimizer of the old model
         added: number of parameters more
+        name: of the file that the state is in, for messages
 
     Raises:
         UserError: the optimizer has several groups of parameters
     """
-    group = group_of(state)
+    group = group_of(state, name)
     count = len(group["params"])
     count = count + added if count > 1 else 1
     return {**state, "state": {}, "param_groups": [{**group, "params": list(range(count))}]}
@@ -67,6 +72,7 @@ def carried_state(
     old: Mapping[str, Tensor],
     new: Mapping[str, Tensor],
     grow: Callable[[States], States],
+    name: str,
 ) -> dict[str, Any]:
     """The state dict of the same optimizer for a model that has grown, with what it knows of the old parameters.
 
@@ -75,27 +81,29 @@ def carried_state(
         old: the trained parameters of the old model, in the order of the optimizer
         new: those of the new model
         grow: the new states from the old ones, by the names of the parameters
+        name: of the file that the state is in, for messages
 
     Raises:
         UserError: the state does not fit the parameters of the old model
     """
-    group = group_of(state)
+    group = group_of(state, name)
     flat = len(group["params"]) == 1 < len(old)
     if not flat and len(group["params"]) != len(old):
         raise UserError(
-            f"--carry-moments needs an optimizer of the model's {len(old)} parameters, but has {len(group['params'])}"
+            f"--carry-moments: {name} must have an optimizer of the model's {len(old)} parameters, but it has "
+            f"{len(group['params'])}"
         )
     known: Mapping[Any, dict[str, Any]] = state["state"]
     if flat:
-        states = _split(next(iter(known.values()), {}), old)
+        states = _split(next(iter(known.values()), {}), old, name)
     else:
         states = {name: dict(known[number]) for number, name in zip(group["params"], old) if number in known}
-    for name, values in states.items():
+    for parameter, values in states.items():
         for key, value in values.items():
-            if _is_moment(value) and value.shape != old[name].shape:
+            if _is_moment(value) and value.shape != old[parameter].shape:
                 raise UserError(
-                    f"--carry-moments needs moments of the parameters' shapes, but {key} of {name} is "
-                    f"{tuple(value.shape)} and not {tuple(old[name].shape)}"
+                    f"--carry-moments: {name} must have moments of the parameters' shapes, but {key} of {parameter} is "
+                    f"{tuple(value.shape)} and not {tuple(old[parameter].shape)}"
                 )
     grown = grow(states)
     if flat:
@@ -109,19 +117,20 @@ def _is_moment(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dim() > 0
 
 
-def _split(flat: Mapping[str, Any], parameters: Mapping[str, Tensor]) -> States:
-    """The states of the parameters from that of one that holds all of them end to end."""
+def _split(flat: Mapping[str, Any], parameters: Mapping[str, Tensor], name: str) -> States:
+    """The states of the parameters from that of one that holds all of them end to end, in the file `name`."""
     sizes = [tensor.numel() for tensor in parameters.values()]
     for key, value in flat.items():
         if _is_moment(value) and value.shape != (sum(sizes),):
             raise UserError(
-                f"--carry-moments needs moments of the model's {sum(sizes)} numbers, but {key} has {value.numel()}"
+                f"--carry-moments: {name} must have moments of the model's {sum(sizes)} numbers, but {key} has "
+                f"{value.numel()}"
             )
-    states: States = {name: {} for name in parameters} if flat else {}
+    states: States = {parameter: {} for parameter in parameters} if flat else {}
     for key, value in flat.items():
         parts = value.split(sizes) if _is_moment(value) else [value] * len(sizes)
-        for (name, tensor), part in zip(parameters.items(), parts):
-            states[name][key] = part.view(tensor.shape) if _is_moment(value) else part
+        for (parameter, tensor), part in zip(parameters.items(), parts):
+            states[parameter][key] = part.view(tensor.shape) if _is_moment(value) else part
     return states
 
 

@@ -70,7 +70,6 @@ def command() -> None:
     if features:
         from deepnmt.reranking.lists_scoring import add_model_features
 
-        out.path.mkdir(parents=True, exist_ok=True)
         add_model_features(lists, features, arguments.data, out.path, arguments.max_tokens)
     corpus = Corpus.read(arguments.data, lists)
     report: dict[str, Any] = {"lists": [str(path) for path in arguments.nbest], "hypotheses": corpus.size()}

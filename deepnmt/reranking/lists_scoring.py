@@ -37,6 +37,8 @@ def add_model_features(
         scores = kept(path, key)
         if scores is None:
             scorer = Scorer(feature, data, lists.reverse)
+            # A place that nobody can write to shows before the work, and no folder is left of a model that is faulty.
+            path.parent.mkdir(parents=True, exist_ok=True)
             with console.progress(len(pairs), f"scoring by {feature.name}", " translations") as bar:
                 scores = scorer(pairs, max_tokens, bar.update)
             keep(path, key, scores)

@@ -60,7 +60,7 @@ FAULTS: list[tuple[list[str], list[str]]] = [
     ([], ["--encoder-layers or --decoder-layers must be given"]),
     (
         ["--decoder-layers=8", "--carry-moments"],
-        ["--carry-moments needs an optimizer's state in the checkpoint, but there is none"],
+        ["--carry-moments: {path} must have the state of an optimizer, but has none"],
     ),
     (["--decoder-layers=x"], ["argument --decoder-layers: invalid int value: 'x' (see --help)"]),
     (
@@ -79,7 +79,7 @@ def test_growth_that_is_not_possible(
 ) -> None:
     refused(saved, tmp_path / "out.pt", *words)
     printed = capsys.readouterr()
-    assert printed.err.splitlines() == [f"deepnmt-grow: error: {line}" for line in lines]
+    assert printed.err.splitlines() == [f"deepnmt-grow: error: {line.format(path=saved)}" for line in lines]
     assert printed.out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -97,23 +97,22 @@ def test_checkpoints_that_are_not_as_they_must_be(
 
 
 def test_optimizer_that_does_not_fit() -> None:
-    with pytest.raises(
-        UserError, match=r"^--carry-moments needs an optimizer of the model's \d+ parameters, but has 2$"
-    ):
+    must = r"^--carry-moments: the checkpoint must have an optimizer of the model's \d+ parameters, but it has 2$"
+    with pytest.raises(UserError, match=must):
         grow(with_optimizer(checkpoint(), 1), Growth({"encoder": 8}), carry_moments=True)
     state = checkpoint()
     count = sum(not name.endswith("version") for name in state["model"])
     flat = {"step": 1, "exp_avg": torch.zeros(5)}
     for params, kept, message in (
-        ([0], {0: flat}, r"needs moments of the model's \d+ numbers, but exp_avg has 5$"),
+        ([0], {0: flat}, r"must have moments of the model's \d+ numbers, but exp_avg has 5$"),
         (
             list(range(count)),
             {0: flat},
-            r"needs moments of the parameters' shapes, but exp_avg of encoder.embed_tokens.weight is \(5,\) and not",
+            r"must have moments of the parameters' shapes, but exp_avg of encoder.embed_tokens.weight is \(5,\) and",
         ),
     ):
         optimizer = {"state": kept, "param_groups": [{"params": params}]}
-        with pytest.raises(UserError, match=f"^--carry-moments {message}"):
+        with pytest.raises(UserError, match=f"^--carry-moments: the checkpoint {message}"):
             grow({**state, "last_optimizer_state": optimizer}, Growth({"encoder": 8}), carry_moments=True)
 
 

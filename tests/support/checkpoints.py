@@ -201,7 +201,25 @@ BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "{path}: extra_state.train_iterator.epoch must be a number of at least 0, but is a text",
     ),
     "two-groups-of-parameters": (
-        lambda s: with_optimizer(s, 2), "the optimizer must have one group of parameters, but has 2",
+        lambda s: with_optimizer(s, 2),
+        "{path}: last_optimizer_state.param_groups must have one group, but has 2",
+    ),
+    "an-empty-optimizer": (
+        lambda s: {**s, "last_optimizer_state": {}},
+        "{path}: last_optimizer_state.param_groups must be a list of groups with their params, but is missing",
+    ),
+    "an-optimizer-without-groups": (
+        lambda s: {**s, "last_optimizer_state": {"state": {}, "param_groups": []}},
+        "{path}: last_optimizer_state.param_groups must be a list of groups with their params, but is empty",
+    ),
+    "a-text-for-a-moment": (
+        lambda s: {**s, "last_optimizer_state": {"state": {0: {"exp_avg": "x"}}, "param_groups": [{"params": [0]}]}},
+        "{path}: last_optimizer_state.state must be numbers and tensors of each parameter, by its number, but is a "
+        "dictionary",
+    ),
+    "a-list-for-the-task": (
+        lambda s: {**s, "task_state": [1]},
+        "{path}: task_state must be what the task keeps, or missing, but is a list",
     ),
     "no-update": (
         lambda s: {**with_optimizer(s, 1), "optimizer_history": [],

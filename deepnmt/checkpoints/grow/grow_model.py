@@ -72,12 +72,12 @@ def grow_state(
     optimizer = state.optimizer()
     if optimizer is None:
         if carry_moments:
-            raise UserError("--carry-moments needs an optimizer's state in the checkpoint, but there is none")
+            raise UserError(f"--carry-moments: {state.name} must have the state of an optimizer, but has none")
         return result, [*lines, NO_OPTIMIZER]
     if carry_moments:
         result = result.with_optimizer(_carried(optimizer, state, result, old_config, plans))
     else:
-        result = result.with_optimizer(fresh_state(optimizer, len(result.tensors()) - len(state.tensors())))
+        result = result.with_optimizer(fresh_state(optimizer, len(result.tensors()) - len(state.tensors()), state.name))
     lines.append("optimizer: moments " + ("carried, zero for new history weights" if carry_moments else "dropped"))
     result, line = reset_schedule(result, keep_schedule)
     return result, [*lines, line]
@@ -103,7 +103,7 @@ def _carried(
         left_out.append("decoder.embed_tokens.weight")
     if config.share_all_embeddings or config.share_decoder_input_output_embed:
         left_out.append("decoder.output_projection.weight")
-    return carried_state(optimizer, _trained(old, left_out), _trained(new, left_out), grown)
+    return carried_state(optimizer, _trained(old, left_out), _trained(new, left_out), grown, old.name)
 
 
 def _trained(state: CheckpointState, left_out: list[str]) -> dict[str, Tensor]:

@@ -65,6 +65,6 @@ def shrink_state(
     optimizer = state.optimizer()
     if optimizer is None:
         return result, [*lines, NO_OPTIMIZER]
-    result = result.with_optimizer(fresh_state(optimizer, len(result.tensors()) - len(state.tensors())))
+    result = result.with_optimizer(fresh_state(optimizer, len(result.tensors()) - len(state.tensors()), state.name))
     result, line = reset_schedule(result, keep_schedule)
     return result, [*lines, "optimizer: moments dropped", line]

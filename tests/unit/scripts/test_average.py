@@ -56,7 +56,10 @@ def save(path: Path, updates: int, tied: bool = True, **more: Any) -> Path:
             "ema": weights,
             "train_iterator": {"epoch": updates, "iterations_in_epoch": 0},
         },
-        "last_optimizer_state": {"state": {0: {"exp_avg": torch.zeros(3 * ROWS, COLUMNS)}}},
+        "last_optimizer_state": {
+            "state": {0: {"exp_avg": torch.zeros(3 * ROWS, COLUMNS)}},
+            "param_groups": [{"params": [0]}],
+        },
         **more,
     }
     torch.save(state, path)
