@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
 
 from deepnmt.beside import building
 from deepnmt.errors import UserError, os_message, user_message
@@ -23,14 +23,18 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line.
 
     Args:
-        prog: the command
-        description: for --help
+        prog: the command (default: the file that was started)
+        description: for --help, as it stands
         epilog: for --help, as it stands
+        more: options of `argparse.ArgumentParser`
     """
 
-    def __init__(self, prog: str, description: str, epilog: str) -> None:
+    def __init__(
+        self, prog: Optional[str] = None, description: Optional[str] = None, epilog: Optional[str] = None, **more: Any
+    ) -> None:
         layout = argparse.RawDescriptionHelpFormatter
-        super().__init__(prog, description=description, epilog=epilog, formatter_class=layout, allow_abbrev=False)
+        named = {"description": description, "epilog": epilog, "formatter_class": layout, "allow_abbrev": False}
+        super().__init__(prog, **{**named, **more})
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse."""
@@ -42,9 +46,10 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
 
     Args:
         main: the command
-        name: the program that its errors begin with; by default the file that was started
+        name: the program that its errors begin with; by default the script that a user has started, which
+            scripts/common.sh names, or the file that was started
     """
-    name = name or Path(sys.argv[0]).name
+    name = name or os.environ.get("DEEPNMT_SCRIPT") or Path(sys.argv[0]).name
     # As on Ctrl-C, temporary files have to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     hear_interruptions()

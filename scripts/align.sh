@@ -49,6 +49,7 @@ OUT=${WORDS[1]%/}
 unset 'WORDS[1]'
 need python3
 
+no_lost_link "$OUT"
 PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
 if [[ -e $OUT && ! -f $OUT/align.json ]] && ! [[ -d $OUT && -z $(ls -A -- "$OUT") ]]; then

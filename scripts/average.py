@@ -6,7 +6,6 @@ only for an update that no checkpointE.pt or checkpoint_E_U.pt holds.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -19,9 +18,8 @@ from deepnmt.errors import UserError
 
 def main() -> None:
     """Average what the command line says."""
-    parser = argparse.ArgumentParser(
+    parser = console.Parser(
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: average.py checkpoints/de-en checkpoints/de-en/average.pt --last 5",
     )
     parser.add_argument("save_dir", type=Path, metavar="SAVE_DIR", help="fairseq's folder of checkpoints")

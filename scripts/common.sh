@@ -16,6 +16,8 @@ fi
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename "$0")
+# What the errors of its Python begin with.
+export DEEPNMT_SCRIPT=$SCRIPT
 TMP=
 RUNNING=
 LOG=
@@ -161,10 +163,15 @@ trap on_exit EXIT
 trap 'on_signal INT' INT
 trap 'on_signal TERM' TERM HUP
 
+# Refuse a place $1 that is a link to nowhere, which a folder cannot take.
+no_lost_link() {
+    [[ ! -L $1 || -e $1 ]] || die "$1: must be a new folder or one of this script, but is a link that leads nowhere"
+}
+
 # Set TMP to the name beside $1 under which it is built, as deepnmt/beside.py does, and remove what killed scripts have
 # left there. Commands inherit the lock: one that outlives the killed script still writes to TMP.
 build_beside() {
-    [[ ! -L $1 || -e $1 ]] || die "$1: must be a new folder or one of this script, but is a link that leads nowhere"
+    no_lost_link "$1"
     PYTHONSAFEPATH=1 python3 -m deepnmt.beside "$1"
     TMP=$1.tmp.$$
     mkdir -p -- "$(dirname -- "$1")" 2>/dev/null || true
@@ -172,9 +179,10 @@ build_beside() {
     if { exec {BUILDING}>"$TMP.lock"; } 2>/dev/null; then
         flock "$BUILDING" 2>/dev/null || true
     fi
-    rm -rf -- "$TMP"
-    if ! { mkdir -- "$TMP" && rmdir -- "$TMP"; } 2>/dev/null; then
-        die "$1: must be in a folder that can be written to, but is not"
+    local reason
+    if ! reason=$({ rm -rf -- "$TMP" && mkdir -- "$TMP" && rmdir -- "$TMP"; } 2>&1); then
+        TMP=
+        die "$1: must be in a folder that can be written to, but is not: ${reason##*: }"
     fi
 }
 

@@ -7,7 +7,6 @@ commands:
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -111,7 +110,7 @@ def link_data(data: Path, old: Path, folder: Path) -> None:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     commands: dict[str, Callable[..., None]] = {"recipe": write_recipe, "data": link_data}
     parser.add_argument("command", choices=commands)
     parser.add_argument("paths", type=Path, nargs=3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from pathlib import Path
@@ -39,7 +38,7 @@ def hold_out(train: Path, valid: Path, every: int) -> int:
 
 def main() -> None:
     """Split the files and their counts."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("train", type=Path, metavar="TRAIN", help="prefix of the files to take lines from")
     parser.add_argument("valid", type=Path, metavar="VALID", help="prefix of the files to write")
     parser.add_argument("every", type=int, metavar="N")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from pathlib import Path
 
@@ -68,7 +67,7 @@ def make(data: Path, save: Path, language: str, train: str, valid: str, text: Pa
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("data", type=Path, metavar="DATA")
     parser.add_argument("save", type=Path, metavar="SAVE")
     parser.add_argument("--lang", required=True)

@@ -7,7 +7,6 @@ A BPE of so many merges is learnt by segment.py.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -78,7 +77,7 @@ def _lines(texts: list[Path]) -> Iterator[str]:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("codes", type=Path, metavar="CODES")
     parser.add_argument("size", type=int, metavar="SIZE")

@@ -7,7 +7,6 @@ commands:
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
@@ -120,7 +119,7 @@ def append(source: Path, file: Any) -> None:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("command", choices=("begin", "finish"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("upsample", type=int)

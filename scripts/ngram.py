@@ -145,21 +145,21 @@ def main() -> None:
     """Do what the command line says."""
     parser = console.Parser("ngram.sh", "", "")
     commands = parser.add_subparsers(dest="command", required=True)
-    add = commands.add_parser("train", description="", epilog="").add_argument
+    add = commands.add_parser("train").add_argument
     add("text", type=Path)
     add("output", type=Path)
     add("--order", type=int, default=3)
     add("--learn-from", type=int, default=2_000_000)
     add("--raw", action="store_true")
-    add = commands.add_parser("begin", description="", epilog="").add_argument
+    add = commands.add_parser("begin").add_argument
     for name in ("folder", "model", "text", "output"):
         add(name, type=Path)
     add("--raw", action="store_true")
     add("--column", default="cross_entropy")
-    add = commands.add_parser("work", description="", epilog="").add_argument
+    add = commands.add_parser("work").add_argument
     add("folder", type=Path)
     add("--workers", type=int, default=cores())
-    add = commands.add_parser("finish", description="", epilog="").add_argument
+    add = commands.add_parser("finish").add_argument
     add("folder", type=Path)
     add("output", type=Path)
     do(parser.parse_args())

@@ -5,7 +5,6 @@ stage.json says that the stage is done, and is written last.
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ def _text(value: Any) -> str:
 
 def main() -> None:
     """Note the stage named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the stage")
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="name of the checkpoint that was scored")
     arguments = parser.parse_args()

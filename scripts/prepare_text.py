@@ -142,9 +142,8 @@ def describe(counts: Counter[str], unit: str = "pair") -> str:
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line's arguments."""
-    parser = argparse.ArgumentParser(
+    parser = console.Parser(
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: prepare_text.py --source-lang en --target-lang de --input raw/train --output text/train",
     )
     add = parser.add_argument

@@ -10,7 +10,6 @@ with their signatures.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from pathlib import Path
@@ -103,7 +102,7 @@ def facts(folder: Path, data: Path | None, reverse: bool) -> tuple[str, bool]:
 
 def main() -> None:
     """Score the folder named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="the folder made by generate.sh")
     parser.add_argument("--split-compounds", action="store_true", help="score with words split at hyphens too")
     parser.add_argument("--reverse", action="store_true", help="the translations are of the other direction")

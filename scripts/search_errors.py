@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import math
@@ -177,7 +176,7 @@ def search_all(
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("checkpoints")
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)

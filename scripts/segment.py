@@ -13,7 +13,6 @@ with status 0, and read a text with one process whatever --num-workers says.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import sys
@@ -134,7 +133,7 @@ def write_dictionary(dictionary: Path, texts: list[Path], more: Iterable[str]) -
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("learn")
     command.add_argument("codes", type=Path)

@@ -241,7 +241,7 @@ def _top(method: Sequence[str]) -> int:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("begin", add_help=False, prefix_chars="\0")
     command.add_argument("folder", type=Path)

@@ -77,6 +77,7 @@ fi
 [[ $OUT != *[,:]* ]] || die "OUT must not contain a comma or a colon, but is '$OUT'"
 need python3
 
+no_lost_link "$OUT"
 PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
 if [[ -e $OUT && ! -f $OUT/preprocess.json ]] && ! [[ -d $OUT && -z $(ls -A -- "$OUT") ]]; then

@@ -6,7 +6,6 @@ command:
 
 from __future__ import annotations
 
-import argparse
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -51,7 +50,7 @@ def tag(folder: Path, split: str, output: Path, training: bool) -> None:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("tag")
     command.add_argument("folder", type=Path)

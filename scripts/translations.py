@@ -178,7 +178,7 @@ def note_terms(constraints: Path, folder: Path, settings: TextSettings) -> None:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("check")
     command.add_argument("data", type=Path)

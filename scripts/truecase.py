@@ -10,7 +10,6 @@ OUT may be TEXT.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -46,7 +45,7 @@ def undo() -> Callable[[str], str]:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     places = {"learn": ("text", "model"), "apply": ("model", "text", "output"), "undo": ("text", "output")}
     for name in places:

@@ -142,7 +142,7 @@ def test_row_from_data_to_record(study: dict[str, str]) -> None:
 
 def test_fault_that_is_no_result(study: dict[str, str]) -> None:
     done = run(study, "3.1/1", "--seeds", "8", status=2)
-    assert "record.py: error: the training ended with an error: see " in done.stderr
+    assert "run.sh: error: the training ended with an error: see " in done.stderr
     assert not (Path(study["OUT"]) / "runs" / "3.1" / "1" / "seed8" / "run.json").exists()
 
 
@@ -169,7 +169,7 @@ def test_killed_run_goes_on(study: dict[str, str], tmp_path: Path) -> None:
     assert (tmp_path / "out" / "runs" / "peers" / "t_fixup" / "seed1" / "run.json").is_file()
 
 
-NO_ROW = "rows.py: error: ROW must be one of those that run.sh --list shows, such as 3.1/10, but is"
+NO_ROW = "run.sh: error: ROW must be one of those that run.sh --list shows, such as 3.1/10, but is"
 FAULTS: dict[str, tuple[list[str], str]] = {
     "no row": ([], "run.sh: error: ROW must be given (see --help)"),
     "row": (["3.1/11"], f"{NO_ROW} '3.1/11'"),

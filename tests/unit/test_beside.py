@@ -59,13 +59,20 @@ def test_a_link_that_leads_nowhere_is_no_place(tmp_path: Path) -> None:
     assert names(tmp_path) == ["builder", "out"]
 
 
-@pytest.mark.parametrize("place", ["/proc/out", "/dev/null/out"])
-def test_a_folder_that_nobody_can_write_to_is_no_place(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("/proc/out", "No such file or directory"),
+        ("/dev/null/out", "Not a directory"),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_a_folder_that_nobody_can_write_to_is_no_place(place: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "builder").write_text(BUILDERS["script"][1])
     result = subprocess.run(
         ["bash", tmp_path / "builder", place], capture_output=True, text=True, timeout=60, check=False
     )
-    said = f"builder: error: {place}: must be in a folder that can be written to, but is not\n"
+    said = f"builder: error: {place}: must be in a folder that can be written to, but is not: {reason}\n"
     assert (result.returncode, result.stdout, result.stderr) == (2, "", said)
 
 

@@ -58,10 +58,38 @@ def test_defect_keeps_its_traceback() -> None:
 def test_errors_begin_with_the_file_that_was_started(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.delenv("DEEPNMT_SCRIPT", raising=False)
     monkeypatch.setattr(sys, "argv", ["/somewhere/score.py"])
     with pytest.raises(SystemExit, match="2"):
         run(raising(UserError("a must be b")))
     assert capsys.readouterr().err == "score.py: error: a must be b\n"
+
+
+def test_errors_behind_a_script_begin_with_its_name(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [ROOT / "scripts" / "generate.sh", "a.pt", tmp_path / "none", tmp_path / "out"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"generate.sh: error: {tmp_path}/none/preprocess.json: no such file; "
+        f"is {tmp_path}/none a folder made by preprocess.sh?\n"
+    )
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scripts").glob("*.py")), ids=lambda path: path.stem)
+def test_what_the_scripts_call_refuses_its_options_in_one_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if "Parser(" not in path.read_text("utf-8"):
+        pytest.skip("has no options")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEEPNMT_SCRIPT", "tool.sh")
+        patch.setattr(sys, "argv", [str(path), *(["check"] if path.stem == "iterate" else [])])
+        patch.setattr(sys, "path", [str(path.parent), *sys.path])
+        with pytest.raises(SystemExit, match="2"):
+            runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr()
+    assert re.fullmatch(r"tool\.sh: error: [^\n]+\n", printed.err)
+    assert printed.out == ""
 
 
 @pytest.mark.parametrize("error", [ValueError("no value"), KeyboardInterrupt()])

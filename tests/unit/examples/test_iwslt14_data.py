@@ -162,7 +162,7 @@ def test_faulty_command_lines(tmp_path: Path) -> None:
     for arguments, message in faults.items():
         assert run(prepare, *arguments, status=2).stderr == f"prepare.sh: error: {message}\n"
     done = run(prepare, "--archive", tmp_path / "none.tgz", status=2, OUT=str(tmp_path / "out"))
-    assert done.stderr.endswith(f"extract.py: error: {tmp_path}/none.tgz: no such archive\n")
+    assert done.stderr.endswith(f"prepare.sh: error: {tmp_path}/none.tgz: no such archive\n")
     assert not (tmp_path / "out").exists()
     assert run(prepare, "--help").stdout.startswith("usage: prepare.sh")
     preprocess = [ROOT / "scripts" / "preprocess.sh", *BASICS]

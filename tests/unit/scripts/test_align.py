@@ -182,7 +182,7 @@ def test_the_command_makes_its_folder_once(corpus: Path, made: Path, tmp_path: P
     other = run(corpus, out, *LANGUAGES)
     assert other.returncode == 2
     assert other.stderr == (
-        f"align.py: error: {out} was made with lexicon True, not False; remove it or choose another OUT\n"
+        f"align.sh: error: {out} was made with lexicon True, not False; remove it or choose another OUT\n"
     )
     (out / "scores.tsv").write_text("")
     assert re.search(

@@ -89,7 +89,7 @@ def test_text_of_one_side_alone_is_refused_in_one_line(folders: dict[str, Path],
     command = [str(SCRIPTS / "iterate.sh"), *words(one, tmp_path / "save")]
     (line,) = errors(subprocess.run(command, capture_output=True, text=True, check=False))
     assert line == (
-        f"iterate.py: error: {folders['recipe']}: mono-source must be given, as mono-target is: "
+        f"iterate.sh: error: {folders['recipe']}: mono-source must be given, as mono-target is: "
         "each direction needs text of its target"
     )
 

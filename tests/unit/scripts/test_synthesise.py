@@ -228,7 +228,7 @@ def test_a_folder_of_another_command_is_refused(folders: dict[str, Path], tmp_pa
     (tmp_path / "own" / "file").touch()
     for out, maker in [(folders["data"], "made by preprocess.sh"), (folders[TARGET], "made by binarise.sh")]:
         (line,) = errors(synthesise_sh(*words(folders, "copy"), out=out))
-        assert line == f"synthesise.py: error: {out} exists, and was {maker}; choose another OUT"
+        assert line == f"synthesise.sh: error: {out} exists, and was {maker}; choose another OUT"
         assert not out.with_suffix(".parts").exists()
     (line,) = errors(synthesise_sh(*words(folders, "copy"), out=tmp_path / "own"))
     assert "own exists, and was not made by synthesise.sh; remove it or choose another OUT" in line
