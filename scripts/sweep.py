@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from score import TOKENISED, tokenised_bleu
+from translations import check_data
 
 from deepnmt import console
 from deepnmt.errors import UserError
@@ -187,6 +188,7 @@ def main() -> None:
     command.add_argument("folder", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "plan":
+        check_data(arguments.data, "valid")
         plan(arguments.output, arguments.save, arguments.data, arguments.texts, arguments.options)
     elif arguments.command == "table":
         table(arguments.output)

@@ -89,7 +89,13 @@ def translate(folder: Path, shards: int, shard: int) -> None:
     decode = None
     if options.kind != COPY:
         method = Method(options.method, options.beam, options.top, options.nbest)
-        decode = LineDecoder(job.checkpoints, job.data, job.model_languages, method, options.batch_size)
+        try:
+            decode = LineDecoder(job.checkpoints, job.data, job.model_languages, method, options.batch_size)
+        except UserError:
+            # Work that was begun for a faulty model would refuse the command with the right one.
+            if shards == 1 and len(todo) == len(chunks.of_shard(0, 1)):
+                shutil.rmtree(folder)
+            raise
     total, left = (sum(len(chunks.lines_of(n)) for n in numbers) for numbers in (chunks.of_shard(shard, shards), todo))
     with console.progress(total, "translating", " sentences") as bar:
         # The estimate of the time left is of what this start has done.

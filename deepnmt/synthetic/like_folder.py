@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -36,6 +37,12 @@ def check_like(data: Path) -> TextSettings:
         raise UserError(f"DATA must not have a colon or a comma in its name, but is '{data}'")
     settings = TextSettings.read(data)
     check_record(data, check_dictionaries(data, settings.languages))
+    for name in ("max_len", "max_ratio"):
+        limit = read_record(data / RECORD).get(name, 0)
+        kinds = (int,) if name == "max_len" else (int, float)
+        if not isinstance(limit, kinds) or isinstance(limit, bool) or not 0 <= limit < float("inf"):
+            must = "a whole number" if name == "max_len" else "a number"
+            raise UserError(f"{data / RECORD}: '{name}' must be {must} of at least 0, but is {json.dumps(limit)[:60]}")
     if settings.placeholders:
         raise UserError(f"{data}: must be made without --placeholders, but has {settings.placeholders}")
     for language in settings.languages:

@@ -14,6 +14,9 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from support.flow import SCRIPTS, Result, contents, errors
 from support.substitution import sentences, substituted, substitution_data, write_lines
 
+from deepnmt.errors import UserError
+from deepnmt.synthetic.like_folder import check_like
+
 LINES = sentences(20, seed=7)
 
 
@@ -108,6 +111,25 @@ def test_refused(data: Path, tmp_path: Path, options: str, fault: str) -> None:
     (line,) = errors(binarise(data, tmp_path / "made", *words))
     assert fault.replace("DATA", str(data)) in line
     assert {path.name for path in tmp_path.iterdir()} == {"news.en"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "must"),
+    [
+        ("max_len", '"x"', "a whole number of at least 0"),
+        ("max_len", "1.5", "a whole number of at least 0"),
+        ("max_len", "true", "a whole number of at least 0"),
+        ("max_ratio", "null", "a number of at least 0"),
+        ("max_ratio", "-1", "a number of at least 0"),
+        ("max_ratio", "NaN", "a number of at least 0"),
+    ],
+)
+def test_a_limit_of_another_kind_is_refused(data: Path, tmp_path: Path, key: str, value: str, must: str) -> None:
+    record = shutil.copytree(data, tmp_path / "data") / "preprocess.json"
+    contents = json.loads(record.read_text("utf-8"))
+    record.write_text(json.dumps({**contents, key: json.loads(value)}), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"^{record}: '{key}' must be {must}, but is {value}$"):
+        check_like(record.parent)
 
 
 def test_a_damaged_folder_is_refused(data: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import sweep
 import torch
-from support.checkpoints import checkpoint
+from support.checkpoints import checkpoint, run_main
+from support.data_folders import data_folder
 
 from deepnmt.errors import UserError
 from deepnmt.text.nbest import Translation, write_nbest
@@ -95,6 +96,16 @@ def test_faulty_numbers_are_refused(texts: tuple[str, str, str], message: str, t
     save = save_checkpoints(tmp_path / "save")
     with pytest.raises(UserError, match=f"^{message}$"):
         sweep.plan(tmp_path / "out", save, tmp_path, texts, [])
+    assert not (tmp_path / "out").exists()
+
+
+def test_faulty_data_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    save = save_checkpoints(tmp_path / "save")
+    data = data_folder(tmp_path / "data", subsets=("train", "test"))
+    words = ("plan", tmp_path / "out", save, data, "", "5", "1")
+    message = rf"^the subset must be one of test, train \({data}\), but is valid$"
+    with pytest.raises(UserError, match=message):
+        run_main(sweep.main, "sweep.py", *words)
     assert not (tmp_path / "out").exists()
 
 

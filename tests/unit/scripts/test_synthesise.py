@@ -192,6 +192,28 @@ def test_killed_and_resumed_it_gives_the_same_files(
     assert undisturbed == Substitution.calls
 
 
+def test_a_faulty_model_leaves_no_begun_work(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [*words(folders, "back"), "--batch-size", "4"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Substitution, "__init__", faulty)
+        with pytest.raises(UserError, match=r"^a\.pt: must be whole, but is not$"):
+            make(tmp_path / "out", command)
+        assert not list(tmp_path.glob("out*"))
+    monkeypatch.setattr(Substitution, "stop_after", 2)
+    with pytest.raises(KeyboardInterrupt, match="killed"):
+        make(tmp_path / "out", command)
+    monkeypatch.setattr(Substitution, "__init__", faulty)
+    with pytest.raises(UserError, match=r"^a\.pt: must be whole, but is not$"):
+        make(tmp_path / "out", command)
+    assert len(list((tmp_path / "out.parts").glob("chunk-*.json"))) == 2
+
+
+def faulty(*arguments: object) -> None:
+    raise UserError("a.pt: must be whole, but is not")
+
+
 @pytest.mark.parametrize("shards", [2, 3, 9])
 def test_shards_give_the_same_files(folders: dict[str, Path], tmp_path: Path, shards: int) -> None:
     command = [*words(folders, "back"), "--batch-size", "4"]
