@@ -63,6 +63,7 @@ if [[ $STATE == made ]]; then
     echo "$OUT is up to date"
     exit 0
 fi
+BEGUN=$PARTS
 run python3 "$ROOT/scripts/align.py" work "$PARTS" ${WORKERS:+"$WORKERS"}
 build_beside "$OUT"
 run python3 "$ROOT/scripts/align.py" finish "$PARTS" "$TMP"

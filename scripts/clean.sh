@@ -83,6 +83,7 @@ if [[ $STATE == made ]]; then
     echo "$OUT is up to date"
     exit 0
 fi
+BEGUN=$PARTS
 run python3 "$ROOT/scripts/clean.py" measure "$PARTS" --workers "$WORKERS"
 run python3 "$ROOT/scripts/clean.py" finish "$PARTS"
 rm -rf -- "$PARTS"

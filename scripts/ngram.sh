@@ -53,6 +53,7 @@ fi
 PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
 python3 "$ROOT/scripts/ngram.py" begin "$PARTS" "${WORDS[@]:1}"
+BEGUN=$PARTS
 run python3 "$ROOT/scripts/ngram.py" work "$PARTS" ${WORKERS:+--workers "$WORKERS"}
 python3 "$ROOT/scripts/ngram.py" finish "$PARTS" "$OUT"
 rm -rf -- "$PARTS"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.text.lines import read_lines
+from deepnmt.text.lines import count_lines, read_lines
 
 ENDS = frozenset(".?!")
 SAYS_NOTHING_AFTER = ENDS | {":"}
@@ -50,8 +50,9 @@ def learn(text: Path, model: Path) -> int:
     """Write the model of a tokenised text, and return the number of its words. Memory grows with the forms of words.
 
     Raises:
-        UserError: the text has small letters but no capital
+        UserError: the text is empty, or has small letters but no capital
     """
+    count_lines(text)
     forms = count_forms(read_lines(text))
     words: dict[str, list[tuple[int, str]]] = {}
     for form, count in forms.items():

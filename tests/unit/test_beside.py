@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.flow import SCRIPTS
 from support.models import ROOT
 from support.processes import started
 
@@ -158,3 +159,23 @@ def test_all_that_is_built_is_built_so() -> None:
     sources = [path for folder in ("deepnmt", "scripts", "examples") for path in (ROOT / folder).rglob("*.*")]
     found = {path.name for path in sources if path.suffix in (".py", ".sh") and made.search(path.read_text("utf-8"))}
     assert found == {"beside.py", "common.sh"}
+
+
+REFUSED = {
+    "align": ("text", "out", "--source-lang", "de", "--target-lang", "en"),
+    "clean": ("--input", "text", "--output", "out", "--source-lang", "de", "--target-lang", "en", "--length", "1:9"),
+    "ngram": ("score", "model.arpa", "text.de", "out"),
+}
+
+
+@pytest.mark.parametrize("script", REFUSED)
+def test_a_refused_text_leaves_no_begun_work(script: str, tmp_path: Path) -> None:
+    (tmp_path / "model.arpa").write_text("\\data\\\nngram 1=2\n\n\\1-grams:\n-1\t<unk>\n-1\t</s>\n\n\\end\\\n")
+    (tmp_path / "text.de").write_bytes(b"a\n\xff\n")
+    (tmp_path / "text.en").write_bytes(b"b\nc\n")
+    before = names(tmp_path)
+    command = [SCRIPTS / f"{script}.sh", *REFUSED[script], "--workers", "1"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 2
+    assert f"{script}.sh: error: text.de:2: invalid UTF-8 (byte 0xff at position 1 of the line)\n" in result.stderr
+    assert names(tmp_path) == before

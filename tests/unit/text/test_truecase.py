@@ -83,6 +83,13 @@ def test_text_without_capitals_is_refused_and_text_without_case_is_not(tmp_path:
     assert Truecaser(tmp_path / "model")("我 Abc") == "我 Abc"
 
 
+def test_an_empty_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").touch()
+    with pytest.raises(UserError, match=rf"^{tmp_path}/text is empty$"):
+        learn(tmp_path / "text", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_faulty_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model").write_text("das (3/4) DAS (1)\nhaus 3\n", "utf-8")
     with pytest.raises(UserError, match=r"model:2: must be a word's forms, such as 'das .*', but is 'haus 3'"):
