@@ -77,7 +77,9 @@ if ! PYTHONSAFEPATH=1 run python3 "$ROOT/scripts/translations.py" watch "$TMP/ge
     # Refused before anything was translated.
     if grep "^$SCRIPT: error: " -- "$TMP/generate.log" >&2; then exit 2; fi
     mv -- "$TMP/generate.log" "$OUT.failed.log"
-    FAULTS=$(grep '^deepnmt: error: ' -- "$OUT.failed.log" || tail -n 1 -- "$OUT.failed.log")
+    # fairseq's parser lists all its tasks, or criterions, of which there are many.
+    FAULTS=$(grep '^deepnmt: error: ' -- "$OUT.failed.log" || tail -n 1 -- "$OUT.failed.log" |
+        sed -E 's/ [(]choose from .{200,}[)]$/ (see fairseq-generate --help)/')
     die "fairseq-generate failed: $FAULTS (all of its output is in $OUT.failed.log)"
 fi
 run python3 "$ROOT/scripts/translations.py" extract "$TMP/generate.log" "$DATA" "$SUBSET" "$TMP" "${REVERSE[@]}" \

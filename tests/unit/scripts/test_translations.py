@@ -242,6 +242,16 @@ def test_failure_of_fairseq_keeps_earlier_translations_and_the_log(tmp_path: Pat
     assert {path.name for path in tmp_path.iterdir()} == {"bin", "data", "good.pt", "log", "out", "out.failed.log"}
 
 
+@pytest.mark.parametrize("choices", [3, 40])
+def test_a_list_of_choices_is_shown_if_it_is_short(choices: int, tmp_path: Path) -> None:
+    earlier_translations(tmp_path)
+    names = ", ".join(f"'task_{number}'" for number in range(choices))
+    error = f"fairseq-generate: error: argument --task: invalid choice: 'x' (choose from {names})"
+    result = run_generate(tmp_path, f'echo "{error}" >&2; exit 2')
+    shown = error if choices == 3 else error.split("(")[0] + "(see fairseq-generate --help)"
+    assert f": {shown} (all of its output is in {tmp_path}/out.failed.log)\n" in result.stderr
+
+
 def test_options_of_the_task_are_refused_beside_another() -> None:
     own = {field.name for field in fields(DeepTranslationConfig)} - {field.name for field in fields(TranslationConfig)}
     # The seed is fairseq's, and has another place.
