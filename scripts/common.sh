@@ -40,7 +40,7 @@ if [[ ! -t 2 ]]; then
 fi
 
 die() {
-    printf '%s: error: %s\n' "$SCRIPT" "$*" >&2
+    printf '%s: error: %.5000s\n' "$SCRIPT" "$*" >&2
     exit 2
 }
 
@@ -58,7 +58,7 @@ need() {
 
 # The value of an option, as in: --dest) DEST=$(value "$@"); shift 2 ;;
 value() {
-    [[ $# -ge 2 ]] || die "option $1 needs a value"
+    [[ $# -ge 2 && -n $2 ]] || die "option $1 needs a value"
     printf '%s' "$2"
 }
 

@@ -10,6 +10,7 @@ commands:
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -51,7 +52,7 @@ def train(text: Path, output: Path, order: int, learn_from: int, raw: bool) -> N
     if learn_from < LEAST_LINES:
         raise UserError(f"--learn-from must be at least {LEAST_LINES}, but is {learn_from}")
     total = check_text(text)
-    if output.resolve() == text.resolve():
+    if os.path.realpath(output) == os.path.realpath(text):
         raise UserError(f"OUT must be another file than TEXT, but is {output}")
     if total < LEAST_LINES:
         raise UserError(f"{text}: must have at least {LEAST_LINES} lines to learn from, but has {total}")

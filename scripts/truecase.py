@@ -10,6 +10,7 @@ OUT may be TEXT.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -55,7 +56,7 @@ def main() -> None:
         command.add_argument("--workers", type=int, default=cores(), metavar="N", help="processes")
     given = parser.parse_args()
     if given.command == "learn":
-        if given.model.resolve() == given.text.resolve():
+        if os.path.realpath(given.model) == os.path.realpath(given.text):
             raise UserError(f"MODEL must be another file than TEXT, but is {given.model}")
         print(f"{learn(given.text, given.model)} words in {given.model}", file=sys.stderr)
     elif given.command == "apply":

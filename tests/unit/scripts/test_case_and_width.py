@@ -125,9 +125,11 @@ def test_the_command_learns_applies_and_undoes_true_case(tmp_path: Path) -> None
     ("words", "message"),
     [
         (["learn", "text", "text"], "MODEL must be another file than TEXT, but is text"),
+        (["learn", "loop", "model"], "loop: Too many levels of symbolic links"),
         (["learn", "text"], "learn must be followed by TEXT and MODEL (see --help)"),
         (["apply", "model", "text"], "apply must be followed by MODEL, TEXT and OUT (see --help)"),
         (["guess", "text"], "the first argument must be learn, apply or undo, but is 'guess' (see --help)"),
+        (["undo", "text", "out", "--workers", ""], "option --workers needs a value"),
         (["undo", "text", "out", "--workers", "0"], "--workers must be at least 1, but is 0"),
     ],
 )
@@ -135,6 +137,7 @@ def test_what_the_command_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     (tmp_path / "text").write_text("Der Hund und der Hund .\n", "utf-8")
+    (tmp_path / "loop").symlink_to("loop")
     monkeypatch.chdir(tmp_path)
     result = truecase(*words)
     assert (result.returncode, result.stdout) == (2, "")

@@ -218,7 +218,7 @@ def test_missing_file(tmp_path: Path) -> None:
         (["--target-lang", "de"], "--source-lang and --target-lang must differ, but both are 'de'"),
         (["--raw-test", "x"], "--raw-valid and --raw-test are for --pretokenized text alone"),
         (["--pretokenized", "--raw-test", "x", "--raw-test", "y"], "must be given once for each --test (1), but is"),
-        (["--train", ""], "--train must be given"),
+        (["--train", ""], "option --train needs a value"),
         (["--lowercased"], "unknown argument '--lowercased'"),
         (["--dest"], "option --dest needs a value"),
     ],

@@ -23,6 +23,14 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_link_to_itself_gives_way_to_the_model(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.arpa"
+    out.symlink_to(out)
+    ngram.train(text, out, 2, 1000, False)
+    assert not out.is_symlink()
+    assert "\\2-grams:" in out.read_text("utf-8")
+
+
 def test_what_it_refuses(text: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.arpa"
     for order in (0, 7):
