@@ -6,6 +6,7 @@ side of the corpus do not. Nothing here uses them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,10 +23,14 @@ def clean(line: str) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file to read its bytes. Raises `UserError` for a named pipe, which may never be written to."""
+    """Open a file to read its bytes. Raises `UserError` for a named pipe or a device, which may never end."""
     if is_named_pipe(path):
         raise UserError(f"{path}: must be a file, but is a named pipe")
-    return path.open("rb")
+    file = path.open("rb")
+    if path.is_char_device() and not file.isatty() and os.path.realpath(path) != os.devnull:
+        file.close()
+        raise UserError(f"{path}: must be a file, but is a device")
+    return file
 
 
 def is_named_pipe(path: Path) -> bool:

@@ -20,7 +20,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from deepnmt.cleaning.corpus_index import FileIndex
 from deepnmt.errors import UserError
 from deepnmt.text import TextPipeline, TextSettings
-from deepnmt.text.lines import check_parallel, clean, count_lines, read_lines, read_text
+from deepnmt.text.lines import check_parallel, clean, count_lines, open_file, read_lines, read_text
 from deepnmt.text.record import read_record, sha256
 from deepnmt.text.subwords import check_codes, join_bpe
 
@@ -145,6 +145,14 @@ def test_importing_costs_neither_fairseq_nor_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_device_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=rf"^{tmp_path}/text: must be a file, but is a device$"):
+        open_file(tmp_path / "text")
+    with open_file(Path("/dev/null")) as file:
+        assert file.read() == b""
 
 
 @pytest.mark.parametrize(
