@@ -187,7 +187,7 @@ fi
 
 [[ -z $CHINESE || $CHINESE == jieba ]] || die "--segment must be jieba, but is '$CHINESE'"
 if [[ -n $CHINESE ]]; then
-    [[ ${SOURCE%%_*} == zh || ${TARGET%%_*} == zh ]] ||
+    [[ ${SOURCE%%[-_]*} == zh || ${TARGET%%[-_]*} == zh ]] ||
         die "--segment jieba: one of the languages must be zh, but they are $SOURCE and $TARGET"
     [[ $PRETOKENIZED == false ]] || die "--segment is for text that is not --pretokenized"
 fi

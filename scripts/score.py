@@ -2,7 +2,8 @@
 
 Tokenised BLEU compares hyp.tok.LANG with ref.tok.LANG as they stand, which is what most papers on small corpora
 report (multi-bleu.perl, fairseq-score). BLEU, chrF and TER compare hyp.LANG with ref.LANG, the untokenised text,
-by sacrebleu's own tokenisation; only those can be compared with other people's. On lower-cased data all are
+by sacrebleu's own tokenisation; only those can be compared with other people's. Chinese has a tokenisation of its own
+there; of other languages without spaces between words, characters are compared. On lower-cased data all are
 case-insensitive. With --split-compounds, tokenised BLEU stands a second time with words split at hyphens in both texts,
 which some papers report (fairseq's compound_split_bleu.sh). The scores are printed, and written to OUT_DIR/scores.json
 with their signatures.
@@ -21,6 +22,7 @@ from sacrebleu.metrics.ter import TER
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.languages import bleu_tokenizer, is_unspaced
 from deepnmt.text.lines import read_text
 from deepnmt.text.record import read_record
 from deepnmt.text.translated_folder import RECORD, data_settings
@@ -67,10 +69,11 @@ def score_folder(folder: Path, language: str, lowercase: bool, compounds: bool =
         scores[COMPOUNDS] = score(tokenised, *split)
     if (folder / f"ref.{language}").exists():
         pair = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")
-        scores["BLEU"] = score(BLEU(lowercase=lowercase), *pair)
+        scores["BLEU"] = score(BLEU(lowercase=lowercase, tokenize=bleu_tokenizer(language)), *pair)
         scores["chrF"] = score(CHRF(lowercase=lowercase), *pair)
         # sacrebleu's own default for TER is to ignore case.
-        scores["TER"] = score(TER(), *pair)
+        signs = is_unspaced(language)
+        scores["TER"] = score(TER(normalized=signs, asian_support=signs), *pair)
     return scores
 
 

@@ -8,16 +8,10 @@ from functools import cached_property
 
 from deepnmt.cleaning.character_model import Trigrams
 from deepnmt.cleaning.code_points import CodePoints
+from deepnmt.text.languages import is_unspaced
 
-# Written without spaces between words, so that each sign counts as a word.
-UNSPACED = ("zh", "ja", "th", "lo", "km", "my")
 WORD = re.compile(r"\w+")
 SIGN = re.compile(r"[A-Za-z0-9]+|\S")
-
-
-def main_language(language: str) -> str:
-    """Return a language without its region: zh of zh-TW or zh_TW."""
-    return re.split("[-_]", language.lower())[0]
 
 
 class Side:
@@ -30,12 +24,12 @@ class Side:
 
     def __init__(self, lines: Sequence[str], language: str) -> None:
         self.lines = lines
-        self.language = main_language(language)
+        self.language = language
 
     @cached_property
     def words(self) -> list[list[str]]:
         """The words of each line: what stands between white space, or each sign of an unspaced language."""
-        if self.language in UNSPACED:
+        if is_unspaced(self.language):
             return [SIGN.findall(line) for line in self.lines]
         return [line.split() for line in self.lines]
 
@@ -52,7 +46,7 @@ class Side:
     @cached_property
     def types(self) -> list[list[str]]:
         """The words of each line without case and punctuation."""
-        if self.language in UNSPACED:
+        if is_unspaced(self.language):
             return [[sign for sign in words if sign.isalnum()] for words in self.folded]
         return [WORD.findall(line.casefold()) for line in self.lines]
 

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.cleaning.pair_chunk import main_language
+from deepnmt.text.languages import main_language
 
 Marks = NDArray[np.bool_]
 HAN = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "BOPOMOFO")

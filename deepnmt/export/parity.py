@@ -16,6 +16,7 @@ from typing import Any
 
 from deepnmt.console import progress
 from deepnmt.errors import UserError
+from deepnmt.text.languages import bleu_tokenizer
 from deepnmt.text.lines import read_text
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings
@@ -144,7 +145,9 @@ def compare(
             bar.update(len(sources))
     texts = [[pipeline.decode(" ".join(tokens)) for tokens in side] for side in (before, after, pairs.targets)]
     differing = sum(one != other for one, other in zip(before, after)) / len(before)
-    return Result(len(before), difference, differing, _bleu(texts[1], texts[2]), _bleu(texts[0], texts[2]))
+    language = pipeline.settings.target_lang
+    scores_after, scores_before = (_bleu(texts[side], texts[2], language) for side in (1, 0))
+    return Result(len(before), difference, differing, scores_after, scores_before)
 
 
 def _difference(one: Sequence[float], other: Sequence[float]) -> float:
@@ -159,7 +162,7 @@ def _best(hypotheses: Iterable[Hypothesis]) -> list[str]:
     return next(iter(hypotheses)).tokens
 
 
-def _bleu(translations: list[str], references: list[str]) -> float:
+def _bleu(translations: list[str], references: list[str], language: str) -> float:
     from sacrebleu.metrics.bleu import BLEU
 
-    return float(BLEU().corpus_score(translations, [references]).score)
+    return float(BLEU(tokenize=bleu_tokenizer(language)).corpus_score(translations, [references]).score)

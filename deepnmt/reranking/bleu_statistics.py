@@ -20,14 +20,15 @@ class BleuStatistics:
     """Counts what BLEU needs of a translation.
 
     Args:
-        tokenised: translations and references are tokens with spaces between them; otherwise sacrebleu tokenises them
+        tokenize: sacrebleu's name of a tokenisation; `none`: translations and references are tokens with spaces between
+            them, and case counts
         lowercase: case does not count
     """
 
-    def __init__(self, tokenised: bool, lowercase: bool) -> None:
+    def __init__(self, tokenize: str, lowercase: bool) -> None:
         # Where a sentence has no 4-grams, sacrebleu warns unless it is told to leave them out of the score.
-        kind = {"tokenize": "none", "force": True} if tokenised else {"lowercase": lowercase}
-        self._metric = BLEU(effective_order=True, **kind)
+        tokens = tokenize == "none"
+        self._metric = BLEU(lowercase and not tokens, force=tokens, tokenize=tokenize, effective_order=True)
 
     def __call__(self, translation: str, reference: str) -> Array:
         """Return the statistics of a sentence."""

@@ -11,6 +11,7 @@ from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu
 from deepnmt.reranking.feature_table import Choice
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.reranking.tuning import bleu_of
+from deepnmt.text.languages import bleu_tokenizer
 from deepnmt.text.pipeline import Detokenizer
 from deepnmt.text.subwords import join_bpe, join_bytes
 from deepnmt.text.translated_folder import data_settings, lines_of
@@ -64,7 +65,7 @@ class Corpus:
     @cached_property
     def count(self) -> BleuStatistics:
         """What counts n-grams."""
-        return BleuStatistics(self.tokenised, self.lowercase)
+        return BleuStatistics("none" if self.tokenised else bleu_tokenizer(self.language), self.lowercase)
 
     @cached_property
     def statistics(self) -> Array:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from deepnmt.errors import UserError
+from deepnmt.text.languages import is_chinese
 
 STEPS = ("width", "nfkc", "punctuation", "simplified")
-CHINESE = ("zh", "yue")
 SMALL_FORMS = range(0xFE50, 0xFE6C)
 
 
@@ -32,11 +32,6 @@ def parse_steps(text: str) -> tuple[str, ...]:
         if name not in STEPS:
             raise UserError(f"--normalise must have steps of {', '.join(STEPS)}, but has '{name}'")
     return tuple(step for step in STEPS if step in names)
-
-
-def is_chinese(language: str) -> bool:
-    """Return whether a language such as zh-TW is Chinese."""
-    return language.lower().replace("_", "-").split("-")[0] in CHINESE
 
 
 def normaliser(steps: Sequence[str], language: str) -> Callable[[str], str]:

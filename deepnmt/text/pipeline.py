@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from deepnmt.text.chinese import joined, segmenter
+from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
 from deepnmt.text.normalisation import normaliser, parse_steps
 from deepnmt.text.placeholders import PATTERNS, Placeholders, parse_kinds
@@ -44,7 +45,7 @@ class Tokenizer:
         # One of the steps does it, too.
         self._keeps_punctuation = settings.keep_punctuation or "punctuation" in steps
         self._normalize = MosesPunctNormalizer(lang=language).normalize
-        if settings.segment and language.split("_")[0] == "zh":
+        if settings.segment and is_chinese(language):
             self._tokenize = segmenter()
         else:
             self._tokenize = partial(MosesTokenizer(lang=language).tokenize, return_str=True)
@@ -79,7 +80,7 @@ class Detokenizer:
     def __init__(self, language: str, truecase: bool = False, segment: str = "") -> None:
         from sacremoses import MosesDetokenizer
 
-        self._truecase, self._chinese = truecase, bool(segment) and language.split("_")[0] == "zh"
+        self._truecase, self._chinese = truecase, bool(segment) and is_chinese(language)
         self._detokenize = MosesDetokenizer(lang=language).detokenize
 
     def __call__(self, tokens: str) -> str:

@@ -36,26 +36,26 @@ def problem(seed: int, count: int = 20, most: int = 5, features: int = 3) -> tup
     draw = np.random.default_rng(seed)
     names = [f"f{number}" for number in range(features)]
     values = [[dict(zip(names, draw.standard_normal(features))) for _ in found] for found in lists]
-    return FeatureTable.of(values, names), table(lists, references, BleuStatistics(True, False))
+    return FeatureTable.of(values, names), table(lists, references, BleuStatistics("none", False))
 
 
 def test_corpus_bleu_is_sacrebleus() -> None:
     lists, references = sentences(1, 30, 3)
     metric = BLEU(tokenize="none", force=True)
     rows = range(len(lists))
-    statistics = table(lists, references, BleuStatistics(True, False))
+    statistics = table(lists, references, BleuStatistics("none", False))
     for place in (0, 1):
         texts = [found[place] if found else "" for found in lists]
         expected = metric.corpus_score(texts, [references]).score
         places = [place if found else 0 for found in lists]
         assert corpus_bleu(statistics[rows, places].sum(axis=0)) == pytest.approx(expected, rel=1e-9)
     for text, reference in (("a b", "a b c d e"), ("a x y z q", "a b c d e"), ("x y z q w", "a b c d e"), ("", "a b")):
-        (counted,) = table([[text]], [reference], BleuStatistics(True, False))[:, 0]
+        (counted,) = table([[text]], [reference], BleuStatistics("none", False))[:, 0]
         assert corpus_bleu(counted) == pytest.approx(metric.corpus_score([text], [[reference]]).score, rel=1e-9)
 
 
 def test_detokenised_text_is_tokenised_as_sacrebleu_does() -> None:
-    statistics = BleuStatistics(False, True)("Ein Hund, der schläft.", "ein Hund, der bellt!")
+    statistics = BleuStatistics("13a", True)("Ein Hund, der schläft.", "ein Hund, der bellt!")
     assert statistics.tolist() == [4, 3, 2, 1, 6, 5, 4, 3, 6, 6]
 
 
@@ -135,7 +135,7 @@ def test_oracle_against_brute_force() -> None:
     equal = 0
     for seed in range(30):
         lists, references = sentences(seed, 5, 3)
-        statistics = table(lists, references, BleuStatistics(True, False))
+        statistics = table(lists, references, BleuStatistics("none", False))
         counts = np.array([len(found) for found in lists])
         rows = np.arange(len(lists))
         every = itertools.product(*(range(max(1, count)) for count in counts))

@@ -131,3 +131,16 @@ def test_scores_of_the_other_direction(tmp_path: Path) -> None:
     (folder / "generate.json").write_text('{"target_lang": "en", "lowercase": false}')
     with pytest.raises(UserError, match=r"--reverse: must not be given for .*out, which .* in the direction of DATA"):
         score.facts(folder, None, True)
+
+
+@pytest.mark.parametrize(("language", "kind"), [("zh", "zh"), ("zh-TW", "zh"), ("ja", "char"), ("my_MM", "char")])
+def test_text_without_spaces_is_compared_sign_by_sign(tmp_path: Path, language: str, kind: str) -> None:
+    # One sign of five differs, so that of 1- to 4-grams 4, 3, 2 and 1 of 5, 4, 3 and 2 are right.
+    texts = {"hyp.tok": ["学习 好 的"], "ref.tok": ["学习 好 人"], "hyp": ["我学习好的"], "ref": ["我学习好人"]}
+    folder = folder_of_translations(tmp_path / "out", texts)
+    for path in list(folder.glob("*.en")):
+        path.rename(path.with_suffix(f".{language}"))
+    scores = score.score_folder(folder, language, False)
+    assert scores["BLEU"]["score"] == round(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 2)
+    assert f"|tok:{kind}|" in scores["BLEU"]["signature"]
+    assert scores["TER"]["score"] == 20
