@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +33,6 @@ from deepnmt.translator.engine import ENGINES, WEIGHTS, SearchSettings
 RECORD = "model.json"
 # Folders whose text steps the first format did not have say so, for versions that would leave them out.
 FORMATS = (1, 2)
-VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){2}")
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
 
 
@@ -102,7 +100,6 @@ class ModelFolder:
             files=dict,
             version=str,
         )
-        _check_version(file, record["version"])
         for key, choices in (("engine", tuple(ENGINES)), ("weights", WEIGHTS)):
             if record[key] not in choices:
                 raise UserError(f"{file}: '{key}' must be one of {', '.join(choices)}, but is '{record[key]}'")
@@ -160,17 +157,6 @@ def is_model_folder(path: Path) -> bool:
         return "format" in read_record(path / RECORD, files=dict)
     except (UserError, OSError):
         return False
-
-
-def _check_version(file: Path, version: str) -> None:
-    numbers = [tuple(map(int, text.split("."))) for text in (version, deepnmt.__version__) if VERSION.fullmatch(text)]
-    if len(numbers) < 2:
-        raise UserError(f"{file}: 'version' must be one of deepnmt such as 0.1.0, but is '{version[:60]}'")
-    if numbers[0] > numbers[1]:
-        raise UserError(
-            f"{file}: 'version' must be at most {deepnmt.__version__}, but is {version}; "
-            "it needs a later version of deepnmt"
-        )
 
 
 def _search_settings(file: Path, record: dict[str, Any]) -> SearchSettings:
