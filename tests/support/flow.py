@@ -29,8 +29,9 @@ def corpus(folder: Path) -> dict[str, Path]:
 
 def command(corpus: dict[str, Path], dest: Path, *options: str) -> list[str]:
     splits = [argument for split, prefix in corpus.items() for argument in (f"--{split}", str(prefix))]
-    languages = ["--source-lang", "de", "--target-lang", "en", "--bpe-merges", "20", "--workers", "2"]
-    return [str(SCRIPTS / "preprocess.sh"), *languages, *splits, "--dest", str(dest), *options]
+    languages = ["--source-lang", "de", "--target-lang", "en", "--workers", "2"]
+    merges = [] if {"--subwords", "--vocabulary"} & set(options) else ["--bpe-merges", "20"]
+    return [str(SCRIPTS / "preprocess.sh"), *languages, *merges, *splits, "--dest", str(dest), *options]
 
 
 def preprocess(corpus: dict[str, Path], dest: Path, *options: str) -> Result:

@@ -27,17 +27,12 @@ LIMITED = [
 ]
 
 
-def chosen(*options: str) -> list[str]:
-    # `command` gives --bpe-merges, which only a BPE has.
-    return ["--bpe-merges", "", *options]
-
-
 def test_unigram_with_bytes(tmp_path: Path) -> None:
     pytest.importorskip("sentencepiece")
     files = corpus(tmp_path / "raw")
     files["test"] = write(tmp_path / "raw", "test", ["Der 狗 schläft."], ["The 狗 sleeps."])
     data = tmp_path / "data"
-    result = preprocess(files, data, *chosen(*LIMITED))
+    result = preprocess(files, data, *LIMITED)
     assert result.returncode == 0, result.stderr
     record = json.loads((data / "preprocess.json").read_text())
     expected = {"subwords": "unigram", "vocabulary": 60, "separate": True, "byte_fallback": True}
@@ -119,24 +114,27 @@ def test_units_that_are_refused(tmp_path: Path) -> None:
     ("options", "fault"),
     [
         (["--subwords", "words"], "--subwords must be bpe, wordpiece, unigram or char, but is 'words'"),
-        (["--vocabulary", "100"], "--bpe-merges and --vocabulary must not be given together"),
-        (["--subwords", "unigram"], "--bpe-merges is for --subwords bpe, but KIND is unigram; use --vocabulary"),
+        (["--bpe-merges", "20", "--vocabulary", "100"], "--bpe-merges and --vocabulary must not be given together"),
         (
-            chosen("--subwords", "char", "--vocabulary", "9"),
+            ["--bpe-merges", "20", "--subwords", "unigram"],
+            "--bpe-merges is for --subwords bpe, but KIND is unigram; use --vocabulary",
+        ),
+        (
+            ["--subwords", "char", "--vocabulary", "9"],
             "--vocabulary must not be given with --subwords char",
         ),
         (["--min-pair-count", "9"], "--min-pair-count is for --subwords wordpiece, but KIND is bpe"),
-        (chosen("--vocabulary", "x"), "--vocabulary must be a whole number, but is 'x'"),
+        (["--vocabulary", "x"], "--vocabulary must be a whole number, but is 'x'"),
         (["--vocabulary-threshold", "-1"], "--vocabulary-threshold must be a whole number, but is '-1'"),
         (
-            chosen("--subwords", "char", "--bpe-dropout", "0.1", "--copies", "2"),
+            ["--subwords", "char", "--bpe-dropout", "0.1", "--copies", "2"],
             "is for --subwords bpe or",
         ),
         (["--separate", "--bpe-dropout", "0.1", "--copies", "2"], "--copies must not be given with --separate, --voc"),
         (["--segment", "moses"], "--segment must be jieba, but is 'moses'"),
         (["--segment", "jieba"], "--segment jieba: one of the languages must be zh, but they are de and en"),
         (["--placeholders", "names"], "--placeholders must be numbers, urls or numbers,urls, but is 'names'"),
-        (chosen("--vocabulary", "30"), "--vocabulary must be at least "),
+        (["--vocabulary", "30"], "--vocabulary must be at least "),
     ],
 )
 def test_refusals(tmp_path: Path, options: list[str], fault: str) -> None:
@@ -145,7 +143,7 @@ def test_refusals(tmp_path: Path, options: list[str], fault: str) -> None:
 
 def test_other_subwords_are_another_folder(tmp_path: Path) -> None:
     files, data = corpus(tmp_path / "raw"), tmp_path / "data"
-    result = preprocess(files, data, *chosen("--subwords", "char"))
+    result = preprocess(files, data, "--subwords", "char")
     assert result.returncode == 0, result.stderr
     assert (data / "text" / "valid.bpe.en").read_text().startswith("T@@ h@@ e d@@ o@@ g s@@ l@@ e")
-    assert "was made with" in errors(preprocess(files, data, *chosen("--subwords", "char", "--spell-unknown")))[0]
+    assert "was made with" in errors(preprocess(files, data, "--subwords", "char", "--spell-unknown"))[0]
