@@ -43,6 +43,15 @@ OF_THE_TASK = (
     "nbest", "nbest-file", "right-to-left", "validate-average", "bpe-dropout", "pair-weights", "constraint-file",
     *SEARCH_OPTIONS,
 )  # fmt: skip
+# Options of fairseq-generate that generate.sh gives it, and what says them.
+GIVEN = {
+    "user-dir": "it is the plug-in",
+    "path": "it is CHECKPOINT",
+    "gen-subset": "use --subset",
+    "source-lang": "it is DATA's, or with --reverse its target",
+    "target-lang": "it is DATA's, or with --reverse its source",
+    "results-path": "it is OUT_DIR",
+}
 TASK = "deep_translation"
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 
@@ -63,16 +72,22 @@ def check_data(data: Path, subset: str) -> int:
     return pairs
 
 
-def check_task(options: list[str]) -> None:
-    """Refuse options that need the package's task beside another one. Raises `UserError` with a line for each.
+def check_options(options: list[str]) -> None:
+    """Refuse options that generate.sh gives itself, and those that need the package's task beside another one.
 
     Args:
         options: of fairseq-generate
+
+    Raises:
+        UserError: with a line for each
     """
+    names = [word.split("=")[0] for word in options]
+    if given := [name for name in GIVEN if f"--{name}" in names]:
+        raise UserError(*(f"--{name} must not be given: {GIVEN[name]}" for name in given))
     pairs = zip(options, [*options[1:], ""])
     tasks = [after if word == "--task" else word[7:] for word, after in pairs if word.split("=")[0] == "--task"]
     if tasks and tasks[-1] != TASK:
-        given = [name for name in OF_THE_TASK if any(word.split("=")[0] == f"--{name}" for word in options)]
+        given = [name for name in OF_THE_TASK if f"--{name}" in names]
         if given:
             raise UserError(
                 *(f"--{name}: must be given with --task {TASK} alone, but is with {tasks[-1]}" for name in given)
@@ -205,7 +220,7 @@ def main() -> None:
     command.add_argument("--constraints", type=Path, metavar="FILE", help="of the terms, to count those that are found")
     arguments = parser.parse_args()
     if arguments.command == "check":
-        check_task(arguments.options)
+        check_options(arguments.options)
         pairs = check_data(arguments.data, arguments.subset)
         print(*data_settings(arguments.data, arguments.reverse).languages, pairs)
     elif arguments.command == "watch":

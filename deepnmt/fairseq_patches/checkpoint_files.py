@@ -191,7 +191,8 @@ def naming(path: str) -> Iterator[None]:
         if user_message(error) is not None:
             raise
         if isinstance(error, OSError) and str(error).startswith("Model file not found: "):
-            raise UserError(f"{str(error).split(': ', 1)[1]}: no such checkpoint") from error
+            missing = str(error).split(": ", 1)[1] or "''"
+            raise UserError(f"{missing}: no such checkpoint") from error
         reason = next(iter(str(error).splitlines()), "")
         kind = "" if type(error) is Exception else f"{type(error).__name__}: "
         raise UserError(f"{path}: must be a checkpoint that can be used here, but is not: {kind}{reason}") from error

@@ -252,6 +252,19 @@ def test_a_list_of_choices_is_shown_if_it_is_short(choices: int, tmp_path: Path)
     assert f": {shown} (all of its output is in {tmp_path}/out.failed.log)\n" in result.stderr
 
 
+def test_options_that_the_script_gives_itself_are_refused() -> None:
+    words = ["--user-dir", "own", "--path=a.pt", "--gen-subset", "valid", "--source-lang=x", "--target-lang", "y"]
+    with pytest.raises(UserError, match=r"^--user-dir must not be given: it is the plug-in") as error:
+        translations.check_options([*words, "--results-path", "z", "--beam", "3"])
+    assert str(error.value).splitlines()[1:] == [
+        "--path must not be given: it is CHECKPOINT",
+        "--gen-subset must not be given: use --subset",
+        "--source-lang must not be given: it is DATA's, or with --reverse its target",
+        "--target-lang must not be given: it is DATA's, or with --reverse its source",
+        "--results-path must not be given: it is OUT_DIR",
+    ]
+
+
 def test_options_of_the_task_are_refused_beside_another() -> None:
     own = {field.name for field in fields(DeepTranslationConfig)} - {field.name for field in fields(TranslationConfig)}
     # The seed is fairseq's, and has another place.
@@ -262,9 +275,9 @@ def test_options_of_the_task_are_refused_beside_another() -> None:
         ["--task", "deep_translation", "--nbest=3"],
         ["--task=x", "--beam=2"],
     ):
-        translations.check_task(options)
+        translations.check_options(options)
     with pytest.raises(UserError, match=r"^--nbest: must be given with --task") as error:
-        translations.check_task(["--nbest=3", "--task", "translation", "--lenpen", "1", "--prune-gap", "2"])
+        translations.check_options(["--nbest=3", "--task", "translation", "--lenpen", "1", "--prune-gap", "2"])
     assert str(error.value).splitlines() == [
         "--nbest: must be given with --task deep_translation alone, but is with translation",
         "--prune-gap: must be given with --task deep_translation alone, but is with translation",

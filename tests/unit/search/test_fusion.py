@@ -148,3 +148,5 @@ def test_the_dictionary_is_beside_the_checkpoint_or_the_data(tmp_path: Path) -> 
         checkpoint_utils.load_model_ensemble([str(path)], arg_overrides={"data": str(tmp_path / "data")}, task=None)
     with pytest.raises(UserError, match=r"none\.pt: no such checkpoint$"):
         checkpoint_utils.load_model_ensemble([f"{tmp_path}/none.pt"], arg_overrides={"data": "."}, task=None)
+    with pytest.raises(UserError, match=r"^'': no such checkpoint$"):
+        checkpoint_utils.load_model_ensemble([""], arg_overrides={"data": "."}, task=None)
