@@ -57,13 +57,13 @@ if [[ -e $OUT && ! -f $OUT/align.json ]] && ! [[ -d $OUT && -z $(ls -A -- "$OUT"
 fi
 # One process, one core: numpy's own threads would get into the way of the workers.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+[[ -e $PARTS ]] || BEGUN=$PARTS
 STATE=$(python3 "$ROOT/scripts/align.py" begin "$PARTS" "$OUT" "${WORDS[@]}")
 if [[ $STATE == made ]]; then
     rm -rf -- "$PARTS"
     echo "$OUT is up to date"
     exit 0
 fi
-BEGUN=$PARTS
 run python3 "$ROOT/scripts/align.py" work "$PARTS" ${WORKERS:+"$WORKERS"}
 build_beside "$OUT"
 run python3 "$ROOT/scripts/align.py" finish "$PARTS" "$TMP"

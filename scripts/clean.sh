@@ -77,13 +77,13 @@ need python3
 
 PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
+[[ -e $PARTS ]] || BEGUN=$PARTS
 STATE=$(python3 "$ROOT/scripts/clean.py" begin "$PARTS" --output "$OUT" "${WORDS[@]}")
 if [[ $STATE == made ]]; then
     rm -rf -- "$PARTS"
     echo "$OUT is up to date"
     exit 0
 fi
-BEGUN=$PARTS
 run python3 "$ROOT/scripts/clean.py" measure "$PARTS" --workers "$WORKERS"
 run python3 "$ROOT/scripts/clean.py" finish "$PARTS"
 rm -rf -- "$PARTS"

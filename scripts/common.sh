@@ -3,8 +3,8 @@
 #
 # A script may set ON_INTERRUPT, the end of "interrupted; run the same command again to ...", or, where it trains,
 # RESUMED, the folder of its checkpoints. It puts whatever it builds under one temporary path, TMP, which is removed
-# however the script ends. BEGUN is a folder of work that is removed if no result is in it, since work that was begun
-# for a faulty file would refuse the command with the right one.
+# however the script ends. BEGUN is a folder of work that this run has begun; it is removed if no result is in it, since
+# work that was begun for a faulty file would refuse the command with the right one.
 
 set -euo pipefail
 
@@ -146,7 +146,7 @@ what_next() {
 
 on_exit() {
     stop_running
-    if [[ -n $BEGUN && -z $(find "$BEGUN" -type f ! -name job.json ! -name "${SCRIPT%.sh}.json" 2>/dev/null) ]]; then
+    if [[ -d $BEGUN && -z $(find "$BEGUN" -type f ! -name job.json ! -name "${SCRIPT%.sh}.json" 2>/dev/null) ]]; then
         rm -rf -- "$BEGUN"
     fi
     if [[ -n $TMP ]]; then

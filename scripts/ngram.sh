@@ -52,8 +52,8 @@ if [[ ${WORDS[0]} == train ]]; then
 fi
 PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
+[[ -e $PARTS ]] || BEGUN=$PARTS
 python3 "$ROOT/scripts/ngram.py" begin "$PARTS" "${WORDS[@]:1}"
-BEGUN=$PARTS
 run python3 "$ROOT/scripts/ngram.py" work "$PARTS" ${WORKERS:+--workers "$WORKERS"}
 python3 "$ROOT/scripts/ngram.py" finish "$PARTS" "$OUT"
 rm -rf -- "$PARTS"

@@ -139,3 +139,19 @@ def test_a_damaged_folder_is_refused(data: Path, tmp_path: Path) -> None:
         file.write("more 1\n")
     (line,) = errors(binarise(broken, tmp_path / "made", "--mono", tmp_path / "news", "--lang", "en"))
     assert f"{broken}/dict.en.txt: must have the" in line
+
+
+def test_nothing_beside_the_destination_is_removed(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    prefix = tmp_path / "news"
+    write_lines(tmp_path / "news.en", ["a b"])
+    # What the script reads from its Python must not be taken for a folder of begun work.
+    (tmp_path / "work").mkdir()
+    printed = "\n".join(begin(tmp_path / "work", data, prefix, "en", [], False))
+    (tmp_path / printed).mkdir()
+    before = set(tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    result = binarise(data, tmp_path / "made", "--mono", str(prefix), "--lang", "en")
+    assert result.returncode == 0, result.stderr
+    assert set(tmp_path.iterdir()) == {*before, tmp_path / "made"}
