@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
@@ -35,6 +35,18 @@ class Parser(argparse.ArgumentParser):
         layout = argparse.RawDescriptionHelpFormatter
         named = {"description": description, "epilog": epilog, "formatter_class": layout, "allow_abbrev": False}
         super().__init__(prog, **{**named, **more})
+
+    def parse_args(  # type: ignore[override]
+        self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
+    ) -> argparse.Namespace:
+        """See `argparse.ArgumentParser`. An option's empty value is refused: a path would be the current folder."""
+        words = sys.argv[1:] if args is None else list(args)
+        for option, word in zip(["", *words], words):
+            if not word and option.startswith("--"):
+                self.error(f"option {option} needs a value")
+            if word.startswith("--") and word.endswith("="):
+                self.error(f"option {word[:-1]} needs a value")
+        return super().parse_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse."""
@@ -98,9 +110,17 @@ def whole_file(path: Path) -> Iterator[Path]:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__cause__ or cause.__context__
-        if cause is None:
+        if cause is None or not _is_about(cause, path):
             raise
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
+
+
+def _is_about(error: OSError, path: Path) -> bool:
+    """Return whether an error is of the file that is written, not of another, such as one that is read meanwhile."""
+    if not isinstance(error.filename, (str, os.PathLike)):
+        return True
+    about, written = os.path.abspath(error.filename), os.path.abspath(path)
+    return about == written or about.startswith(f"{written}.tmp.")
 
 
 def progress(total: Optional[int], description: str, unit: str) -> tqdm[object]:

@@ -64,8 +64,8 @@ if [[ -n $MONO ]]; then SUBSET=mono; fi
 build_beside "$DEST"
 mkdir -p -- "$TMP/text" "$TMP/counts"
 COUNTS=$TMP/counts/$SUBSET.json
-PRINTED=$(python3 "$ROOT/scripts/binarise.py" begin "$TMP" "$LIKE" --prefix "$TRAIN$MONO" --lang "$LANGUAGE" \
-    "${OVERLAP[@]}" "${SYMBOLS[@]}")
+PRINTED=$(python3 "$ROOT/scripts/binarise.py" begin "$TMP" "$LIKE" --prefix "$TRAIN$MONO" \
+    ${LANGUAGE:+--lang "$LANGUAGE"} "${OVERLAP[@]}" "${SYMBOLS[@]}")
 mapfile -t OPTIONS <<<"$PRINTED"
 read -r -a LANGUAGES <<<"${OPTIONS[0]}"
 OPTIONS=("${OPTIONS[@]:1}")

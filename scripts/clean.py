@@ -132,7 +132,12 @@ def finish(folder: Path) -> None:
     """
     record = read_record(folder / JOB, record=dict, output=str, input=str)
     job, output, rejected = Job.from_json(record), record["output"], record["record"]["rejected"]
-    decisions = decide(job, folder)
+    try:
+        decisions = decide(job, folder)
+    except UserError:
+        # The same filters would remove all pairs again, and others would be refused for this work.
+        shutil.rmtree(folder)
+        raise
     kept, rest = str(folder / "kept"), str(folder / "rejected") if rejected else ""
     with console.progress(job.pairs, "writing", " pairs") as bar:
         outcomes = write_pairs(job, decisions, kept, rest, bar.update)
@@ -247,8 +252,8 @@ def main() -> None:
     command, folder, *words = sys.argv[1:] if len(sys.argv) > 2 else ["", ""]
     if command == "begin":
         print("made" if begin(Path(folder), *parse(words)) else "begun")
-    elif command == "measure" and words[:1] == ["--workers"]:
-        measure(Path(folder), int(words[1]) if words[1] else cores())
+    elif command == "measure" and (not words or words[0] == "--workers"):
+        measure(Path(folder), int(words[1]) if words else cores())
     elif command == "finish":
         finish(Path(folder))
     else:

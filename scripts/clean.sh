@@ -84,7 +84,7 @@ if [[ $STATE == made ]]; then
     echo "$OUT is up to date"
     exit 0
 fi
-run python3 "$ROOT/scripts/clean.py" measure "$PARTS" --workers "$WORKERS"
+run python3 "$ROOT/scripts/clean.py" measure "$PARTS" ${WORKERS:+--workers "$WORKERS"}
 run python3 "$ROOT/scripts/clean.py" finish "$PARTS"
 rm -rf -- "$PARTS"
 echo "$OUT is ready: report in $OUT.report.txt and $OUT.report.html"

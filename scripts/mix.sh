@@ -34,7 +34,7 @@ while [[ $# -gt 0 ]]; do
     esac
     shift
 done
-[[ ${#POSITIONAL[@]} -ge 3 ]] || die "OUT, REAL and at least one SYNTHETIC must be given (see --help)"
+[[ ${#POSITIONAL[@]} -ge 3 && -n ${POSITIONAL[0]} ]] || die "OUT, REAL and at least one SYNTHETIC must be given (see --help)"
 number_from --upsample 1 1000 "$UPSAMPLE"
 OUT=${POSITIONAL[0]} PARTS=("${POSITIONAL[@]:1}")
 [[ $OUT != *[,:]* ]] || die "OUT must not contain a comma or a colon, but is '$OUT'"

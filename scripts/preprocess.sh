@@ -51,7 +51,7 @@ mkdir -p -- "$TMP/text" "$TMP/counts"
 RECORD=$TMP/preprocess.json
 python3 "$ROOT/scripts/manifest.py" describe "$RECORD" "source_lang=$SOURCE" "target_lang=$TARGET" \
     "lowercase=$LOWERCASE" "pretokenized=$PRETOKENIZED" "bpe_merges=$MERGES" "joined_dictionary=$JOINED" \
-    "max_len=$MAX_LEN" "max_ratio=$MAX_RATIO" "${EXTRA[@]}" --protect "$PROTECT" --inputs "${INPUTS[@]}"
+    "max_len=$MAX_LEN" "max_ratio=$MAX_RATIO" "${EXTRA[@]}" ${PROTECT:+--protect "$PROTECT"} --inputs "${INPUTS[@]}"
 
 if [[ -f $DEST/preprocess.json ]]; then
     python3 "$ROOT/scripts/manifest.py" compare "$DEST/preprocess.json" "$RECORD"

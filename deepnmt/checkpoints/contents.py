@@ -145,6 +145,14 @@ def _history(contents: dict[str, Any]) -> Iterator[str]:
         ("lr_scheduler_state", _is_mapping, "what the schedule keeps"),
     ):
         yield from _present(last, "optimizer_history[-1].", key, is_right, what)
+    schedule = last.get("lr_scheduler_state")
+    if isinstance(schedule, Mapping):
+        for key, is_right, what in (
+            ("best", lambda value: value is None or _is_score(value), "the best score"),
+            ("last_epoch", _is_count, "a number of epochs"),
+            ("resets", _are_counts, "numbers of updates"),
+        ):
+            yield from _present(schedule, "optimizer_history[-1].lr_scheduler_state.", key, is_right, what)
 
 
 def _listed(history: Any) -> str:
@@ -220,6 +228,10 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, Tensor) and value.numel() == 1:  # several processes keep the mean of theirs
         value = value.item()
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_count, value))
 
 
 def _is_score(value: Any) -> bool:

@@ -42,23 +42,29 @@ class Learnt:
         """Return what a job's pairs are measured by: what is in the folder of its work, or is learnt and put there."""
         options = job.options
         if not (options.classifies or options.scores or any(each.name in LEARNING for each in options.filters)):
-            return cls(_with_files(job, NOTHING))
+            return cls(_from_files(job))
+        # Files first: where one is faulty, no work is begun.
+        given = _from_files(job)
+        classifier = None
+        if options.classifier:
+            path = Path(options.classifier)
+            classifier = PairClassifier.read(path, options.languages)
+            classifier.check(path, given)
         if not (folder / FITTED).exists():
             write_fitted(folder / FITTED, Fitted.of(sample(job, FITTED_ON)))
-        fitted = _with_files(job, read_fitted(folder / FITTED))
-        if options.train_classifier and not (folder / CLASSIFIER).exists():
-            classifier = train(passing(job, sample(job, TRAINED_ON), fitted), fitted, options.seed)
-            classifier.write(folder / CLASSIFIER, options.languages)
-        if not options.classifies:
-            return cls(fitted)
-        path = folder / CLASSIFIER if options.train_classifier else Path(options.classifier)
-        classifier = PairClassifier.read(path, options.languages)
-        classifier.check(path, fitted)
+        learnt = read_fitted(folder / FITTED)
+        fitted = replace(learnt, lexicon=given.lexicon, language_models=given.language_models)
+        if options.train_classifier:
+            if not (folder / CLASSIFIER).exists():
+                made = train(passing(job, sample(job, TRAINED_ON), fitted), fitted, options.seed)
+                made.write(folder / CLASSIFIER, options.languages)
+            classifier = PairClassifier.read(folder / CLASSIFIER, options.languages)
         return cls(fitted, classifier)
 
 
-def _with_files(job: Job, fitted: Fitted) -> Fitted:
-    """Return what measures need, with what is read from files that other commands have made."""
+def _from_files(job: Job) -> Fitted:
+    """Return what measures need of files that other commands have made."""
+    fitted = NOTHING
     if job.options.lexicon:
         fitted = replace(fitted, lexicon=PairLexicon.read(Path(job.options.lexicon)))
     if job.options.language_models:

@@ -105,8 +105,13 @@ def _moment_faults(state: CheckpointState, trainer: Any) -> Iterator[str]:
         shapes = [(sum(map(math.prod, shapes)),)] if len(shapes) > 1 else shapes
     if len(numbers) != len(shapes):
         return  # which torch refuses
+    is_adam = getattr(trainer.cfg.optimizer, "_name", None) == "adam"
     for number, shape in zip(numbers, shapes):
         kept = optimizer.get("state", {}).get(number, {}) if isinstance(number, int) else {}
+        needed = [*MOMENTS, *(() if "step" in groups[0] else ("step",))] if kept and is_adam else []
+        for key in needed:
+            if not isinstance(kept.get(key), (Tensor, int, float)):
+                yield f"state[{number}].{key} must be there, but is not"
         for key in MOMENTS:
             moment = kept.get(key)
             if key in kept and not (isinstance(moment, Tensor) and tuple(moment.shape) == shape):

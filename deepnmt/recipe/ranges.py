@@ -213,10 +213,10 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:
         yield "best-checkpoint-metric", "must be a figure of the validation, but is bleu without eval-bleu"
     yield from _two_sided_faults(values)
-    ends = [values.get(name) or 0 for name in ENDS]
-    if "max_update" in written and values.get("max_update") == 0 and not any(end > 0 for end in ends):
-        others = ", ".join(map(dashed, ENDS[1:]))
-        yield "max-update", f"must be at least 1 where nothing else ends the training ({others}), but is 0"
+    zero = [name for name in ("max_update", "max_epoch") if name in written and values.get(name) == 0]
+    if zero and not any((values.get(name) or 0) > 0 for name in ENDS):
+        others = ", ".join(dashed(name) for name in ENDS if name != zero[0])
+        yield dashed(zero[0]), f"must be at least 1 where nothing else ends the training ({others}), but is 0"
 
 
 def _two_sided_faults(values: Mapping[str, Any]) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
-from deepnmt.text.data_folder import check_dictionaries, check_record, subset_prefix, subsets_of
+from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, subset_prefix, subsets_of
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, append_types, read_types
 from deepnmt.text.index_writer import Binarised, binarise
 from deepnmt.text.lines import read_lines
@@ -36,7 +36,8 @@ def check_like(data: Path) -> TextSettings:
     if any(sign in str(data) for sign in ":,"):
         raise UserError(f"DATA must not have a colon or a comma in its name, but is '{data}'")
     settings = TextSettings.read(data)
-    check_record(data, check_dictionaries(data, settings.languages))
+    dictionaries = check_dictionaries(data, settings.languages)
+    check_record(data, dictionaries)
     for name in ("max_len", "max_ratio"):
         limit = read_record(data / RECORD).get(name, 0)
         kinds = (int,) if name == "max_len" else (int, float)
@@ -47,7 +48,24 @@ def check_like(data: Path) -> TextSettings:
         raise UserError(f"{data}: must be made without --placeholders, but has {settings.placeholders}")
     for language in settings.languages:
         Subwords(data, settings, language)
+    # What is copied in the end.
+    others = held_out(data)
+    for subset in others:
+        check_subset(data, subset, settings.languages, dictionaries)
+    for path in texts_of(data, others):
+        if not path.is_file():
+            raise UserError(f"{path}: must be a text, but is something else")
     return settings
+
+
+def held_out(data: Path) -> list[str]:
+    """Return the subsets of a folder that are not for training."""
+    return [subset for subset in subsets_of(data) if not is_training(subset)]
+
+
+def texts_of(data: Path, subsets: Sequence[str]) -> list[Path]:
+    """Return the files of the text of some subsets."""
+    return [path for path in sorted((data / "text").glob("*")) if path.name.split(".")[0] in subsets]
 
 
 def settings_record(data: Path) -> dict[str, Any]:
@@ -99,7 +117,7 @@ def copy_frame(data: Path, folder: Path, symbols: Sequence[str] = (), subsets: b
         append_types(folder / f"dict.{language}.txt", symbols)
     if not subsets:
         return
-    others = [subset for subset in subsets_of(data) if not is_training(subset)]
+    others = held_out(data)
     for subset in others:
         prefix = subset_prefix(data, subset, languages)
         for language in languages:
@@ -108,9 +126,8 @@ def copy_frame(data: Path, folder: Path, symbols: Sequence[str] = (), subsets: b
                 name = f"{side_name(subset, languages, language)}.{ending}"
                 shutil.copyfile(f"{prefix}.{language}.{ending}", folder / name)
     (folder / "text").mkdir(exist_ok=True)
-    for path in sorted((data / "text").glob("*")):
-        if path.name.split(".")[0] in others:
-            shutil.copyfile(path, folder / "text" / path.name)
+    for path in texts_of(data, others):
+        shutil.copyfile(path, folder / "text" / path.name)
 
 
 def is_training(subset: str) -> bool:

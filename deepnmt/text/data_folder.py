@@ -13,7 +13,7 @@ from typing import Optional
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.index_file import Dictionary, check_side
-from deepnmt.text.lines import count_lines
+from deepnmt.text.lines import read_lines
 from deepnmt.text.record import read_record
 from deepnmt.text.settings import RECORD, TextSettings
 
@@ -180,7 +180,7 @@ def _has(side: str) -> bool:
 
 
 def check_texts(folder: Path, subset: str, kinds: Iterable[str], sentences: int) -> None:
-    """Raise `UserError` if a text that a folder keeps of a subset has not a line for each sentence.
+    """Raise `UserError` if a text that a folder keeps of a subset has not a line for each sentence, or is not UTF-8.
 
     Args:
         folder: the data folder
@@ -192,5 +192,5 @@ def check_texts(folder: Path, subset: str, kinds: Iterable[str], sentences: int)
         path = folder / "text" / f"{subset}.{kind}"
         if not path.is_file():
             raise UserError(f"{path}: no such file; {folder} must be a whole folder made by preprocess.sh")
-        if (lines := count_lines(path)) != sentences:
+        if (lines := sum(1 for _ in read_lines(path))) != sentences:
             raise UserError(f"{path} must have a line for each of the {sentences} sentences, but has {lines}")

@@ -76,6 +76,11 @@ def with_tensors(state: dict[str, Any], keep: Callable[[str], bool]) -> dict[str
     return {**state, "model": {name: tensor for name, tensor in state["model"].items() if keep(name)}}
 
 
+def with_schedule(state: dict[str, Any], **kept: Any) -> dict[str, Any]:
+    """The checkpoint, with what its learning-rate schedule keeps."""
+    return {**state, "optimizer_history": [{**state["optimizer_history"][-1], "lr_scheduler_state": kept}]}
+
+
 def with_optimizer(state: dict[str, Any], groups: int) -> dict[str, Any]:
     return {**state, "last_optimizer_state": {"state": {}, "param_groups": [{"params": [0, 1]}] * groups}}
 
@@ -220,6 +225,18 @@ BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a-list-for-the-task": (
         lambda s: {**s, "task_state": [1]},
         "{path}: task_state must be what the task keeps, or missing, but is a list",
+    ),
+    "a-text-for-the-best-score-of-the-schedule": (
+        lambda s: with_schedule(s, best="x"),
+        "{path}: optimizer_history[-1].lr_scheduler_state.best must be the best score, but is a text",
+    ),
+    "a-text-for-a-schedules-epoch": (
+        lambda s: with_schedule(s, last_epoch="x"),
+        "{path}: optimizer_history[-1].lr_scheduler_state.last_epoch must be a number of epochs, but is a text",
+    ),
+    "texts-for-resets": (
+        lambda s: with_schedule(s, resets=["x"]),
+        "{path}: optimizer_history[-1].lr_scheduler_state.resets must be numbers of updates, but is a list",
     ),
     "no-update": (
         lambda s: {**with_optimizer(s, 1), "optimizer_history": [],

@@ -168,9 +168,12 @@ REFUSED = {
 }
 
 
+ARPA = "\\data\\\nngram 1=2\n\n\\1-grams:\n-1\t<unk>\n-1\t</s>\n\n\\end\\\n"
+
+
 @pytest.mark.parametrize("script", REFUSED)
 def test_a_refused_text_leaves_no_begun_work(script: str, tmp_path: Path) -> None:
-    (tmp_path / "model.arpa").write_text("\\data\\\nngram 1=2\n\n\\1-grams:\n-1\t<unk>\n-1\t</s>\n\n\\end\\\n")
+    (tmp_path / "model.arpa").write_text(ARPA)
     (tmp_path / "text.de").write_bytes(b"a\n\xff\n")
     (tmp_path / "text.en").write_bytes(b"b\nc\n")
     before = names(tmp_path)
@@ -179,3 +182,29 @@ def test_a_refused_text_leaves_no_begun_work(script: str, tmp_path: Path) -> Non
     assert result.returncode == 2
     assert f"{script}.sh: error: text.de:2: invalid UTF-8 (byte 0xff at position 1 of the line)\n" in result.stderr
     assert names(tmp_path) == before
+
+
+OTHER = {"align": ("--lexicon",), "clean": ("--numbers", "1"), "ngram": ("--column", "other")}
+
+
+@pytest.mark.parametrize("script", OTHER)
+def test_a_second_start_leaves_the_work_of_a_first(script: str, tmp_path: Path) -> None:
+    """Also where the first has begun, but has no result yet."""
+    (tmp_path / "model.arpa").write_text(ARPA)
+    for language in ("de", "en"):
+        (tmp_path / f"text.{language}").write_text("a b\n")
+    words = list(REFUSED[script])
+    begin = {
+        "align": ["begin", "out.parts", "out", "text", *words[2:]],
+        "clean": ["begin", "out.parts", *words[2:4], *words[:2], *words[4:]],
+        "ngram": ["begin", "out.parts", *words[1:]],
+    }
+    program = [sys.executable, SCRIPTS / f"{script}.py", *begin[script]]
+    subprocess.run(program, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=300)
+    before = names(tmp_path / "out.parts")
+    assert before
+    command = [SCRIPTS / f"{script}.sh", *words, *OTHER[script]]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 2
+    assert f"{script}.sh: error: out.parts was begun with " in result.stderr
+    assert names(tmp_path / "out.parts") == before

@@ -16,7 +16,7 @@ from typing import Callable
 
 import pytest
 
-from deepnmt.console import hear_interruptions, run, whole_file
+from deepnmt.console import Parser, hear_interruptions, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import declared
 
@@ -103,6 +103,28 @@ def test_file_is_not_left_half_written(error: BaseException, tmp_path: Path) -> 
     assert path.read_text() == "old"
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_fault_of_another_file_is_not_that_of_the_written_one(wrapped: bool, tmp_path: Path) -> None:
+    missing = FileNotFoundError(errno.ENOENT, "No such file", str(tmp_path / "in.txt"))
+    error = UserError("in.txt: must be there") if wrapped else missing
+    error.__cause__ = missing if wrapped else None
+    with pytest.raises(type(error), match=r"in\.txt") as found, whole_file(tmp_path / "out"):
+        raise error
+    assert "cannot write" not in str(found.value)
+    with pytest.raises(UserError, match=rf"^cannot write {tmp_path}/none/out: No such file or directory$"):
+        whole_file(tmp_path / "none" / "out").__enter__()
+
+
+@pytest.mark.parametrize("words", [["--out", ""], ["--out="], ["text", "--out", "a", "--out", ""]])
+def test_an_options_empty_value_is_refused(words: list[str]) -> None:
+    parser = Parser("tool")
+    parser.add_argument("text", nargs="*")
+    parser.add_argument("--out", type=Path)
+    assert parser.parse_args(["a", "--out", "b"]).out == Path("b")
+    with pytest.raises(UserError, match=r"^option --out needs a value \(see --help\)$"):
+        parser.parse_args(words)
+
+
 @pytest.mark.parametrize("link", [False, True])
 def test_what_is_no_file_is_not_replaced_by_one(link: bool, tmp_path: Path) -> None:
     """To a superuser, /dev/null is as good a name as any other."""
@@ -164,6 +186,15 @@ def test_scripts_find_the_package_where_it_is_not_installed(tmp_path: Path) -> N
         env={"DEEPNMT_PYTHON_BIN": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )
     assert done.stdout == f"{ROOT}/deepnmt/__init__.py\n"
+
+
+def test_a_long_value_is_cut_in_an_error_of_a_script() -> None:
+    with_value = f'source "{ROOT}/scripts/common.sh"; number_from --seed 1 9 "$(printf x%.0s $(seq 100000))"'
+    done = subprocess.run(["bash", "-c", with_value, "made.sh"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    start = "made.sh: error: --seed must be a whole number, but is 'xxx"
+    assert done.stderr.startswith(start)
+    assert len(done.stderr) == len("made.sh: error: ") + 5000 + len("\n")
 
 
 def test_scripts_count_the_processors_that_they_may_use() -> None:

@@ -55,7 +55,12 @@ USES: dict[str, Callable[[Path], object]] = {
 def trainer() -> SimpleNamespace:
     """What a checkpoint is held against before fairseq resumes from it."""
     model = model_of(checkpoint(encoder_layers=1, decoder_layers=2))
-    return SimpleNamespace(get_criterion=lambda: None, get_model=lambda: model, task=None)
+    return SimpleNamespace(
+        cfg=SimpleNamespace(optimizer=SimpleNamespace(_name="adam")),
+        get_criterion=lambda: None,
+        get_model=lambda: model,
+        task=None,
+    )
 
 
 def whole() -> dict[str, Any]:
@@ -165,10 +170,22 @@ def test_moments_of_another_shape_are_not_resumed(flat: bool, tmp_path: Path) ->
     if flat:
         shapes = [torch.Size([sum(shape.numel() for shape in shapes)])]
     state = whole()
-    kept = {number: {"step": 3, "exp_avg": torch.zeros(shape)} for number, shape in enumerate(shapes)}
+    kept: dict[int, dict[str, Any]] = {
+        number: {"step": 3, **{name: torch.zeros(shape) for name in ("exp_avg", "exp_avg_sq")}}
+        for number, shape in enumerate(shapes)
+    }
     state["last_optimizer_state"] = {"state": kept, "param_groups": [{"params": list(range(len(shapes)))}]}
     in_training(state, tmp_path)
     last = len(shapes) - 1
+    # Of a parameter that is new, there is nothing; of others, all.
+    whole_moments, kept[last] = kept[last], {}
+    in_training(state, tmp_path)
+    for name in ("step", "exp_avg", "exp_avg_sq"):
+        kept[last] = {key: value for key, value in whole_moments.items() if key != name}
+        must = rf"in\.pt: last_optimizer_state\.state\[{last}\]\.{name} must be there, but is not; give --reset-opt"
+        with pytest.raises(UserError, match=must):
+            in_training(state, tmp_path)
+    kept[last] = whole_moments
     kept[last]["exp_avg_sq"] = torch.zeros(2)
     must = rf"in\.pt: last_optimizer_state\.state\[{last}\]\.exp_avg_sq must have the shape .*, but is \(2,\); give"
     with pytest.raises(UserError, match=must):

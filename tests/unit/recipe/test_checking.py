@@ -64,6 +64,7 @@ LINES = {
     "max-update": [("0", "must be at least 1 where nothing else ends the training .*, but is 0"),
                    ("1" + "0" * 30, "must be at least 0 and at most 2147483647, but is 10"), ("-1", "but is -1"),
                    ("1e3", "must be a whole number, but is '1e3'")],
+    "max-epoch": [("0", "must be at least 1 where nothing else ends the training .*max-update.*, but is 0")],
     "max-tokens": [("0", "r.yaml:6: max-tokens must be at least 1 and at most 2147483647, but is 0"), ("-5", "but is -5"),
                    ("", "r.yaml: a recipe must have max-tokens or batch-size, but has neither"),
                    ("2147483648", "but is 2147483648"), ("9" * 5000, "must be a whole number, but is '9")],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.checkpoints import run_main
 from support.nbest_folders import TEXTS, nbest_folder, plain_lists, save_model, text_folder
 
@@ -100,6 +101,20 @@ def test_models_are_features_and_their_scores_are_kept(folders: Path, monkeypatc
     call(folders, "valid other", *models, "--tune", out)
     assert scored == ["both", "both"]
     assert (out / "nbest.tsv").read_bytes() != before
+
+
+def test_a_faulty_model_leaves_nothing(folders: Path) -> None:
+    save_model(folders / "a.pt")
+    state = torch.load(folders / "a.pt", weights_only=False)
+    del state["model"]["decoder.layers.0.fc1.weight"]
+    torch.save(state, folders / "a.pt")
+    with pytest.raises(UserError, match=r"a\.pt: .*decoder\.layers\.0\.fc1\.weight"):
+        call(folders, "valid", "--score", f"a={folders / 'a.pt'}", "--tune", folders / "out")
+    assert not (folders / "out").exists()
+    # The right one then has the place.
+    save_model(folders / "a.pt")
+    call(folders, "valid", "--score", f"a={folders / 'a.pt'}", "--tune", "--starts", 1, folders / "out")
+    assert (folders / "out" / "weights.json").exists()
 
 
 def test_a_scoring_that_is_stopped_resumes_with_the_next_model(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,6 +214,18 @@ def test_a_filter_that_removes_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"ratio 5:6: must leave pairs, but removes all 1 that come as far"):
         cleaned(prefix, tmp_path / "out", "--length", "1:1", "--ratio", "5:6", "--dedup")
     assert not Path(f"{tmp_path}/out.de").exists()
+    # Others may follow.
+    assert not (tmp_path / "out.parts").exists()
+    assert cleaned(prefix, tmp_path / "out", "--length", "1:1") == [("d", "e")]
+
+
+def test_a_faulty_classifier_is_read_before_any_work(tmp_path: Path) -> None:
+    prefix = write(tmp_path / "corpus", [("a b", "c"), ("d", "e")])
+    (tmp_path / "classifier.json").write_text("none")
+    begin(prefix, tmp_path / "out", "--length", "1:9", "--classifier", str(tmp_path / "classifier.json"))
+    with pytest.raises(UserError, match=r"classifier\.json cannot be read: Expecting value"):
+        clean.measure(tmp_path / "out.parts", 1)
+    assert [path.name for path in (tmp_path / "out.parts").iterdir()] == ["job.json"]
 
 
 def test_files_of_other_lengths_are_refused(tmp_path: Path) -> None:

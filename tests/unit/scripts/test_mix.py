@@ -92,3 +92,5 @@ def test_refused(parts: tuple[Path, Path], tmp_path: Path) -> None:
         (line,) = errors(mix(tmp_path / "out", *words))
         assert fault in line
         assert not list(tmp_path.glob("out*"))
+    (line,) = errors(mix("", real, synthetic))
+    assert "OUT, REAL and at least one SYNTHETIC must be given" in line

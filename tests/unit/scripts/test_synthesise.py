@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -208,6 +210,33 @@ def test_a_faulty_model_leaves_no_begun_work(
     with pytest.raises(UserError, match=r"^a\.pt: must be whole, but is not$"):
         make(tmp_path / "out", command)
     assert len(list((tmp_path / "out.parts").glob("chunk-*.json"))) == 2
+
+
+def a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "put"),
+    [
+        (f"valid.{SOURCE}-{TARGET}.{SOURCE}.bin", Path.unlink),
+        (f"valid.{SOURCE}-{TARGET}.{TARGET}.idx", lambda path: path.write_bytes(b"MM")),
+        (f"text/valid.tok.{TARGET}", a_pipe),
+        (f"text/train.tok.{TARGET}", lambda path: path.write_bytes(b"\xff" + path.read_bytes()[1:])),
+    ],
+)
+def test_what_the_end_reads_is_checked_at_the_beginning(
+    folders: dict[str, Path], tmp_path: Path, name: str, put: Callable[[Path], object]
+) -> None:
+    data = shutil.copytree(folders["data"], tmp_path / "data")
+    record = json.loads((data / "preprocess.json").read_text())
+    (data / "preprocess.json").write_text(json.dumps({**record, "files": {}}))
+    put(data / name)
+    job = synthesise.parse_job(words({**folders, "data": data}, "distil"))
+    with pytest.raises(UserError, match=re.escape(name.removesuffix(".bin").removesuffix(".idx"))):
+        synthesise.begin(tmp_path / "out.parts", tmp_path / "out", job)
+    assert not list(tmp_path.glob("out*"))
 
 
 def faulty(*arguments: object) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from deepnmt.errors import UserError
 from deepnmt.text.settings import TextSettings
+from deepnmt.translator import translator
 from deepnmt.translator.engine import SearchSettings
 from deepnmt.translator.model_folder import ModelFolder, is_model_folder
 
@@ -65,6 +66,19 @@ def test_each_missing_or_altered_file_is_one_line(folder: Path, name: str) -> No
 def test_another_search_may_be_written_into_the_record(folder: Path) -> None:
     change(folder, search={"beam": 2})
     assert ModelFolder.open(folder).search == SearchSettings(beam=2)
+
+
+def test_search_defaults_that_the_engine_does_not_know_name_the_record(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoSearch:
+        def check(self, settings: SearchSettings) -> None:
+            settings.without_more("onnx")
+
+    monkeypatch.setattr(translator, "load_engine", lambda *_: NoSearch())
+    message = rf"^{folder}/model\.json: 'search': --length-penalty: must not be given with --engine onnx; [^\n]*$"
+    with pytest.raises(UserError, match=message):
+        translator.Translator(folder)
 
 
 @pytest.mark.parametrize(
