@@ -42,6 +42,12 @@ def building(path: Path) -> Iterator[Path]:
             lock.unlink(missing_ok=True)
 
 
+def is_built_as(name: Path, path: Path) -> bool:
+    """Return whether a name is that of a path, or a temporary one that it is built under."""
+    one, other = os.path.abspath(name), os.path.abspath(path)
+    return one == other or one.startswith(f"{other}.tmp.")
+
+
 @contextmanager
 def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
     """Give a folder to write to; it becomes `path`, in the place of what is there, only if nothing went wrong.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
 
-from deepnmt.beside import building
+from deepnmt.beside import building, is_built_as
 from deepnmt.errors import UserError, os_message, user_message
 
 if TYPE_CHECKING:
@@ -110,17 +110,11 @@ def whole_file(path: Path) -> Iterator[Path]:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__cause__ or cause.__context__
-        if cause is None or not _is_about(cause, path):
+        # An error without a name is of writing; with another's name, of a file that is read meanwhile, for example.
+        named = getattr(cause, "filename", None)
+        if cause is None or (isinstance(named, (str, os.PathLike)) and not is_built_as(Path(named), path)):
             raise
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
-
-
-def _is_about(error: OSError, path: Path) -> bool:
-    """Return whether an error is of the file that is written, not of another, such as one that is read meanwhile."""
-    if not isinstance(error.filename, (str, os.PathLike)):
-        return True
-    about, written = os.path.abspath(error.filename), os.path.abspath(path)
-    return about == written or about.startswith(f"{written}.tmp.")
 
 
 def progress(total: Optional[int], description: str, unit: str) -> tqdm[object]:

@@ -49,7 +49,7 @@ FAULTS: list[tuple[list[str], list[str]]] = [
     (["--encoder-keep=3,1"], ["--encoder-keep must name layers in their order, each once, but is '3,1'"]),
     (["--encoder-keep=1,1"], ["--encoder-keep must name layers in their order, each once, but is '1,1'"]),
     (["--encoder-keep=1-3"], ["--encoder-keep must be layers such as 1,3,5, counted from 1, but is '1-3'"]),
-    (["--encoder-keep="], ["--encoder-keep must be layers such as 1,3,5, counted from 1, but is ''"]),
+    (["--encoder-keep="], ["option --encoder-keep needs a value (see --help)"]),
     (
         ["--encoder-keep=1", "--encoder-every=2"],
         ["argument --encoder-every: not allowed with argument --encoder-keep (see --help)"],
