@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -40,6 +41,8 @@ from deepnmt.text.settings import RECORD
 
 # What a checkpoint's `task_state` says of a model that translates from right to left; others say nothing.
 RIGHT_TO_LEFT = "right_to_left"
+# torch's own names.
+MATMUL_PRECISIONS = ("highest", "high", "medium")
 
 
 @dataclass
@@ -58,6 +61,13 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
         default=0.0,
         metadata={
             "help": "cut the training text anew in each epoch, leaving out each merge of the BPE with this probability"
+        },
+    )
+    float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = field(  # type: ignore[valid-type]
+        default="highest",
+        metadata={
+            "help": "in training, products of float32 matrices may round their factors: high and medium as torch does "
+            "on a GPU (TF32), medium to bfloat16 on a CPU that has AMX or AVX-512 BF16"
         },
     )
     seed: int = II("common.seed")

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import fairseq.trainer
+import torch
 from fairseq.trainer import Trainer
 from torch import nn
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.kernels.malloc import keep_freed_memory
+from deepnmt.kernels.products import round_factors
 from deepnmt.model.initializers.from_batches import initialize_from_batches
 from deepnmt.training.nonfinite import diagnosis, workers_disagree
 
@@ -31,6 +33,22 @@ def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs
     stock(self, cfg, *args, **kwargs)
     if not self.cuda and not self.tpu:
         keep_freed_memory()
+
+
+@replaces(
+    Trainer,
+    "__init__",
+    "(self, cfg, task, model, criterion, quantizer=None)",
+    order=30,
+    why="--float32-matmul-precision: products of float32 matrices may round their factors",
+)
+def set_the_precision_of_products(stock: Any, self: Any, cfg: Any, task: Any, *args: Any, **kwargs: Any) -> None:
+    """Set the precision of products for a training: torch's on a GPU, that of this package's kernels on the CPU."""
+    stock(self, cfg, task, *args, **kwargs)
+    precision = str(getattr(task.cfg, "float32_matmul_precision", None) or "highest")
+    round_factors(precision == "medium" and not self.cuda)
+    if self.cuda and precision != "highest":
+        torch.set_float32_matmul_precision(precision)
 
 
 @replaces(

@@ -17,11 +17,15 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Callable, Optional
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from deepnmt.errors import UserError
 
 logger = logging.getLogger(__name__)
 
@@ -165,9 +169,53 @@ def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
         a, b: matrices
         out: memory that the result may lie in; it need not
     """
+    if _rounds.factors and a.device.type == "cpu":
+        with _rounded():
+            return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
     if min(*a.shape, b.size(1)) >= SHORT_SIDE and a.dtype == b.dtype and prefers_onednn(a):
         return onednn_linear(a, b.t(), None)
     return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
+
+
+def addmm_(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Add `torch.mm(a, b)` to `total`, and return it."""
+    if _rounds.factors and a.device.type == "cpu":
+        with _rounded():
+            return total.addmm_(a, b)
+    return total.addmm_(a, b)
+
+
+class _Rounds:
+    factors = False
+
+
+_rounds = _Rounds()
+
+
+def round_factors(wanted: bool) -> None:
+    """Have `mm` and `addmm_` round factors in float32 to bfloat16 on the CPU from now on, or no longer.
+
+    Sums stay in float32. It is oneDNN that does it, where the processor has `avx512_bf16` or `amx_bf16`; otherwise
+    nothing changes. torch's own setting would have batched products rounded as well, which are the slower for it: those
+    of attention are too small.
+
+    Raises:
+        UserError: this torch cannot
+    """
+    if wanted and not hasattr(torch.backends.mkldnn, "matmul"):
+        raise UserError("--float32-matmul-precision medium: needs torch 2.9 or newer on the CPU")
+    _rounds.factors = wanted
+
+
+@contextmanager
+def _rounded() -> Iterator[None]:
+    settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = settings.fp32_precision
+    settings.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        settings.fp32_precision = before
 
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from deepnmt.kernels.products import mm
+from deepnmt.kernels.products import addmm_, mm
 
 # Logits at a time: on the CPU few enough for its cache, on a GPU many enough to fill it; enough for fast products.
 LOGITS = {"cpu": 2**22, "other": 2**26}
@@ -57,9 +57,9 @@ class ProjectionGradients:
             self.to_features[some] = mm(gradient, self.weight)
         if self.to_weight is not None:
             if self.to_weight.dtype == gradient.dtype:
-                self.to_weight.addmm_(gradient.t(), features)
+                addmm_(self.to_weight, gradient.t(), features)
             else:
-                self.to_weight += torch.mm(gradient.t(), features)
+                self.to_weight += mm(gradient.t(), features)
 
     def finish(self, column: Tensor, spread: Union[float, Tensor]) -> tuple[Optional[Tensor], Optional[Tensor]]:
         """Take `-spread` as a further gradient of all logits, and return both gradients.

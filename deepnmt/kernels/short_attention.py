@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from deepnmt.kernels.dropout import dropout_noise
-from deepnmt.kernels.products import mm
+from deepnmt.kernels.products import addmm_, mm
 
 # Keys beyond which torch's attention is faster.
 SHORT = 128
@@ -149,8 +149,8 @@ class _Attention(torch.autograd.Function):
         dk = _rows(torch.bmm(to_scores.transpose(1, 2), q), batch)[: len(source)]
         dv = dv[: len(source)]
         dx = mm(dq, wq)
-        dy = dx.addmm_(dk, wk) if y is None else mm(dk, wk)
-        dy.addmm_(dv, wv)
+        dy = addmm_(dx, dk, wk) if y is None else mm(dk, wk)
+        addmm_(dy, dv, wv)
         return (
             dx.view(shape),
             None if y is None else dy.view(key_shape),

@@ -16,7 +16,6 @@ places() {
         HERE=$BASE/de-en WAY=(--source-lang de --target-lang en) REVERSE=(--reverse)
     fi
     CONTROL=$HERE/checkpoints/control
-    [[ $1 != en-de || -n $2 ]] || CONTROL=$OUT/checkpoints/transformer_tiny
     DROPPED=$BASE/data-4k PLAIN=$BASE/data-4k-plain BOTH=$BASE/data-4k-bi
     mkdir -p -- "$HERE"
 }
