@@ -93,7 +93,7 @@ def combine(
         key = digest((), [own, texts, [[[*map(list, slot.items())] for slot in each] for each in part]])
         found = kept(file, key)
         if found is None:
-            scorer = PrefixScorer(loaded, texts, how.max_tokens)
+            scorer = PrefixScorer(loaded, texts, part, how.max_tokens)
             found = [each[: how.nbest] for each in search_all(part, how.weights, how.beam, scorer)]
             keep(file, key, [[dataclasses.astuple(path) for path in each] for each in found])
         else:

@@ -13,6 +13,7 @@ from support.nbest_folders import nbest_folder, plain_lists, save_model, text_fo
 from deepnmt.commands import combine
 from deepnmt.errors import UserError
 from deepnmt.reranking import combination
+from deepnmt.reranking.confusion_network import Slot
 from deepnmt.reranking.loaded_models import load_models
 from deepnmt.reranking.model_scores import Kind, ModelFeature, Scorer
 from deepnmt.reranking.prefix_scores import PrefixScorer
@@ -41,14 +42,19 @@ def test_prefixes_have_the_scores_of_whole_passes(folders: Path) -> None:
     wanted = [(1, ("w7",)), (0, ("w8", "w9", "w10")), (1, ()), (0, ("w11", "w12")), (1, ("w7", "w8"))]
     pairs = [(sources[number], " ".join(prefix)) for number, prefix in wanted]
     expected = Scorer(ModelFeature("x", Kind.TRANSLATION, both), folders / "data", False)(pairs, 100, id)
-    scorer = PrefixScorer(loaded, sources, 8)
+    # Slots of words; the order does not matter here.
+    networks: list[list[Slot]] = [
+        [{("w8", "w9"): 0.5, ("w11",): 0.5}, {("w10",): 0.5, ("w12",): 0.5}],
+        [{("w7",): 0.5, ("w8",): 0.5}],
+    ]
+    scorer = PrefixScorer(loaded, sources, networks, 8)
     ended = scorer(wanted, True)
     assert ended == pytest.approx(expected, rel=1e-4)
     open_ended = scorer(wanted, False)
     assert open_ended[2] == 0
     assert all(longer < shorter for longer, shorter in zip(ended, open_ended))
     # What follows a prefix does not change its score.
-    alone = PrefixScorer(loaded, sources[:1], 100)([(0, ("w8", "w9"))], False)
+    alone = PrefixScorer(loaded, sources[:1], networks, 100)([(0, ("w8", "w9"))], False)
     both_words = scorer([(0, ("w8", "w9")), (0, ("w8", "w9", "w10"))], False)
     assert both_words[0] == pytest.approx(alone[0], rel=1e-4)
 
