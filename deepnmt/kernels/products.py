@@ -159,7 +159,7 @@ def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def prefers_onednn(weight: Tensor) -> bool:
     """Return whether oneDNN computes large products of a weight faster than MKL."""
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and _onednn_is_faster()
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and onednn_is_faster()
 
 
 def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
@@ -225,7 +225,8 @@ def onednn_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
 
 
 @functools.cache
-def _onednn_is_faster() -> bool:
+def onednn_is_faster() -> bool:
+    """Return whether oneDNN is faster than MKL at large products of float32."""
     # A rule, and no measurement: the same machine must give the same results each time.
     capabilities = _capabilities()
     name = str(capabilities.get("cpu_name", ""))

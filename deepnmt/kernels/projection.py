@@ -11,18 +11,28 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from deepnmt.kernels.products import addmm_, mm
+from deepnmt.kernels.products import SHORT_SIDE, addmm_, mm, onednn_is_faster
 
-# Logits at a time: on the CPU few enough for its cache, on a GPU many enough to fill it; enough for fast products.
-LOGITS = {"cpu": 2**22, "other": 2**26}
+# Logits at a time: on the CPU few enough for a core's own cache, on a GPU many enough to fill it.
+LOGITS = {"cpu": 2**20, "other": 2**26}
+# On the CPU, with fewer positions at a time products are slow; of many types, that many logits are enough.
+POSITIONS = 128
+ENOUGH = 2**22
 
 
 def pieces(positions: int, types: int, device: torch.device) -> Iterator[slice]:
     """Yield slices of the positions whose logits are computed together."""
-    logits = LOGITS["cpu" if on_cpu(device) else "other"]
-    rows = max(1, logits // types)
+    rows = LOGITS["cpu" if on_cpu(device) else "other"] // types
+    if on_cpu(device):
+        rows = max(rows, min(fewest_positions(), ENOUGH // types))
+    rows = max(1, rows)
     for begin in range(0, positions, rows):
         yield slice(begin, min(begin + rows, positions))
+
+
+def fewest_positions() -> int:
+    """Return how many positions there should be at a time for fast products on the CPU."""
+    return SHORT_SIDE if onednn_is_faster() else POSITIONS
 
 
 def on_cpu(device: torch.device) -> bool:

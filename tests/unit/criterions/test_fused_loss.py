@@ -57,6 +57,7 @@ def exact(h: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 def test_equals_the_formula(smoothing: float, logits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(projection.LOGITS, "cpu", logits)
+    monkeypatch.setattr(projection, "fewest_positions", lambda: 1)
     h, weight, target = inputs()
     losses = linear_cross_entropy(h, weight, target, smoothing, accuracy=True)
     loss, nll, hits = formula(h, weight, target, smoothing)
@@ -114,6 +115,7 @@ def test_float32(scale: float) -> None:
 @pytest.mark.parametrize("loss_scale", [1.0, 512.0])
 def test_half_precision(dtype: torch.dtype, loss_scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(projection.LOGITS, "cpu", 5 * V)
+    monkeypatch.setattr(projection, "fewest_positions", lambda: 1)
     h, weight, target = inputs(dtype, 4.0)
     losses = linear_cross_entropy(h, weight, target, 0.1)
     assert losses.loss.dtype == losses.nll.dtype == torch.float32
@@ -166,6 +168,18 @@ def test_blocks_suit_the_device() -> None:
     assert [sum(s.stop - s.start for s in found) for found in blocks.values()] == [3500, 3500]
 
 
+@pytest.mark.parametrize(
+    ("onednn", "types", "rows"),
+    [(False, 1000, 1048), (False, 10000, 128), (True, 10000, 256), (True, 65536, 64), (False, 2**23, 1)],
+)
+def test_a_block_fits_a_cores_cache_unless_products_would_be_slow(
+    monkeypatch: pytest.MonkeyPatch, onednn: bool, types: int, rows: int
+) -> None:
+    monkeypatch.setattr(projection, "onednn_is_faster", lambda: onednn)
+    first, *_ = projection.pieces(3500, types, torch.device("cpu"))
+    assert first == slice(0, rows)
+
+
 class Largest(TorchDispatchMode):
     """The most elements that a result has."""
 
@@ -181,6 +195,7 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_logits_are_never_held(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(projection.LOGITS, "cpu", 1000)
+    monkeypatch.setattr(projection, "fewest_positions", lambda: 1)
     h = torch.randn(200, 8, dtype=dtype, requires_grad=True)
     weight = torch.randn(100, 8, dtype=dtype, requires_grad=True)
     with Largest() as largest:

@@ -95,7 +95,7 @@ def test_bfloat16_rounds_the_factors() -> None:
 @pytest.mark.parametrize("onednn", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_float32_by_both_libraries(monkeypatch: pytest.MonkeyPatch, onednn: bool, bias: bool) -> None:
-    monkeypatch.setattr(products, "_onednn_is_faster", lambda: onednn)
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: onednn)
     calls: list[int] = []
     linear = products.onednn_linear
     monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: calls.append(len(x)) or linear(x, w, b))
@@ -111,7 +111,7 @@ def test_float32_by_both_libraries(monkeypatch: pytest.MonkeyPatch, onednn: bool
 
 def test_onednn_has_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps a kernel for each."""
-    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: True)
     monkeypatch.setattr(products, "FEW_MULTIPLICATIONS", 0)
     seen: list[int] = []
     linear = products.onednn_linear
@@ -128,7 +128,7 @@ def test_onednn_has_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_large_weight_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """In oneDNN's blocks alone, by which even one row is multiplied."""
-    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: True)
     monkeypatch.setattr(products, "FEW_MULTIPLICATIONS", 7)
     w, x = torch.eye(4, 2), torch.tensor([[3.0, 5.0]])
     function = OnednnProduct(w, None)
@@ -137,7 +137,7 @@ def test_a_large_weight_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_float32_on_the_cpu_is_onednns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: True)
     assert products.prefers_onednn(torch.zeros(2, 2))
     assert not products.prefers_onednn(torch.zeros(2, 2, dtype=torch.float64))
     assert not products.prefers_onednn(torch.zeros(2, 2, device="meta"))
@@ -151,7 +151,7 @@ def test_onednn_is_chosen_by_the_processor(
     monkeypatch: pytest.MonkeyPatch, capabilities: dict[str, Any], faster: bool
 ) -> None:
     monkeypatch.setattr(products, "_capabilities", lambda: capabilities)
-    assert products._onednn_is_faster.__wrapped__() is faster
+    assert products.onednn_is_faster.__wrapped__() is faster
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_rounding_twice_changes_nothing() -> None:
 
 def test_kinds_are_what_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
     for faster, full in ((False, FullProduct), (True, OnednnProduct)):
-        monkeypatch.setattr(products, "_onednn_is_faster", lambda faster=faster: faster)
+        monkeypatch.setattr(products, "onednn_is_faster", lambda faster=faster: faster)
         kinds = [type(product(kind, torch.eye(2), None)) for kind in products.KINDS]
         assert kinds == [full, BFloat16Product, Int8Product]
 
@@ -212,7 +212,7 @@ def test_a_result_is_kept_while_its_tensors_are_unchanged() -> None:
 def test_products_of_a_training_by_both_libraries(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, int]) -> None:
     calls: list[int] = []
     linear = products.onednn_linear
-    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: True)
     monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: calls.append(1) or linear(x, w, b))
     a, b = torch.randn(shape[0], shape[1]), torch.randn(shape[1], shape[2])
     expected = a.double() @ b.double()
@@ -260,7 +260,7 @@ def test_rounding_needs_a_torch_that_can(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_wide_sublayer_has_the_gradients_of_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: True)
     torch.manual_seed(1)
     inner, outer, x = torch.nn.Linear(256, 320), torch.nn.Linear(320, 256), torch.randn(300, 1, 256)
     found = []
@@ -280,7 +280,7 @@ def test_a_resumed_training_computes_the_same_bits(monkeypatch: pytest.MonkeyPat
     """Also where oneDNN computes it, in a model that was made anew."""
     calls: list[int] = []
     linear = products.onednn_linear
-    monkeypatch.setattr(products, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: True)
     monkeypatch.setattr(products, "onednn_linear", lambda x, w, b: calls.append(1) or linear(x, w, b))
 
     def train(kept: bytes, updates: range) -> bytes:
