@@ -57,7 +57,7 @@ def test_all_stages_and_again(root: Path) -> None:
     trained = [call for call in calls if call.startswith("train.sh")]
     copies = ":".join(["BEST/data-4k", *(f"BEST/data-4k/copy{number}" for number in range(1, 12))])
     member = "tiny_4k_simcut_bpedrop"
-    assert trained[0] == "train.sh configs/multi30k/transformer_tiny.yaml out/data out/checkpoints/transformer_tiny"
+    assert trained[0] == "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control"
     for number, seed in ((1, 1), (4, 7)):
         folder = f"BEST/checkpoints/{member}-{seed}"
         results = f"BEST/results/{member}-{seed}"
@@ -78,9 +78,7 @@ def test_all_stages_and_again(root: Path) -> None:
     assert "mix.sh BEST/pairs/student BEST/data-4k-plain BEST/pairs/distilled BEST/pairs/closest" in calls
     tests = [call for call in calls if call.startswith("generate.sh") and "--subset test" in call]
     assert len(tests) == 5
-    assert tests[0].startswith(
-        "generate.sh out/checkpoints/transformer_tiny/average3.pt out/data BEST/results/control/test"
-    )
+    assert tests[0].startswith("generate.sh BEST/checkpoints/control/average3.pt out/data BEST/results/control/test")
     ensemble = f"{models} BEST/data-4k-plain BEST/results/ensemble/test --subset test --beam 5 --lenpen 1.2"
     assert f"generate.sh {ensemble}" in tests
     # Once more: nothing is trained, translated or scored again; the other scripts see for themselves that all is there.
