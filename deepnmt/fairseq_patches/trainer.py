@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 import fairseq.trainer
@@ -14,7 +15,7 @@ from torch import nn
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.kernels.malloc import keep_freed_memory
-from deepnmt.kernels.products import round_factors
+from deepnmt.kernels.products import rounded_factors
 from deepnmt.model.initializers.from_batches import initialize_from_batches
 from deepnmt.training.nonfinite import diagnosis, workers_disagree
 
@@ -33,22 +34,6 @@ def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs
     stock(self, cfg, *args, **kwargs)
     if not self.cuda and not self.tpu:
         keep_freed_memory()
-
-
-@replaces(
-    Trainer,
-    "__init__",
-    "(self, cfg, task, model, criterion, quantizer=None)",
-    order=30,
-    why="--float32-matmul-precision: products of float32 matrices may round their factors",
-)
-def set_the_precision_of_products(stock: Any, self: Any, cfg: Any, task: Any, *args: Any, **kwargs: Any) -> None:
-    """Set the precision of products for a training: torch's on a GPU, that of this package's kernels on the CPU."""
-    stock(self, cfg, task, *args, **kwargs)
-    precision = str(getattr(task.cfg, "float32_matmul_precision", None) or "highest")
-    round_factors(precision == "medium" and not self.cuda)
-    if self.cuda and precision != "highest":
-        torch.set_float32_matmul_precision(precision)
 
 
 @replaces(
@@ -83,6 +68,31 @@ def name_what_is_not_finite(stock: Any, self: Any, samples: Sequence[Any], *args
         if workers_disagree(self, error):
             raise
         raise UserError(diagnosis(self, samples, error)) from error
+
+
+@replaces(
+    Trainer, "train_step", TRAIN_STEP, order=30, why="--float32-matmul-precision: products may round their factors"
+)
+def round_factors(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """Make an update with products of the precision that was asked for, and leave everything else as it is."""
+    precision = str(getattr(self.task.cfg, "float32_matmul_precision", None) or "highest")
+    with matmul_precision(precision, self.cuda):
+        return stock(self, samples, *args, **kwargs)
+
+
+@contextmanager
+def matmul_precision(precision: str, cuda: bool) -> Iterator[None]:
+    """Products of float32 matrices have this precision: torch's on a GPU, that of this package's kernels on the CPU."""
+    if cuda:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision(precision)
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+    else:
+        with rounded_factors() if precision == "medium" else nullcontext():
+            yield
 
 
 @replaces(

@@ -25,8 +25,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deepnmt.errors import UserError
-
 logger = logging.getLogger(__name__)
 
 Product = Callable[[Tensor], Tensor]
@@ -192,19 +190,19 @@ class _Rounds:
 _rounds = _Rounds()
 
 
-def round_factors(wanted: bool) -> None:
-    """Have `mm` and `addmm_` round factors in float32 to bfloat16 on the CPU from now on, or no longer.
+@contextmanager
+def rounded_factors() -> Iterator[None]:
+    """In this context, `mm` and `addmm_` round factors in float32 to bfloat16 on the CPU.
 
-    Sums stay in float32. It is oneDNN that does it, where the processor has `avx512_bf16` or `amx_bf16`; otherwise
-    nothing changes. torch's own setting would have batched products rounded as well, which are the slower for it: those
-    of attention are too small.
-
-    Raises:
-        UserError: this torch cannot
+    Sums stay in float32. It is oneDNN that does it, where the processor has `avx512_bf16` or `amx_bf16` and torch is
+    2.9 or newer; otherwise nothing changes. torch's own setting would have batched products rounded as well, which are
+    the slower for it: those of attention are too small.
     """
-    if wanted and not hasattr(torch.backends.mkldnn, "matmul"):
-        raise UserError("--float32-matmul-precision medium: needs torch 2.9 or newer on the CPU")
-    _rounds.factors = wanted
+    before, _rounds.factors = _rounds.factors, hasattr(torch.backends.mkldnn, "matmul")
+    try:
+        yield
+    finally:
+        _rounds.factors = before
 
 
 @contextmanager

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
-from deepnmt.errors import UserError
 from deepnmt.kernels import feed_forward, products
 from deepnmt.kernels.kept import Kept
 from deepnmt.kernels.products import (
@@ -224,39 +222,31 @@ def test_products_of_a_training_by_both_libraries(monkeypatch: pytest.MonkeyPatc
     assert torch.equal(products.mm(a.double(), b.double()), expected)
 
 
-@pytest.fixture
-def rounding() -> Iterator[None]:
-    products.round_factors(True)
-    yield
-    products.round_factors(False)
-
-
-@pytest.mark.usefixtures("rounding")
 def test_factors_of_a_training_are_rounded_where_it_is_asked_for() -> None:
     needs("bfloat16")
     a, b = torch.randn(300, 200), torch.randn(200, 130)
     exact, rounded = a.double() @ b.double(), a.bfloat16().double() @ b.bfloat16().double()
     total = torch.ones(300, 130)
-    for one in (a, a.t().contiguous().t()):
-        for other in (b, b.t().contiguous().t()):
-            found = [products.mm(one, other), products.mm(one, other, out=torch.empty(300, 130))]
-            found.append(products.addmm_(total.clone(), one, other) - 1)
-            for each in found:
-                assert (each - rounded).abs().max() < 1e-4
-    # Everything else in the process keeps its precision, and so does what has more of it.
-    assert (torch.mm(a, b) - exact).abs().max() < 1e-4
-    assert (torch.bmm(a[None], b[None])[0] - exact).abs().max() < 1e-4
-    assert torch.equal(products.mm(a.double(), b.double()), exact)
-    products.round_factors(False)
+    with products.rounded_factors():
+        for one in (a, a.t().contiguous().t()):
+            for other in (b, b.t().contiguous().t()):
+                found = [products.mm(one, other), products.mm(one, other, out=torch.empty(300, 130))]
+                found.append(products.addmm_(total.clone(), one, other) - 1)
+                for each in found:
+                    assert (each - rounded).abs().max() < 1e-4
+        # Everything else in the process keeps its precision, and so does what has more of it.
+        assert (torch.mm(a, b) - exact).abs().max() < 1e-4
+        assert (torch.bmm(a[None], b[None])[0] - exact).abs().max() < 1e-4
+        assert torch.equal(products.mm(a.double(), b.double()), exact)
     assert (products.mm(a, b) - exact).abs().max() < 1e-4
     assert (exact - rounded).abs().max() > 1e-2
 
 
-def test_rounding_needs_a_torch_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_torch_rounds_no_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = torch.randn(300, 200), torch.randn(200, 130)
     monkeypatch.setattr(torch.backends, "mkldnn", object())
-    products.round_factors(False)
-    with pytest.raises(UserError, match=r"--float32-matmul-precision medium: needs torch 2\.9 or newer"):
-        products.round_factors(True)
+    with products.rounded_factors():
+        assert torch.equal(products.mm(a, b), torch.mm(a, b))
 
 
 def test_a_wide_sublayer_has_the_gradients_of_float64(monkeypatch: pytest.MonkeyPatch) -> None:
