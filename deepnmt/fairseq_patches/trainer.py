@@ -71,7 +71,7 @@ def name_what_is_not_finite(stock: Any, self: Any, samples: Sequence[Any], *args
 
 
 @replaces(
-    Trainer, "train_step", TRAIN_STEP, order=30, why="--float32-matmul-precision: products may round their factors"
+    Trainer, "train_step", TRAIN_STEP, order=50, why="--float32-matmul-precision: products may round their factors"
 )
 def round_factors(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
     """Make an update with products of the precision that was asked for, and leave everything else as it is."""
