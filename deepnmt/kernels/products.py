@@ -168,6 +168,8 @@ def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
         out: memory that the result may lie in; it need not
     """
     if _rounds.factors and a.device.type == "cpu":
+        if _halves(a, b):
+            return _rounded_product(a, b, out)
         with _rounded():
             return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
     if min(*a.shape, b.size(1)) >= SHORT_SIDE and a.dtype == b.dtype and prefers_onednn(a):
@@ -178,6 +180,8 @@ def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
 def addmm_(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Add `torch.mm(a, b)` to `total`, and return it."""
     if _rounds.factors and a.device.type == "cpu":
+        if _halves(a, b):
+            return total.add_(torch.mm(a.bfloat16(), b.bfloat16()))
         with _rounded():
             return total.addmm_(a, b)
     return total.addmm_(a, b)
@@ -194,15 +198,32 @@ _rounds = _Rounds()
 def rounded_factors() -> Iterator[None]:
     """In this context, `mm` and `addmm_` round factors in float32 to bfloat16 on the CPU.
 
-    Sums stay in float32. It is oneDNN that does it, where the processor has `avx512_bf16` or `amx_bf16` and torch is
-    2.9 or newer; otherwise nothing changes. torch's own setting would have batched products rounded as well, which are
-    the slower for it: those of attention are too small.
+    Sums stay in float32. oneDNN does it where the processor has `amx_bf16` and torch is 2.9 or newer. With
+    `avx512_bf16` alone it would not: there the factors are converted, so that a result is rounded once, too. Otherwise
+    nothing changes. torch's own setting would have batched products rounded as well, which are the slower for it: those
+    of attention are too small.
     """
     before, _rounds.factors = _rounds.factors, hasattr(torch.backends.mkldnn, "matmul")
     try:
         yield
     finally:
         _rounds.factors = before
+
+
+def _halves(a: Tensor, b: Tensor) -> bool:
+    """Return whether factors are rounded by converting them."""
+    return _converts() and a.dtype == b.dtype == torch.float32
+
+
+@functools.cache
+def _converts() -> bool:
+    found = _capabilities()
+    return bool(found.get("avx512_bf16")) and not found.get("amx_bf16")
+
+
+def _rounded_product(a: Tensor, b: Tensor, out: Optional[Tensor]) -> Tensor:
+    result = torch.mm(a.bfloat16(), b.bfloat16())
+    return result.float() if out is None else out.copy_(result)
 
 
 @contextmanager

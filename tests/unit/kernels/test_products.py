@@ -222,24 +222,60 @@ def test_products_of_a_training_by_both_libraries(monkeypatch: pytest.MonkeyPatc
     assert torch.equal(products.mm(a.double(), b.double()), expected)
 
 
-def test_factors_of_a_training_are_rounded_where_it_is_asked_for() -> None:
-    needs("bfloat16")
+def factors_of_a_training(converts: bool) -> None:
+    """Compare products in a context of rounded factors with those of rounded factors in float64."""
     a, b = torch.randn(300, 200), torch.randn(200, 130)
     exact, rounded = a.double() @ b.double(), a.bfloat16().double() @ b.bfloat16().double()
     total = torch.ones(300, 130)
+    # Half a unit in the last place of bfloat16, for results that are rounded as well, and sums of float32.
+    most = rounded.abs() * (2**-8 if converts else 0) + 1e-4
     with products.rounded_factors():
         for one in (a, a.t().contiguous().t()):
             for other in (b, b.t().contiguous().t()):
                 found = [products.mm(one, other), products.mm(one, other, out=torch.empty(300, 130))]
                 found.append(products.addmm_(total.clone(), one, other) - 1)
                 for each in found:
-                    assert (each - rounded).abs().max() < 1e-4
+                    assert each.dtype == torch.float32
+                    assert ((each - rounded).abs() <= most).all()
+        # 257/256 lies between 1 and 129/128, and the even one is 1.
+        assert torch.equal(
+            products.mm(torch.full((40, 200), 257 / 256), torch.ones(200, 30)), torch.full((40, 30), 200.0)
+        )
         # Everything else in the process keeps its precision, and so does what has more of it.
         assert (torch.mm(a, b) - exact).abs().max() < 1e-4
         assert (torch.bmm(a[None], b[None])[0] - exact).abs().max() < 1e-4
         assert torch.equal(products.mm(a.double(), b.double()), exact)
     assert (products.mm(a, b) - exact).abs().max() < 1e-4
     assert (exact - rounded).abs().max() > 1e-2
+
+
+def test_factors_of_a_training_are_rounded_where_it_is_asked_for() -> None:
+    if not products._capabilities().get("amx_bf16"):
+        pytest.skip("oneDNN rounds factors with AMX alone")
+    assert not products._converts()
+    factors_of_a_training(converts=False)
+
+
+@pytest.mark.parametrize(
+    ("has", "expected"),
+    [
+        ({"avx512_bf16": True, "amx_bf16": False}, True),
+        ({"avx512_bf16": True, "amx_bf16": True}, False),
+        ({"avx512_bf16": False}, False),
+        ({}, False),
+    ],
+)
+def test_factors_are_converted_where_onednn_would_not_round_them(
+    monkeypatch: pytest.MonkeyPatch, has: dict[str, bool], expected: bool
+) -> None:
+    monkeypatch.setattr(products, "_capabilities", lambda: has)
+    products._converts.cache_clear()
+    try:
+        assert products._converts() == expected
+        if expected:
+            factors_of_a_training(converts=True)
+    finally:
+        products._converts.cache_clear()
 
 
 def test_an_older_torch_rounds_no_factors(monkeypatch: pytest.MonkeyPatch) -> None:
