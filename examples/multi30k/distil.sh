@@ -5,64 +5,85 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 # shellcheck source=examples/multi30k/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=examples/multi30k/long.sh
+source "$(dirname "${BASH_SOURCE[0]}")/long.sh"
 
 usage() {
     cat <<'HELP'
-usage: distil.sh [fairseq-train options]
+usage: distil.sh [ROW]... [fairseq-train options]
 
 Trains a teacher (configs/multi30k/short.yaml) on Multi30k task 1, and students with one decoder layer
-(configs/synthetic/student.yaml) on the real pairs, on the teacher's translations, on those of its five best that are
-closest to the references, and on the real pairs together with the translations; translates validation and test 2016
-greedily and with a beam of 5. It can be stopped at any moment; run the same command again to resume.
+(configs/synthetic/student.yaml). Averages, beams and length penalties are chosen by BLEU on validation; test 2016 is
+translated with the choice, and greedily. It can be stopped at any moment; run the same command again to resume.
 
+  ROW        what students learn from (default: all):
+    real       the real pairs
+    distilled  the teacher's translations of the training text
+    closest    of its five best translations, the closest to the reference
+    both       the real pairs and the teacher's translations
   options    of fairseq-train, which win over the recipes'
 
 environment:
-  MULTI30K_DIR, OUT   as for run.sh
-  TEACHER             checkpoint of a teacher to take instead, trained on OUT/data
+  MULTI30K_DIR, OUT   as for run.sh; results go to OUT/distilled, the text to OUT/best, as for best.sh
+  TEACHER             checkpoint of a teacher to take instead, or several with colons between them as an ensemble, which
+                      were trained on OUT/best/data-4k-plain
   SEED                of the students, each seed in folders of its own (default: 1)
 
 example:
-  MULTI30K_DIR=~/multi30k examples/multi30k/distil.sh
+  MULTI30K_DIR=~/multi30k examples/multi30k/distil.sh real distilled
 HELP
 }
 
+KNOWN=(real distilled closest both) ROWS=()
+while [[ $# -gt 0 && $1 != -* ]]; do
+    [[ " ${KNOWN[*]} " == *" $1 "* ]] || die "ROW must be one of ${KNOWN[*]}, but is '$1'"
+    ROWS+=("$1")
+    shift
+done
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     usage
     exit 0
 fi
-need python3 fairseq-train
-ON_INTERRUPT="resume"
+[[ ${#ROWS[@]} -gt 0 ]] || ROWS=("${KNOWN[@]}")
 SEED=${SEED:-1}
 number_from SEED 1 1000000 "$SEED"
+need python3 fairseq-train
+ON_INTERRUPT="resume"
 OPTIONS=("$@")
+
+places en-de ''
 HERE=$OUT/distilled
-
-prepare_data
+long_data
 mkdir -p -- "$HERE/pairs"
-CHOSEN=${TEACHER:-}
-if [[ -z $CHOSEN ]]; then
-    SAVE=$HERE/checkpoints/teacher
-    run "$ROOT/scripts/train.sh" "$ROOT/configs/multi30k/short.yaml" "$DATA" "$SAVE" "${OPTIONS[@]}"
-    choose "$SAVE" "$DATA" "$HERE/results/teacher"
-fi
-TEACHER=$CHOSEN
-score_subset "$TEACHER" "$DATA" test "$HERE/results/teacher/test"
-score_subset "$TEACHER" "$DATA" test "$HERE/results/teacher/test.greedy" --beam 1
 
-for row in real distilled closest both; do
+# Translate the test set with the choice of a result, and greedily: score_both RESULT
+score_both() {
+    local setting
+    translate_test "$1"
+    mapfile -t setting < <(python3 "$HELPER" settings "$1")
+    score_subset "${setting[0]}" "$PLAIN" test "$1/test.greedy" --beam 1
+}
+
+if [[ -n ${TEACHER:-} ]]; then
+    score_subset "$TEACHER" "$PLAIN" test "$HERE/results/teacher/given/test"
+    score_subset "$TEACHER" "$PLAIN" test "$HERE/results/teacher/given/test.greedy" --beam 1
+else
+    train short "$HERE/checkpoints/teacher/trained" "$PLAIN" --seed 1 "${OPTIONS[@]}"
+    sweep teacher trained
+    score_both "$HERE/results/teacher/trained"
+    TEACHER=$(best checkpoint "$HERE/results/teacher/trained")
+fi
+
+for row in "${ROWS[@]}"; do
     TEXT=$HERE/pairs/$row
     case $row in
-        real) TEXT=$DATA ;;
-        distilled) run "$ROOT/scripts/synthesise.sh" distil "$TEACHER" "$DATA" "$TEXT" ;;
-        closest) run "$ROOT/scripts/synthesise.sh" distil "$TEACHER" "$DATA" "$TEXT" --nbest 5 --closest ;;
-        both) run "$ROOT/scripts/mix.sh" "$TEXT" "$DATA" "$HERE/pairs/distilled" ;;
+        real) TEXT=$PLAIN ;;
+        distilled | both) run "$ROOT/scripts/synthesise.sh" distil "$TEACHER" "$PLAIN" "$HERE/pairs/distilled" ;;
+        closest) run "$ROOT/scripts/synthesise.sh" distil "$TEACHER" "$PLAIN" "$TEXT" --nbest 5 --closest ;;
     esac
-    SAVE=$HERE/checkpoints/seed-$SEED/$row RESULT=$HERE/results/seed-$SEED/$row
-    run "$ROOT/scripts/train.sh" "$ROOT/configs/synthetic/student.yaml" "$TEXT" "$SAVE" "${OPTIONS[@]}" --seed "$SEED"
-    choose "$SAVE" "$DATA" "$RESULT"
-    score_subset "$CHOSEN" "$DATA" test "$RESULT/test"
-    score_subset "$CHOSEN" "$DATA" test "$RESULT/test.greedy" --beam 1
-    printf '%s\n' "$CHOSEN" >"$RESULT/chosen"
+    [[ $row != both ]] || run "$ROOT/scripts/mix.sh" "$TEXT" "$PLAIN" "$HERE/pairs/distilled"
+    train ../synthetic/student "$HERE/checkpoints/seed-$SEED/$row" "$TEXT" --seed "$SEED" "${OPTIONS[@]}"
+    sweep "seed-$SEED" "$row"
+    score_both "$HERE/results/seed-$SEED/$row"
 done
 python3 "$ROOT/examples/multi30k/rows.py" "$HERE/results" | column -t -s "$(printf '\t')"

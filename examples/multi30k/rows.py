@@ -7,6 +7,8 @@ import json
 import re
 from pathlib import Path
 
+from choices import CHOSEN, Choice
+
 from deepnmt import console
 from deepnmt.errors import UserError
 
@@ -23,6 +25,8 @@ def lines(results: Path) -> list[list[str]]:
     for path in sorted(results.glob("**/test/scores.json")):
         folder = path.parent.parent
         valid = max((score(found.parent) for found in folder.glob("valid.*/scores.json")), key=float, default="")
+        if (folder / CHOSEN).is_file():
+            valid = f"{Choice.read(folder).valid:.2f}"
         greedy = folder / "test.greedy"
         fields = [str(folder.relative_to(results)), valid, score(path.parent), score(path.parent, "BLEU")]
         rows.append([*fields, speed(path.parent), score(greedy), speed(greedy)])

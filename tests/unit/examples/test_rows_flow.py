@@ -129,26 +129,3 @@ def test_rows_of_synthetic(root: Path) -> None:
         [f"seed-1/{row}", "21.00", "21.00", "19.00"] for row in ("back", "full")
     ]
     assert json.loads((root / here / "mixed" / "back" / "preprocess.json").read_text())["lowercase"]
-
-
-def test_students_of_a_teacher(root: Path) -> None:
-    calls, printed = run(root, "distil.sh", "--lr", "0.1")
-    here = "out/distilled"
-    teacher = f"{here}/checkpoints/teacher/average10.pt"
-    student = "train.sh configs/synthetic/student.yaml"
-    students = f"{here}/checkpoints/seed-1"
-    assert [call for call in calls if call.startswith(("train.sh", "synthesise.sh", "mix.sh"))] == [
-        f"train.sh configs/multi30k/short.yaml out/data {here}/checkpoints/teacher --lr 0.1",
-        f"{student} out/data {students}/real --lr 0.1 --seed 1",
-        f"synthesise.sh distil {teacher} out/data {here}/pairs/distilled",
-        f"{student} {here}/pairs/distilled {students}/distilled --lr 0.1 --seed 1",
-        f"synthesise.sh distil {teacher} out/data {here}/pairs/closest --nbest 5 --closest",
-        f"{student} {here}/pairs/closest {students}/closest --lr 0.1 --seed 1",
-        f"mix.sh {here}/pairs/both out/data {here}/pairs/distilled",
-        f"{student} {here}/pairs/both {students}/both --lr 0.1 --seed 1",
-    ]
-    greedy = [call for call in calls if call.startswith("generate.sh") and "--beam 1" in call]
-    assert len(greedy) == 5
-    assert all("--subset test" in call for call in greedy)
-    rows = [line.split()[0] for line in printed.splitlines() if line.startswith(("teacher", "seed-1/"))]
-    assert rows == [*(f"seed-1/{row}" for row in ("both", "closest", "distilled", "real")), "teacher"]
