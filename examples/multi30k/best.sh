@@ -11,7 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/long.sh"
 usage() {
     cat <<'HELP'
 usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member RECIPE[:SEED]]... [--seed SEED]...
-               [--limit N] [fairseq-train options]
+               [--jobs N] [--limit N] [fairseq-train options]
 
 Takes Multi30k task 1 from text to the scores of the best system: members that differ by their seeds, each finished by a
 cool-down and minimum-risk training, their ensemble, and a student distilled from it. Averages, beams and length penalties
@@ -30,8 +30,9 @@ the same command again to resume, also stage by stage.
                      (default: tiny_4k_simcut_bpedrop)
   --seed SEED        of the members (default: 1, 2 and 3)
   --direction D      (default: en-de)
-  --short            one member, configs/multi30k/short.yaml, without cool-down, minimum risk and student: an hour of two
-                     cores
+  --short            two members, configs/multi30k/short.yaml, and their ensemble, without cool-down, minimum risk and
+                     student: an hour of two cores
+  --jobs N           members that are trained at a time, each on its share of the cores (default: 1, with --short 2)
   --limit N          the first N pairs of training, validation and test only, to try it
   options            of fairseq-train, which win over the recipes' in all trainings but the control's
 
@@ -43,7 +44,7 @@ example:
 HELP
 }
 
-STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' OPTIONS=()
+STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' OPTIONS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --stage) STAGES+=("$(value "$@")") || exit; shift ;;
@@ -51,6 +52,7 @@ while [[ $# -gt 0 ]]; do
         --seed) SEEDS+=("$(value "$@")") || exit; shift ;;
         --direction) DIRECTION=$(value "$@"); shift ;;
         --limit) LIMIT=$(value "$@"); shift ;;
+        --jobs) JOBS=$(value "$@") || exit; shift ;;
         --short) SHORT=yes ;;
         -h | --help) usage; exit 0 ;;
         *) OPTIONS+=("$1") ;;
@@ -64,13 +66,15 @@ done
 for seed in "${SEEDS[@]}"; do number_from --seed 1 1000000 "$seed"; done
 [[ $DIRECTION == en-de || $DIRECTION == de-en ]] || die "--direction must be en-de or de-en, but is '$DIRECTION'"
 [[ -z $LIMIT ]] || number_from --limit 40 29000 "$LIMIT"
+[[ -z $JOBS ]] || number_from --jobs 1 64 "$JOBS"
 need python3 fairseq-train
 ON_INTERRUPT="resume"
 
 if [[ -n $SHORT ]]; then
     [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
-    [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1)
-    [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members test pictures)
+    [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
+    [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
+    [[ -n $JOBS ]] || JOBS=2
 fi
 [[ ${#STAGES[@]} -gt 0 ]] || STAGES=("${KNOWN[@]}")
 [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(tiny_4k_simcut_bpedrop)
@@ -107,6 +111,25 @@ finish() {
         sweep "$name" mrt
     fi
     run python3 "$HELPER" choose "$HERE/results/$name"
+}
+
+# Train the members and finish them, one after the other.
+members() {
+    local each
+    for each in "${EACH[@]}"; do
+        train_member "${each%%:*}" "${each/:/-}" "${each#*:}" "${OPTIONS[@]}"
+        finish "${each/:/-}" "${each%%:*}" "${each#*:}"
+    done
+}
+
+# The same, several at a time: each by this script, whose lines then begin with its name.
+members_at_a_time() {
+    local share=$(($(cores) / JOBS))
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
+    # shellcheck disable=SC2016  # the inner shell expands these.
+    run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
+        "$0" --stage members --direction "$DIRECTION" ${SHORT:+--short} ${LIMIT:+--limit "$LIMIT"} --jobs 1 \
+        "${OPTIONS[@]}" --member < <(printf '%s\0' "${EACH[@]}")
 }
 
 # Train the control, and choose as run.sh does.
@@ -153,11 +176,11 @@ for stage in "${STAGES[@]}"; do
     case $stage in
         data) long_data ;;
         members)
-            for member in "${EACH[@]}"; do
-                NAME=${member/:/-} RECIPE=${member%%:*} SEED=${member#*:}
-                train_member "$RECIPE" "$NAME" "$SEED" "${OPTIONS[@]}"
-                finish "$NAME" "$RECIPE" "$SEED"
-            done
+            if [[ ${JOBS:-1} -gt 1 && ${#EACH[@]} -gt 1 ]]; then
+                members_at_a_time
+            else
+                members
+            fi
             ;;
         control) control ;;
         ensemble) ensemble ;;

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from support import stand_ins
+from support.models import ROOT
+from support.processes import finish
 from support.stand_ins import copy_of_example
 
 # What a script of the flow leaves, in place of its work.
@@ -87,16 +90,54 @@ def test_all_stages_and_again(root: Path) -> None:
 
 
 def test_the_other_direction_in_an_hour(root: Path) -> None:
-    calls = run(root, "best.sh", "--short", "--direction", "de-en", "--limit", "40")
-    folder = "BEST/limit-40/de-en/checkpoints/short-1/trained"
+    calls = run(root, "best.sh", "--short", "--direction", "de-en", "--limit", "40", "--lr", "0.1")
+    here = "BEST/limit-40/de-en"
     way = "--source-lang de --target-lang en"
-    assert [call for call in calls if call.startswith("train.sh")] == [
-        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-4k-plain {folder} {way} --seed 1",
+    # Two members at a time: either may be the first.
+    assert sorted(call for call in calls if call.startswith("train.sh")) == [
+        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-4k-plain {here}/checkpoints/short-{seed}/trained "
+        f"{way} --seed {seed} --lr 0.1"
+        for seed in (1, 2)
     ]
-    for name, number in (("sweep.sh", 1), ("generate.sh", 1), ("score.sh", 1)):
+    # Of the ensemble on validation, five; of members and ensemble on test, one each.
+    for name, number in (("sweep.sh", 2), ("generate.sh", 8), ("score.sh", 8)):
         found = [call for call in calls if call.startswith(name)]
         assert len(found) == number
         assert all(call.endswith("--reverse") for call in found)
+    models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
+    assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 6
+
+
+def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> None:
+    script = root / "scripts" / "train.sh"
+    script.write_text(
+        script.read_text("utf-8") + 'echo "threads $OMP_NUM_THREADS"\n[[ $3 != */short-2/* || -f $OUT/mended ]]\n',
+        encoding="utf-8",
+    )
+    command = [
+        str(root / "examples" / "multi30k" / "best.sh"),
+        "--stage",
+        "members",
+        "--member",
+        "short",
+        "--jobs",
+        "3",
+    ]
+    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(root / "calls"), "PATH": os.environ["PATH"]}
+    environment["DEEPNMT_PYTHON_BIN"] = str(ROOT / ".venv" / "bin")
+    environment.pop("OMP_NUM_THREADS", None)
+    done = finish([*command, "--short", "--seed", "1", "--seed", "2", "--seed", "3"], env=environment)
+    # One that fails is an error of all, and the others are trained to their end.
+    assert done.returncode == 123
+    share = max(1, len(os.sched_getaffinity(0)) // 3)
+    for seed in (1, 2, 3):
+        assert f"short:{seed}: threads {share}\n" in done.stdout
+    chosen = root / "out" / "best" / "results"
+    assert [(chosen / f"short-{seed}" / "chosen.json").is_file() for seed in (1, 2, 3)] == [True, False, True]
+    (root / "out" / "mended").touch()
+    done = finish([*command, "--short", "--seed", "1", "--seed", "2", "--seed", "3"], env=environment)
+    assert done.returncode == 0
+    assert (chosen / "short-2" / "chosen.json").is_file()
 
 
 def test_members_of_two_kinds_and_a_start_in_both_directions(root: Path) -> None:
