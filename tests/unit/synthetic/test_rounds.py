@@ -252,5 +252,6 @@ def test_recipes(name: str) -> None:
     options = read_recipe(path)
     given = {"data": "D", "save": "S", **({"mono-source": "A", "mono-target": "B"} if name == "iterative" else {})}
     rounds = Rounds.read(path, options, given)
-    assert rounds.train.resolve() == (ROOT / "configs" / "multi30k" / "transformer_tiny.yaml")
+    train = {"iterative": "transformer_tiny", "iterated_distillation": "short"}[name]
+    assert rounds.train.resolve() == ROOT / "configs" / "multi30k" / f"{train}.yaml"
     assert all("  # " in line or " # " in line for line in text.splitlines() if line[:1].isalpha())
