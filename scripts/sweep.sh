@@ -15,7 +15,7 @@ setting is then searched itself.
 
   --last N,N...     checkpoints to average; 1 is the last checkpoint (default: 1,3,5,10 as far as SAVE has them)
   --beam N,N...     (default: 5)
-  --lenpen X,X...   length penalties (default: 0.6,0.8,1,1.2,1.4)
+  --lenpen X,X...   length penalties (default: 0.6,0.8,1,1.2,1.4,1.6,1.8,2)
 
 Any other option is fairseq-generate's, as in generate.sh.
 
@@ -28,7 +28,7 @@ example:
 HELP
 }
 
-LAST='' BEAM=5 LENPEN=0.6,0.8,1,1.2,1.4 POSITIONAL=() OPTIONS=()
+LAST='' BEAM=5 LENPEN=0.6,0.8,1,1.2,1.4,1.6,1.8,2 POSITIONAL=() OPTIONS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --last) LAST=$(value "$@"); shift ;;

@@ -150,7 +150,7 @@ ensemble() {
     for each in "${EACH[@]}"; do
         models+=:$(best checkpoint "$HERE/results/${each/:/-}")
     done
-    for lenpen in 0.6 0.8 1 1.2 1.4; do
+    for lenpen in 0.6 0.8 1 1.2 1.4 1.6 1.8 2; do
         folder=$HERE/results/ensemble/lenpen$lenpen
         if [[ ! -f $folder/scores.json ]]; then
             run "$ROOT/scripts/generate.sh" "${models#:}" "$PLAIN" "$folder" --subset valid --lenpen "$lenpen" "${REVERSE[@]}"
