@@ -168,8 +168,9 @@ def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
         out: memory that the result may lie in; it need not
     """
     if _rounds.factors and a.device.type == "cpu":
-        if _halves(a, b):
-            return _rounded_product(a, b, out)
+        if _converts() and a.dtype == b.dtype == torch.float32:
+            result = torch.mm(a.bfloat16(), b.bfloat16())
+            return result.float() if out is None else out.copy_(result)
         with _rounded():
             return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
     if min(*a.shape, b.size(1)) >= SHORT_SIDE and a.dtype == b.dtype and prefers_onednn(a):
@@ -180,7 +181,7 @@ def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
 def addmm_(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Add `torch.mm(a, b)` to `total`, and return it."""
     if _rounds.factors and a.device.type == "cpu":
-        if _halves(a, b):
+        if _converts() and a.dtype == b.dtype == torch.float32:
             return total.add_(torch.mm(a.bfloat16(), b.bfloat16()))
         with _rounded():
             return total.addmm_(a, b)
@@ -210,20 +211,11 @@ def rounded_factors() -> Iterator[None]:
         _rounds.factors = before
 
 
-def _halves(a: Tensor, b: Tensor) -> bool:
-    """Return whether factors are rounded by converting them."""
-    return _converts() and a.dtype == b.dtype == torch.float32
-
-
 @functools.cache
 def _converts() -> bool:
+    """Return whether factors must be converted, since oneDNN would not round them."""
     found = _capabilities()
     return bool(found.get("avx512_bf16")) and not found.get("amx_bf16")
-
-
-def _rounded_product(a: Tensor, b: Tensor, out: Optional[Tensor]) -> Tensor:
-    result = torch.mm(a.bfloat16(), b.bfloat16())
-    return result.float() if out is None else out.copy_(result)
 
 
 @contextmanager

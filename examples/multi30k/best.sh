@@ -152,10 +152,7 @@ ensemble() {
     done
     for lenpen in 0.6 0.8 1 1.2 1.4 1.6 1.8 2; do
         folder=$HERE/results/ensemble/lenpen$lenpen
-        if [[ ! -f $folder/scores.json ]]; then
-            run "$ROOT/scripts/generate.sh" "${models#:}" "$PLAIN" "$folder" --subset valid --lenpen "$lenpen" "${REVERSE[@]}"
-            run "$ROOT/scripts/score.sh" "$folder" "${REVERSE[@]}"
-        fi
+        translate "${models#:}" "$PLAIN" "$folder" --subset valid --lenpen "$lenpen"
         run python3 "$HELPER" note "$folder" "${models#:}" "$PLAIN" 5 "$lenpen" "$folder"
     done
     run python3 "$HELPER" choose "$HERE/results/ensemble"

@@ -6,9 +6,9 @@ OUT=${OUT:-$ROOT/output/multi30k}
 DATA=$OUT/data
 TYPES=9712
 
-# Sort the words of a command that trains rows into ROWS and, from the first option on, OPTIONS, which win over those of all
-# rows; set RECIPE and SEED: read_rows 'KNOWN ROWS' 'DEFAULT ROWS' WORD...
-read_rows() {
+# Sort the words of a command that trains rows into ROWS and, from the first option on, REST; set SEED:
+# sort_rows 'KNOWN ROWS' 'DEFAULT ROWS' WORD...
+sort_rows() {
     local known=$1 default=$2 row
     shift 2
     ROWS=()
@@ -24,11 +24,17 @@ read_rows() {
     for row in "${ROWS[@]}"; do
         [[ $row != *' '* && " $known " == *" $row "* ]] || die "ROW must be one of those of --help, but is '$row'"
     done
-    RECIPE=${RECIPE:-$ROOT/configs/multi30k/transformer_tiny.yaml} SEED=${SEED:-1}
-    [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
+    SEED=${SEED:-1} REST=("$@")
     number_from SEED 1 1000000 "$SEED"
     need python3 fairseq-train
-    OPTIONS=(--max-tokens 2048 --update-freq 1 --max-update 2500 "$@")
+}
+
+# The same for rows of a recipe's short trainings; set RECIPE, and OPTIONS, which win over those of all rows.
+read_rows() {
+    sort_rows "$@"
+    RECIPE=${RECIPE:-$ROOT/configs/multi30k/transformer_tiny.yaml}
+    [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
+    OPTIONS=(--max-tokens 2048 --update-freq 1 --max-update 2500 "${REST[@]}")
 }
 
 # Train a row, choose on validation, and score test 2016 with the choice; RESULT is the folder of its scores:

@@ -34,22 +34,9 @@ example:
 HELP
 }
 
-KNOWN=(real distilled closest both) ROWS=()
-while [[ $# -gt 0 && $1 != -* ]]; do
-    [[ " ${KNOWN[*]} " == *" $1 "* ]] || die "ROW must be one of ${KNOWN[*]}, but is '$1'"
-    ROWS+=("$1")
-    shift
-done
-if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-    usage
-    exit 0
-fi
-[[ ${#ROWS[@]} -gt 0 ]] || ROWS=("${KNOWN[@]}")
-SEED=${SEED:-1}
-number_from SEED 1 1000000 "$SEED"
-need python3 fairseq-train
+sort_rows 'real distilled closest both' 'real distilled closest both' "$@"
+OPTIONS=("${REST[@]}")
 ON_INTERRUPT="resume"
-OPTIONS=("$@")
 
 places en-de ''
 HERE=$OUT/distilled

@@ -101,12 +101,23 @@ best() {
     python3 "$HELPER" best "$@"
 }
 
+# Translate and score, unless these very models have done so with these options: translate MODELS DATA FOLDER OPTIONS...
+translate() {
+    local models=$1 data=$2 folder=$3 model same
+    shift 3
+    [[ -f $folder/scores.json && -f $folder/by && $(<"$folder/by") == "$models $data $*" ]] && same=yes || same=''
+    while [[ -n $same ]] && read -r -d : model; do
+        [[ ! $model -nt $folder/scores.json ]] || same=''
+    done <<<"$models:"
+    [[ -z $same ]] || return 0
+    run "$ROOT/scripts/generate.sh" "$models" "$data" "$folder" "$@" "${REVERSE[@]}"
+    run "$ROOT/scripts/score.sh" "$folder" "${REVERSE[@]}"
+    printf '%s\n' "$models $data $*" >"$folder/by"
+}
+
 # Translate and score the test set once by a system's choice: translate_test RESULT
 translate_test() {
     local setting
-    [[ ! -f $1/test/scores.json ]] || return 0
     mapfile -t setting < <(python3 "$HELPER" settings "$1")
-    run "$ROOT/scripts/generate.sh" "${setting[0]}" "${setting[1]}" "$1/test" --subset test --beam "${setting[2]}" \
-        --lenpen "${setting[3]}" "${REVERSE[@]}"
-    run "$ROOT/scripts/score.sh" "$1/test" "${REVERSE[@]}"
+    translate "${setting[0]}" "${setting[1]}" "$1/test" --subset test --beam "${setting[2]}" --lenpen "${setting[3]}"
 }

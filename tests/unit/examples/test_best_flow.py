@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,6 +32,14 @@ echo '{"checkpoint": "last5.pt", "beam": 5, "lenpen": 0.8, "tokenised BLEU":' $b
     "synthesise.sh": "true",
     "mix.sh": "true",
 }
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for at most half a minute. Raises `AssertionError` if the condition is not met."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -138,6 +150,36 @@ def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> N
     done = finish([*command, "--short", "--seed", "1", "--seed", "2", "--seed", "3"], env=environment)
     assert done.returncode == 0
     assert (chosen / "short-2" / "chosen.json").is_file()
+
+
+def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
+    first = ["best.sh", "--short", "--jobs", "1", "--stage", "members", "--stage", "ensemble", "--stage", "test"]
+    calls = run(root, *first)
+    assert len([call for call in calls if call.startswith("generate.sh")]) == 8 + 3
+    assert not [call for call in run(root, *first) if call.startswith("generate.sh")]
+    calls = [call for call in run(root, *first, "--seed", "1", "--seed", "3") if call.startswith("generate.sh")]
+    models = ":".join(f"BEST/results/short-{seed}/trained/last5.pt" for seed in (1, 3))
+    assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 8 + 1
+    assert len(calls) == 8 + 2  # and the new member's test
+    # A member that has been averaged again since.
+    new = root / "out" / "best" / "results" / "short-3" / "trained" / "last5.pt"
+    os.utime(new, (time.time() + 60, time.time() + 60))
+    calls = [call for call in run(root, *first, "--seed", "1", "--seed", "3") if call.startswith("generate.sh")]
+    assert len(calls) == 8 + 2
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_members_at_a_time_end_together(root: Path, sent: int) -> None:
+    script, pids = root / "scripts" / "train.sh", root / "pids"
+    script.write_text(script.read_text("utf-8") + f'echo $$ >>"{pids}"; exec sleep 60\n', encoding="utf-8")
+    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(root / "calls")}
+    environment["DEEPNMT_PYTHON_BIN"] = str(ROOT / ".venv" / "bin")
+    command = [str(root / "examples" / "multi30k" / "best.sh"), "--short", "--stage", "members"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
+        process.send_signal(sent)
+        assert process.wait(30) == (143 if sent == signal.SIGTERM else 130)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()))
 
 
 def test_members_of_two_kinds_and_a_start_in_both_directions(root: Path) -> None:
