@@ -161,6 +161,9 @@ def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
     models = ":".join(f"BEST/results/short-{seed}/trained/last5.pt" for seed in (1, 3))
     assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 8 + 1
     assert len(calls) == 8 + 2  # and the new member's test
+    # The first ones again, which are older than the scores of the others.
+    assert len([call for call in run(root, *first) if call.startswith("generate.sh")]) == 8 + 1
+    run(root, *first, "--seed", "1", "--seed", "3")
     # A member that has been averaged again since.
     new = root / "out" / "best" / "results" / "short-3" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 60, time.time() + 60))
