@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,14 @@ STOCK = ["--arch", "transformer", "--criterion", "label_smoothed_cross_entropy"]
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1000000000000", "MALLOC_TOP_PAD_": "100000000"}
 
 
-def updates(data: str, case: str, batches: int) -> Step:
+def updates(data: str, case: str, batches: int, more: Sequence[str] = ()) -> Step:
     """A step that makes so many updates, of the same batches each time.
 
     Args:
         data: folder of binarised data
         case: "fairseq", which does without the plug-in, or "deepnmt"
         batches: how many
+        more: further options, which win
     """
     import logging
     import warnings
@@ -46,7 +47,7 @@ def updates(data: str, case: str, batches: int) -> Step:
         import deepnmt  # noqa: F401  registers its model and criterion
 
     logging.disable(logging.INFO)
-    arguments = [data, *OPTIONS, *(PLUGIN if case == "deepnmt" else STOCK)]
+    arguments = [data, *OPTIONS, *(PLUGIN if case == "deepnmt" else STOCK), *more]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
     task = tasks.setup_task(cfg.task)
     trainer = Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
@@ -62,12 +63,15 @@ def updates(data: str, case: str, batches: int) -> Step:
     return step
 
 
+def check_data(data: str) -> None:
+    """Stop if a folder has no data."""
+    if not Path(data, "dict.en.txt").is_file():
+        raise SystemExit(f"--data must be a folder of binarised Multi30k (see benchmarks/run.sh), but is {data}")
+
+
 def measure(options: Namespace) -> Iterator[Row]:
     """The rows."""
-    if not Path(options.data, "dict.en.txt").is_file():
-        raise SystemExit(
-            f"--data must be a folder of binarised Multi30k (see benchmarks/run.sh), but is {options.data}"
-        )
+    check_data(options.data)
     note(f"tiny_step: timing {options.repetitions} repetitions of 3 cases, {options.batches} updates each")
     with (
         in_process(updates, options.data, "fairseq", options.batches) as stock,
