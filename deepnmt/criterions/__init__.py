@@ -5,6 +5,7 @@ def register() -> None:
     """Register the criterions with fairseq, for `--criterion`."""
     from fairseq.criterions import register_criterion
 
+    from deepnmt.criterions.distillation import Distillation, DistillationConfig
     from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
     from deepnmt.criterions.minimum_risk import MinimumRisk, MinimumRiskConfig
     from deepnmt.criterions.r_drop import RDrop, RDropConfig
@@ -12,6 +13,7 @@ def register() -> None:
     from deepnmt.criterions.two_sided_loss import TwoSided, TwoSidedConfig
 
     for name, criterion, options in (
+        ("distillation", Distillation, DistillationConfig),
         ("fused", FusedLabelSmoothedCrossEntropy, FusedConfig),
         ("mrt", MinimumRisk, MinimumRiskConfig),
         ("r_drop", RDrop, RDropConfig),

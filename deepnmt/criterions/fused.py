@@ -10,12 +10,12 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 from fairseq.models.transformer import TransformerDecoderBase
-from torch import nn
+from torch import Tensor, nn
 
 from deepnmt.data.weighted_pairs import PAIRS, TOKENS, WEIGHTS
 from deepnmt.errors import UserError
 from deepnmt.kernels.fast_path import may_take
-from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
+from deepnmt.kernels.linear_cross_entropy import Taught, linear_cross_entropy
 
 
 @dataclass
@@ -55,7 +55,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         features = net_output[0][:, self.ignore_prefix_size :][counted]
         weight = model.decoder.output_projection.weight
         counts = sample[WEIGHTS][counted[0]] if WEIGHTS in sample else None
-        losses = linear_cross_entropy(features, weight, target[counted], self.eps, self.report_accuracy, counts)
+        taught = self.taught(model, sample, counted)
+        losses = linear_cross_entropy(features, weight, target[counted], self.eps, self.report_accuracy, counts, taught)
 
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         if counts is not None:
@@ -71,6 +72,16 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
             logging_output["n_correct"] = int(losses.correct)
             logging_output["total"] = len(features)
         return losses.loss, sample_size, logging_output
+
+    def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:
+        """Return what a teacher predicts at the positions that count, if there is one.
+
+        Args:
+            model: that is trained or validated
+            sample: the batch
+            counted: sentence and place of each position, N, after the prefix that is ignored
+        """
+        return None
 
 
 def obstacle(model: Any) -> Optional[str]:

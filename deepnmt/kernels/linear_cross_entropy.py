@@ -9,6 +9,13 @@ p, the target t, and fairseq's smoothing, which spreads e over the V - 1 other t
 
 A position may count more or less: its loss, and with it the gradient, is multiplied by its weight.
 
+A share w of the loss may be the cross entropy with what a teacher predicts, q, of whose probabilities the K largest are
+given; the other types have the same one, r = (1 - sum of the K) / (V - K):
+
+    loss = (1 - w) (loss above) - w sum_v q_v log p_v
+
+    dLoss/dx = p - (1 - w) (s + (1 - e - s) [v = t]) - w r - w (q_v - r) [v is one of the K]
+
 The positions are taken some at a time: their logits, and at once the gradients of h and W, which is all that the
 backward pass needs. What does not depend on p is added at the end, for all positions together. In half precision the
 gradients wait for the backward pass, since there the loss is scaled to keep small ones from vanishing, and the logits
@@ -34,6 +41,20 @@ from deepnmt.kernels.projection import ProjectionGradients, on_cpu, pieces
 TINY = 1e-30
 
 
+class Taught(NamedTuple):
+    """What a teacher predicts at each position.
+
+    Attributes:
+        types: the K likeliest, N x K, fewer than V
+        probabilities: theirs, N x K; what they lack of 1 is spread evenly over the V - K others
+        weight: w, the share of the loss that is the cross entropy with this distribution, from 0 to 1
+    """
+
+    types: Tensor
+    probabilities: Tensor
+    weight: float
+
+
 class Losses(NamedTuple):
     """Sums over the positions.
 
@@ -48,11 +69,17 @@ class Losses(NamedTuple):
     correct: Tensor
 
 
-def reference(h: Tensor, W: Tensor, target: Tensor, e: float) -> Tensor:
+def reference(h: Tensor, W: Tensor, target: Tensor, e: float, taught: Optional[Taught] = None) -> Tensor:
     """Return the sum of the losses by the formula above, for readers and tests; autograd makes its backward pass."""
     log_p = (h @ W.t()).log_softmax(-1)
     s = e / (len(W) - 1)
-    return -(1 - e - s) * log_p.gather(1, target[:, None]).sum() - s * log_p.sum()
+    loss = -(1 - e - s) * log_p.gather(1, target[:, None]).sum() - s * log_p.sum()
+    if taught is None:
+        return loss
+    types, known, w = taught
+    r = (1 - known.sum(1, keepdim=True)) / (len(W) - types.size(1))
+    q = r.expand_as(log_p).scatter(1, types, known)
+    return (1 - w) * loss - w * (q * log_p).sum()
 
 
 def linear_cross_entropy(
@@ -62,6 +89,7 @@ def linear_cross_entropy(
     smoothing: float,
     accuracy: bool = False,
     counts: Optional[Tensor] = None,
+    taught: Optional[Taught] = None,
 ) -> Losses:
     """The losses of `weight @ h` for all features h.
 
@@ -72,6 +100,7 @@ def linear_cross_entropy(
         smoothing: e
         accuracy: count the correct ones
         counts: N, how much each position counts in the loss; 1 by default
+        taught: what a teacher predicts; no teacher by default
     """
     device = features.device.type
     if torch.is_autocast_enabled(device):
@@ -81,7 +110,7 @@ def linear_cross_entropy(
     gradients = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
     return Losses(
         *_LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            features, weight, target, smoothing, accuracy, gradients, counts
+            features, weight, target, smoothing, accuracy, gradients, counts, *(taught or (None, None, 0.0))
         )
     )
 
@@ -97,16 +126,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
         accuracy: bool,
         gradients: bool,
         counts: Optional[Tensor],
+        types: Optional[Tensor],
+        probabilities: Optional[Tensor],
+        share: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.smoothing = smoothing
+        ctx.smoothing, ctx.share = smoothing, share
         ctx.now = gradients and features.dtype in (torch.float32, torch.float64)
         with torch.autocast(features.device.type, enabled=False):
-            run = _Run(features, weight, target, smoothing, counts)
+            run = _Run(features, weight, target, smoothing, counts, _taught(types, probabilities, share))
             run.all(ctx.needs_input_grad[:2] if ctx.now else (False, False), accuracy=accuracy)
         if ctx.now:
             ctx.save_for_backward(*run.gradients)
         elif gradients:
-            ctx.save_for_backward(features, weight, target, counts)
+            ctx.save_for_backward(features, weight, target, counts, types, probabilities)
         ctx.mark_non_differentiable(run.nll, run.correct)
         return run.loss, run.nll, run.correct
 
@@ -116,18 +148,23 @@ class _LinearCrossEntropy(torch.autograd.Function):
         if ctx.now:
             found = tuple(None if saved is None else saved * gradient for saved in ctx.saved_tensors)
         else:
-            features, weight, target, counts = ctx.saved_tensors
-            run = _Run(features, weight, target, ctx.smoothing, counts)
+            features, weight, target, counts, types, probabilities = ctx.saved_tensors
+            taught = _taught(types, probabilities, ctx.share)
+            run = _Run(features, weight, target, ctx.smoothing, counts, taught)
             run.all(ctx.needs_input_grad[:2], scale=gradient)
             found = run.gradients
-        return (*found, None, None, None, None, None)
+        return (*found, *[None] * 8)
+
+
+def _taught(types: Optional[Tensor], probabilities: Optional[Tensor], share: float) -> Optional[Taught]:
+    return None if types is None or probabilities is None else Taught(types, probabilities, share)
 
 
 class _Run:
     """One way through the positions.
 
     Args:
-        features, weight, target, smoothing, counts: as of `linear_cross_entropy`
+        features, weight, target, smoothing, counts, taught: as of `linear_cross_entropy`
 
     Attributes:
         loss, nll, correct: as of `Losses`
@@ -135,20 +172,38 @@ class _Run:
     """
 
     def __init__(
-        self, features: Tensor, weight: Tensor, target: Tensor, smoothing: float, counts: Optional[Tensor] = None
+        self,
+        features: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        smoothing: float,
+        counts: Optional[Tensor],
+        taught: Optional[Taught],
     ) -> None:
         self.features, self.weight, self.target = features, weight, target
         self.exact = torch.promote_types(features.dtype, torch.float32)
-        self.counts = None if counts is None else counts.to(self.exact)
-        self.other = smoothing / (len(weight) - 1)
-        self.right = 1.0 - smoothing - self.other
+        self.counts = None if counts is None else counts.to(self.exact)[:, None]
+        share = 0.0 if taught is None else taught.weight
+        other = smoothing / (len(weight) - 1)
+        # What is wanted of the softmax: of the target, of each type, and beyond that of those which a teacher names.
+        self.right = (1.0 - share) * (1.0 - smoothing - other)
+        self.other: Union[float, Tensor] = (1.0 - share) * other
+        self.named: Optional[tuple[Tensor, Tensor]] = None
+        if taught is not None:
+            known = taught.probabilities.to(self.exact)
+            # Rounded, they may have a little more than 1 together.
+            known = known / known.sum(1, keepdim=True).clamp(min=1.0)
+            rest = (1.0 - known.sum(1, keepdim=True)) / (len(weight) - known.size(1))
+            self.named = taught.types, share * (known - rest)
+            self.other = self.other + share * rest  # N x 1
         self.gradients: tuple[Optional[Tensor], Optional[Tensor]] = None, None
 
     def all(self, wanted: tuple[bool, bool], scale: Optional[Tensor] = None, accuracy: bool = False) -> None:
         """Find the losses, and the gradients of features and weight that are wanted, multiplied by `scale`."""
         types, device = len(self.weight), self.features.device
-        nll = self.features.new_empty(len(self.target), dtype=self.exact)
+        nll = self.features.new_empty(len(self.target), 1, dtype=self.exact)
         hit = torch.empty_like(nll)  # the target's logit
+        told = torch.zeros_like(nll)  # the logits of the types that a teacher names, as much as they are wanted
         self.correct = self.target.new_zeros(())
         gradients = ProjectionGradients(self.features, self.weight, wanted)
         logits = softmax = None
@@ -159,39 +214,46 @@ class _Run:
                 # In one place, where both have one type.
                 softmax = logits if logits.dtype == self.exact else torch.empty_like(logits, dtype=self.exact)
             x = mm(features, self.weight.t(), out=logits[: len(features)])
-            hit[some] = x.gather(1, target).squeeze(1)
+            hit[some] = x.gather(1, target).to(self.exact)
+            named = None if self.named is None else [each[some] for each in self.named]
+            if named is not None:
+                told[some] = (x.gather(1, named[0]) * named[1]).sum(1, keepdim=True)
             if accuracy:
                 self.correct += x.argmax(1).eq(target.squeeze(1)).sum()
             p, nll[some] = self._softmax(features, x, target, softmax[: len(features)])
             if any(wanted):
                 p.scatter_add_(1, target, p.new_full((1, 1), -self.right).expand_as(target))
+                if named is not None:
+                    p.scatter_add_(1, named[0], -named[1])
                 if self.counts is not None:
-                    p.mul_(self.counts[some, None])
+                    p.mul_(self.counts[some])
                 gradients.add(some, p if scale is None else p.mul_(scale))
 
         log_sum = hit + nll  # of the exponentials of the logits
         column = self.weight.sum(0, dtype=self.exact)
-        logit_sum = torch.mv(self.features.to(self.exact), column)
+        logit_sum = torch.mv(self.features.to(self.exact), column)[:, None]
         self.nll = nll.sum()
+        loss = self.right * nll + self.other * (types * log_sum - logit_sum)
+        if self.named is not None:
+            loss = loss + self.named[1].sum(1, keepdim=True) * log_sum - told
         spread: Union[float, Tensor] = self.other if scale is None else self.other * scale
-        counted, others = nll, types * log_sum - logit_sum
         if self.counts is not None:
-            counted, others, spread = counted * self.counts, others * self.counts, spread * self.counts[:, None]
-        self.loss = self.right * counted.sum() + self.other * others.sum()
+            loss, spread = loss * self.counts, spread * self.counts
+        self.loss = loss.sum()
         self.gradients = gradients.finish(column, spread)
 
     def _softmax(self, features: Tensor, x: Tensor, target: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
         """Return the probabilities, which may take the place of x, and the targets' negative log-probabilities."""
         if not on_cpu(x.device):
             log_p = torch.log_softmax(x, dim=1, dtype=self.exact, out=out)
-            nll = -log_p.gather(1, target).squeeze(1)
+            nll = -log_p.gather(1, target)
             return log_p.exp_(), nll
         # torch's softmax is faster than its exponential, and it is rare that a probability is too small.
         p = torch.softmax(x, dim=1, dtype=self.exact, out=out)
-        chosen = p.gather(1, target).squeeze(1)
+        chosen = p.gather(1, target)
         nll = -chosen.log()
-        lost = chosen < TINY
+        lost = (chosen < TINY).squeeze(1)
         if lost.any():
             x = mm(features[lost], self.weight.t())
-            nll[lost] = -torch.log_softmax(x, dim=1, dtype=self.exact).gather(1, target[lost]).squeeze(1)
+            nll[lost] = -torch.log_softmax(x, dim=1, dtype=self.exact).gather(1, target[lost])
         return p, nll

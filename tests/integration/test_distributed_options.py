@@ -66,6 +66,15 @@ def test_two_processes_train_as_one(case: str, data: Path, tmp_path: Path) -> No
     assert largest_difference(one, two) < tolerance
 
 
+def test_two_processes_learn_from_a_teacher_as_one(data: Path, tmp_path: Path) -> None:
+    trained([], 1, data, tmp_path / "teacher")
+    options = [*DROPOUT, "--criterion", "label_smoothed_cross_entropy_distillation", "--teacher-types", "5"]
+    options += ["--teacher", str(tmp_path / "teacher" / "checkpoint_last.pt")]
+    one, two = (trained(options, processes, data, tmp_path / str(processes)) for processes in (1, 2))
+    assert largest_difference(one, two) < 1e-5
+    assert largest_difference(one, trained(DROPOUT, 1, data, tmp_path / "untaught")) > 0.01
+
+
 def test_the_cases_are_different_trainings(data: Path, tmp_path: Path) -> None:
     names = ("dropout", "r-drop", "simcut", "clipping")
     found = [trained(CASES[name][0], 1, data, tmp_path / name) for name in names]
