@@ -1,12 +1,17 @@
-"""Updates with R-Drop and with SimCut, two passes each, against those with the plain fused loss: time and memory."""
+"""Updates with R-Drop and SimCut, two passes each, and with distillation against the plain loss: time and memory."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
-from common import Row, compare, in_process, interleaved, main, megabytes, note, peak_memory
-from tiny_step import add_options, check_data, updates
+from common import ROOT, Row, compare, in_process, interleaved, main, megabytes, note, peak_memory
+from tiny_step import OPTIONS, PLUGIN, add_options, check_data, updates
 
 # By name, the criterion with its published weights.
 CRITERIONS = {
@@ -15,24 +20,44 @@ CRITERIONS = {
 }
 
 
+TEACHERS = 3
+
+
+def teacher(data: str, folder: str) -> Path:
+    """Return a checkpoint of one update: what a teacher has learnt does not change the time that it takes."""
+    command = [sys.executable, "-m", "fairseq_cli.train", data, "--user-dir", str(ROOT / "deepnmt"), *OPTIONS, *PLUGIN]
+    command += ["--max-update", "1", "--disable-validation", "--no-epoch-checkpoints", "--save-dir", folder]
+    subprocess.run(command, check=True, capture_output=True)
+    return Path(folder, "checkpoint_last.pt")
+
+
 def measure(options: Namespace) -> Iterator[Row]:
     """The rows."""
     check_data(options.data)
-    note(f"consistency: timing {options.repetitions} repetitions of 3 cases, {options.batches} updates each")
-    with (
-        in_process(updates, options.data, "deepnmt", options.batches) as plain,
-        in_process(updates, options.data, "deepnmt", options.batches, CRITERIONS["R-Drop"]) as r_drop,
-        in_process(updates, options.data, "deepnmt", options.batches, CRITERIONS["SimCut"]) as simcut,
-    ):
-        timings = interleaved({"plain": plain, "R-Drop": r_drop, "SimCut": simcut}, options.repetitions)
-    for name in CRITERIONS:
-        yield compare(f"time of an update, {name} / plain loss, Transformer-Tiny", "<= 2.2", timings, name, "plain")
-    note("consistency: memory")
-    least = peak_memory(updates, options.data, "deepnmt", 1)
-    for name, more in CRITERIONS.items():
-        peak = peak_memory(updates, options.data, "deepnmt", 1, more)
-        detail = f"{name} {megabytes(peak)}, plain {megabytes(least)}"
-        yield Row(f"peak memory of an update, {name} / plain loss", peak / least, "", detail)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as processes:
+        note("consistency: training a teacher for an update")
+        teachers = ":".join([str(teacher(options.data, folder))] * TEACHERS)
+        distillation = ["--criterion", "label_smoothed_cross_entropy_distillation", "--teacher", teachers]
+        criterions = {"plain": [], **CRITERIONS, "distillation": distillation}
+        # The first call of each, which is not timed, makes the teachers' predictions.
+        note(f"consistency: timing {options.repetitions} repetitions of 4 cases, {options.batches} updates each")
+        cases = {
+            name: processes.enter_context(in_process(updates, options.data, "deepnmt", options.batches, more))
+            for name, more in criterions.items()
+        }
+        timings = interleaved(cases, options.repetitions)
+        for name in criterions:
+            target = "<= 2.2" if name in CRITERIONS else ""
+            if name != "plain":
+                yield compare(
+                    f"time of an update, {name} / plain loss, Transformer-Tiny", target, timings, name, "plain"
+                )
+        note("consistency: memory")
+        peaks = {name: peak_memory(updates, options.data, "deepnmt", 1, more) for name, more in criterions.items()}
+        for name, peak in peaks.items():
+            detail = f"{name} {megabytes(peak)}, plain {megabytes(peaks['plain'])}"
+            if name != "plain":
+                yield Row(f"peak memory of an update, {name} / plain loss", peak / peaks["plain"], "", detail)
 
 
 if __name__ == "__main__":

@@ -11,27 +11,29 @@ source "$(dirname "${BASH_SOURCE[0]}")/long.sh"
 usage() {
     cat <<'HELP'
 usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member RECIPE[:SEED]]... [--seed SEED]...
-               [--jobs N] [--limit N] [fairseq-train options]
+               [--generations N] [--generation N] [--jobs N] [--limit N] [fairseq-train options]
 
-Takes Multi30k task 1 from text to the scores of the best system: members that differ by their seeds, each finished by a
-cool-down and minimum-risk training, their ensemble, and a student distilled from it. Averages, beams and length penalties
-are chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any moment; run
-the same command again to resume, also stage by stage.
+Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
+pairs and differ by their seeds; those of each further one are students of the ensemble before them: they learn from its
+translations beside the real pairs, and from what it predicts at each word. Averages, beams and length penalties are chosen
+by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any moment; run the same
+command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all):
     data        4,000 BPE merges, with twelve copies of the training text by BPE-dropout, and the text without
-    control     the reference protocol                                                               (1.3 hours on one core)
-    members     a training for each member, its averages on validation, cool-down, minimum risk      (6 hours each)
-    ensemble    of all members: length penalty on validation                                         (10 minutes)
-    student     the ensemble's translations of the training text, and a training on them             (6 hours)
-    test        test 2016 by control, members, ensemble and student: table.tsv
+    control     the reference protocol                                                      (1.5 hours of a core)
+    members     of each generation: a training for each, and its averages on validation     (40 minutes of a core
+                each in the first one, 80 for a student)
+    ensemble    of each generation: length penalty on validation                            (5 minutes)
+    test        test 2016 by the control, members and ensembles: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
-  --member RECIPE[:SEED]   recipe of configs/multi30k for a member, with every --seed or the one given
-                     (default: tiny_4k_simcut_bpedrop)
+  --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
+                     given (default: short)
   --seed SEED        of the members (default: 1, 2 and 3)
+  --generations N    of them, the first one included (default: 2)
+  --generation N     do the stages members and ensemble for this one alone (default: all, one after the other)
   --direction D      (default: en-de)
-  --short            two members, configs/multi30k/short.yaml, and their ensemble, without cool-down, minimum risk and
-                     student: an hour of two cores
+  --short            one generation, two members, and their ensemble: an hour of two cores
   --jobs N           members that are trained at a time, each on its share of the cores (default: 1, with --short 2)
   --limit N          the first N pairs of training, validation and test only, to try it
   options            of fairseq-train, which win over the recipes' in all trainings but the control's
@@ -40,11 +42,11 @@ environment:
   MULTI30K_DIR, OUT  as for run.sh; results go to OUT/best, or OUT/best/de-en
 
 example:
-  MULTI30K_DIR=~/multi30k examples/multi30k/best.sh --stage members --seed 2
+  MULTI30K_DIR=~/multi30k examples/multi30k/best.sh --stage members --generation 1 --seed 2
 HELP
 }
 
-STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' OPTIONS=()
+STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' LAST='' ONLY='' OPTIONS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --stage) STAGES+=("$(value "$@")") || exit; shift ;;
@@ -52,6 +54,8 @@ while [[ $# -gt 0 ]]; do
         --seed) SEEDS+=("$(value "$@")") || exit; shift ;;
         --direction) DIRECTION=$(value "$@"); shift ;;
         --limit) LIMIT=$(value "$@"); shift ;;
+        --generations) LAST=$(value "$@") || exit; shift ;;
+        --generation) ONLY=$(value "$@") || exit; shift ;;
         --jobs) JOBS=$(value "$@") || exit; shift ;;
         --short) SHORT=yes ;;
         -h | --help) usage; exit 0 ;;
@@ -59,7 +63,7 @@ while [[ $# -gt 0 ]]; do
     esac
     shift
 done
-KNOWN=(data control members ensemble student test pictures)
+KNOWN=(data control members ensemble test pictures)
 for stage in "${STAGES[@]}"; do
     [[ " ${KNOWN[*]} " == *" $stage "* ]] || die "--stage must be one of ${KNOWN[*]}, but is '$stage'"
 done
@@ -67,69 +71,88 @@ for seed in "${SEEDS[@]}"; do number_from --seed 1 1000000 "$seed"; done
 [[ $DIRECTION == en-de || $DIRECTION == de-en ]] || die "--direction must be en-de or de-en, but is '$DIRECTION'"
 [[ -z $LIMIT ]] || number_from --limit 40 29000 "$LIMIT"
 [[ -z $JOBS ]] || number_from --jobs 1 64 "$JOBS"
+[[ -z $LAST ]] || number_from --generations 1 9 "$LAST"
 need python3 fairseq-train
 ON_INTERRUPT="resume"
 
 if [[ -n $SHORT ]]; then
-    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
     [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
-    [[ -n $JOBS ]] || JOBS=2
+    LAST=${LAST:-1} JOBS=${JOBS:-2}
 fi
+LAST=${LAST:-2} JOBS=${JOBS:-1}
+[[ -z $ONLY ]] || number_from --generation 1 "$LAST" "$ONLY"
 [[ ${#STAGES[@]} -gt 0 ]] || STAGES=("${KNOWN[@]}")
-[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(tiny_4k_simcut_bpedrop)
+[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
 [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
-EACH=()
+FIRST=()
 for member in "${MEMBERS[@]}"; do
     [[ -f $ROOT/configs/multi30k/${member%%:*}.yaml ]] ||
         die "--member must be a recipe of configs/multi30k, but is '${member%%:*}'"
     if [[ $member == *:* ]]; then
         number_from --member 1 1000000 "${member#*:}"
-        EACH+=("$member")
+        FIRST+=("$member")
     else
-        for seed in "${SEEDS[@]}"; do EACH+=("$member:$seed"); done
+        for seed in "${SEEDS[@]}"; do FIRST+=("$member:$seed"); done
     fi
 done
 places "$DIRECTION" "$LIMIT"
 
-# Cool down, then minimise the risk, each from the best average so far; the best of all is the member: finish NAME RECIPE SEED
-finish() {
-    local name=$1 stack=tiny_4k seed=$3
-    case $2 in
-        dlcl_8_3*) stack=dlcl_8_3 ;;
-        wide_192*) stack=wide_192 ;;
-    esac
-    sweep "$name" trained
-    if [[ -z $SHORT ]]; then
-        train "${stack}_cooldown" "$HERE/checkpoints/$name/cooldown" "$PLAIN" --seed "$seed" \
-            --finetune-from-model "$(best checkpoint "$HERE/results/$name/trained")" "${OPTIONS[@]}"
-        sweep "$name" cooldown
-        local from=("$HERE/results/$name/trained" "$HERE/results/$name/cooldown")
-        train "${stack}_mrt" "$HERE/checkpoints/$name/mrt" "$PLAIN" --seed "$seed" \
-            --mrt-lenpen "$(best lenpen "${from[@]}")" --finetune-from-model "$(best checkpoint "${from[@]}")" \
-            "${OPTIONS[@]}"
-        sweep "$name" mrt
-    fi
-    run python3 "$HELPER" choose "$HERE/results/$name"
-}
-
-# Train the members and finish them, one after the other.
-members() {
+# Set EACH to the members of a generation, RECIPE:SEED, and NAMES to those of their results: members_of GENERATION
+members_of() {
     local each
+    EACH=("${FIRST[@]}") NAMES=()
+    if [[ $1 -gt 1 ]]; then
+        EACH=("${SEEDS[@]/#/student:}")
+    fi
     for each in "${EACH[@]}"; do
-        train_member "${each%%:*}" "${each/:/-}" "${each#*:}" "${OPTIONS[@]}"
-        finish "${each/:/-}" "${each%%:*}" "${each#*:}"
+        if [[ $1 -gt 1 ]]; then
+            NAMES+=("student-$1-${each#*:}")
+        else
+            NAMES+=("${each/:/-}")
+        fi
     done
 }
 
-# The same, several at a time: each by this script, whose lines then begin with its name.
+# Train the members of a generation and choose their averages, one after the other: members GENERATION
+members() {
+    local number teachers='' here=("${OPTIONS[@]}")
+    if [[ $1 -gt 1 ]]; then
+        PAIRS=$HERE/pairs/$1/student
+        teachers=$(best checkpoint "$HERE/results/ensemble-$(($1 - 1))")
+        here=(--teacher "$teachers" "${here[@]}")
+    fi
+    members_of "$1"
+    for number in "${!EACH[@]}"; do
+        train_member "${EACH[number]%%:*}" "${NAMES[number]}" "${EACH[number]#*:}" "${here[@]}"
+        sweep "${NAMES[number]}" trained
+        run python3 "$HELPER" choose "$HERE/results/${NAMES[number]}"
+    done
+}
+
+# The same, several at a time: each by this script, whose lines then begin with its seed.
 members_at_a_time() {
-    local share=$(($(cores) / JOBS))
+    local share=$(($(cores) / JOBS)) of=--seed each
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
+    members_of "$1"
+    if [[ $1 -eq 1 ]]; then
+        of=--member
+    else
+        EACH=("${EACH[@]#*:}")
+    fi
     # shellcheck disable=SC2016  # the inner shell expands these.
     run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
-        "$0" --stage members --direction "$DIRECTION" ${SHORT:+--short} ${LIMIT:+--limit "$LIMIT"} --jobs 1 \
-        "${OPTIONS[@]}" --member < <(printf '%s\0' "${EACH[@]}")
+        "$0" --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
+        ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
+}
+
+# Make the pairs that students learn from: the real ones, and the translations of the ensemble before: pairs GENERATION
+pairs() {
+    local teachers folder=$HERE/pairs/$1
+    teachers=$(best checkpoint "$HERE/results/ensemble-$(($1 - 1))")
+    run "$ROOT/scripts/synthesise.sh" distil "$teachers" "$PLAIN" "$folder/distilled" "${REVERSE[@]}"
+    run "$ROOT/scripts/synthesise.sh" distil "$teachers" "$PLAIN" "$folder/closest" --nbest 5 --closest "${REVERSE[@]}"
+    run "$ROOT/scripts/mix.sh" "$folder/student" "$PLAIN" "$folder/distilled" "$folder/closest"
 }
 
 # Train the control, and choose as run.sh does.
@@ -145,43 +168,56 @@ control() {
     run python3 "$HELPER" note "$HERE/results/control" "$CHOSEN" "$DATA" 5 1 "$result/valid.$(basename "$CHOSEN" .pt)"
 }
 
+# Choose the length penalty of all members of a generation together: ensemble GENERATION
 ensemble() {
-    local models='' each lenpen folder
-    for each in "${EACH[@]}"; do
-        models+=:$(best checkpoint "$HERE/results/${each/:/-}")
+    local models='' name lenpen folder result=$HERE/results/ensemble-$1
+    members_of "$1"
+    for name in "${NAMES[@]}"; do
+        models+=:$(best checkpoint "$HERE/results/$name")
     done
     for lenpen in 0.6 0.8 1 1.2 1.4 1.6 1.8 2; do
-        folder=$HERE/results/ensemble/lenpen$lenpen
+        folder=$result/lenpen$lenpen
         translate "${models#:}" "$PLAIN" "$folder" --subset valid --lenpen "$lenpen"
         run python3 "$HELPER" note "$folder" "${models#:}" "$PLAIN" 5 "$lenpen" "$folder"
     done
-    run python3 "$HELPER" choose "$HERE/results/ensemble"
+    run python3 "$HELPER" choose "$result"
 }
 
-student() {
-    local models seed=${SEEDS[0]}
-    models=$(best checkpoint "$HERE/results/ensemble")
-    run "$ROOT/scripts/synthesise.sh" distil "$models" "$PLAIN" "$HERE/pairs/distilled" "${REVERSE[@]}"
-    run "$ROOT/scripts/synthesise.sh" distil "$models" "$PLAIN" "$HERE/pairs/closest" --nbest 5 --closest "${REVERSE[@]}"
-    run "$ROOT/scripts/mix.sh" "$HERE/pairs/student" "$PLAIN" "$HERE/pairs/distilled" "$HERE/pairs/closest"
-    train student "$HERE/checkpoints/student/trained" "$HERE/pairs/student" --seed "$seed" "${OPTIONS[@]}"
-    finish student student "$seed"
+# Do the stages members and ensemble, as far as they are wanted, for each generation that is.
+generations() {
+    local generation
+    for ((generation = ${ONLY:-1}; generation <= ${ONLY:-$LAST}; generation++)); do
+        if [[ " ${STAGES[*]} " == *' members '* ]]; then
+            printf '== members of generation %s\n' "$generation" >&2
+            [[ $generation -eq 1 ]] || pairs "$generation"
+            members_of "$generation"
+            if [[ $JOBS -gt 1 && ${#EACH[@]} -gt 1 ]]; then
+                members_at_a_time "$generation"
+            else
+                members "$generation"
+            fi
+        fi
+        if [[ " ${STAGES[*]} " == *' ensemble '* ]]; then
+            printf '== ensemble of generation %s\n' "$generation" >&2
+            ensemble "$generation"
+        fi
+    done
 }
 
+DONE=''
 for stage in "${STAGES[@]}"; do
+    case $stage in
+        members | ensemble)
+            # Both at once: students need the ensemble before them.
+            [[ -n $DONE ]] || generations
+            DONE=yes
+            continue
+            ;;
+    esac
     printf '== %s\n' "$stage" >&2
     case $stage in
         data) long_data ;;
-        members)
-            if [[ ${JOBS:-1} -gt 1 && ${#EACH[@]} -gt 1 ]]; then
-                members_at_a_time
-            else
-                members
-            fi
-            ;;
         control) control ;;
-        ensemble) ensemble ;;
-        student) student ;;
         test)
             mapfile -t SYSTEMS < <(python3 "$HELPER" systems "$HERE/results")
             for system in "${SYSTEMS[@]}"; do

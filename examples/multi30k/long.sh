@@ -51,7 +51,7 @@ long_data() {
     run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$BASE/text-bi/train" --dest "$BOTH"
 }
 
-# Set TEXT to the data of a recipe: text_of RECIPE
+# Set TEXT to the data of a recipe: text_of RECIPE; those of a student are PAIRS.
 text_of() {
     local copy
     TEXT=$PLAIN
@@ -61,6 +61,7 @@ text_of() {
             for ((copy = 1; copy < COPIES; copy++)); do TEXT+=:$DROPPED/copy$copy; done
             ;;
         bi) TEXT=$BOTH ;;
+        student) TEXT=$PAIRS ;;
     esac
 }
 

@@ -22,10 +22,8 @@ mkdir -p "$2"; echo '{"types": {"en": 9712}}' >"$2/preprocess.json\"""",
     "binarise.sh": "true",
     "train.sh": 'mkdir -p "$3"; touch "$3"/{checkpoint1,checkpoint_last,checkpoint_best}.pt "$3/train.log"',
     "average.sh": 'touch "$2"',
-    # The cool-down is better than the training, and minimum risk is not.
     "sweep.sh": """mkdir -p "$3"; touch "$3/last5.pt"
-bleu=40; [[ $3 != */cooldown ]] || bleu=41
-echo '{"checkpoint": "last5.pt", "beam": 5, "lenpen": 0.8, "tokenised BLEU":' $bleu} >"$3/best.json\"""",
+echo '{"checkpoint": "last5.pt", "beam": 5, "lenpen": 0.8, "tokenised BLEU": 40}' >"$3/best.json\"""",
     # The ensemble is best with a length penalty of 1.2.
     "generate.sh": 'mkdir -p "$3"; echo 39 >"$3/bleu"; [[ $* != *"--lenpen 1.2"* ]] || echo 43 >"$3/bleu"',
     "score.sh": 'echo "{\\"tokenised BLEU\\": {\\"score\\": $(<"$1/bleu")}}" >"$1/scores.json"',
@@ -68,37 +66,50 @@ def run(root: Path, script: str, *arguments: str) -> list[str]:
 
 
 def test_all_stages_and_again(root: Path) -> None:
-    calls = run(root, "best.sh", "--seed", "1", "--seed", "7", "--lr", "0.1")
-    trained = [call for call in calls if call.startswith("train.sh")]
-    copies = ":".join(["BEST/data-4k", *(f"BEST/data-4k/copy{number}" for number in range(1, 12))])
-    member = "tiny_4k_simcut_bpedrop"
-    assert trained[0] == "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control"
-    for number, seed in ((1, 1), (4, 7)):
-        folder = f"BEST/checkpoints/{member}-{seed}"
-        results = f"BEST/results/{member}-{seed}"
-        assert trained[number : number + 3] == [
-            f"train.sh configs/multi30k/{member}.yaml {copies} {folder}/trained --seed {seed} --lr 0.1",
-            f"train.sh configs/multi30k/tiny_4k_cooldown.yaml BEST/data-4k-plain {folder}/cooldown --seed {seed} "
-            f"--finetune-from-model {results}/trained/last5.pt --lr 0.1",
-            f"train.sh configs/multi30k/tiny_4k_mrt.yaml BEST/data-4k-plain {folder}/mrt --seed {seed} "
-            f"--mrt-lenpen 0.8 --finetune-from-model {results}/cooldown/last5.pt --lr 0.1",
-        ]
-    assert trained[7].startswith(
-        "train.sh configs/multi30k/student.yaml BEST/pairs/student BEST/checkpoints/student/trained"
-    )
-    assert len(trained) == 1 + 3 * 3
-    # Both members' cool-downs translate the training text together.
-    models = ":".join(f"BEST/results/{member}-{seed}/cooldown/last5.pt" for seed in (1, 7))
-    assert f"synthesise.sh distil {models} BEST/data-4k-plain BEST/pairs/distilled" in calls
-    assert "mix.sh BEST/pairs/student BEST/data-4k-plain BEST/pairs/distilled BEST/pairs/closest" in calls
+    command = ["best.sh", "--seed", "1", "--seed", "7", "--lr", "0.1"]
+    calls = run(root, *command)
+    members = ":".join(f"BEST/results/short-{seed}/trained/last5.pt" for seed in (1, 7))
+    assert [call for call in calls if call.startswith(("train.sh", "synthesise.sh", "mix.sh"))] == [
+        "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control",
+        *(
+            f"train.sh configs/multi30k/short.yaml BEST/data-4k-plain BEST/checkpoints/short-{seed}/trained "
+            f"--seed {seed} --lr 0.1"
+            for seed in (1, 7)
+        ),
+        # Both members translate the training text together, and students learn from both.
+        f"synthesise.sh distil {members} BEST/data-4k-plain BEST/pairs/2/distilled",
+        f"synthesise.sh distil {members} BEST/data-4k-plain BEST/pairs/2/closest --nbest 5 --closest",
+        "mix.sh BEST/pairs/2/student BEST/data-4k-plain BEST/pairs/2/distilled BEST/pairs/2/closest",
+        *(
+            f"train.sh configs/multi30k/student.yaml BEST/pairs/2/student BEST/checkpoints/student-2-{seed}/trained "
+            f"--seed {seed} --teacher {members} --lr 0.1"
+            for seed in (1, 7)
+        ),
+    ]
     tests = [call for call in calls if call.startswith("generate.sh") and "--subset test" in call]
-    assert len(tests) == 5
+    assert len(tests) == 1 + 2 * 3
     assert tests[0].startswith("generate.sh BEST/checkpoints/control/average3.pt out/data BEST/results/control/test")
-    ensemble = f"{models} BEST/data-4k-plain BEST/results/ensemble/test --subset test --beam 5 --lenpen 1.2"
-    assert f"generate.sh {ensemble}" in tests
+    students = ":".join(f"BEST/results/student-2-{seed}/trained/last5.pt" for seed in (1, 7))
+    for number, models in ((1, members), (2, students)):
+        result = f"BEST/results/ensemble-{number}/test"
+        assert f"generate.sh {models} BEST/data-4k-plain {result} --subset test --beam 5 --lenpen 1.2" in tests
     # Once more: nothing is trained, translated or scored again; the other scripts see for themselves that all is there.
-    again = {call.split()[0] for call in run(root, "best.sh", "--seed", "1", "--seed", "7", "--lr", "0.1")}
+    again = {call.split()[0] for call in run(root, *command)}
     assert again == {"preprocess.sh", "binarise.sh", "synthesise.sh", "mix.sh"}
+
+
+def test_generations(root: Path) -> None:
+    """A third one learns from the second; one alone is done, and no further one."""
+    calls = run(root, "best.sh", "--stage", "ensemble", "--stage", "members", "--generations", "3", "--jobs", "2")
+    students = ":".join(f"BEST/results/student-2-{seed}/trained/last5.pt" for seed in (1, 2, 3))
+    assert f"synthesise.sh distil {students} BEST/data-4k-plain BEST/pairs/3/distilled" in calls
+    third = sorted(call for call in calls if call.startswith("train.sh") and "student-3" in call)
+    assert [call.endswith(f"--seed {seed} --teacher {students}") for seed, call in zip((1, 2, 3), third)] == [True] * 3
+    assert (root / "out" / "best" / "results" / "ensemble-3" / "chosen.json").is_file()
+
+    alone = ["best.sh", "--stage", "members", "--generations", "3", "--generation", "2", "--seed", "5"]
+    trained = [call.split()[3] for call in run(root, *alone) if call.startswith("train.sh")]
+    assert trained == ["BEST/checkpoints/student-2-5/trained"]
 
 
 def test_the_other_direction_in_an_hour(root: Path) -> None:
@@ -186,17 +197,14 @@ def test_members_at_a_time_end_together(root: Path, sent: int) -> None:
 
 
 def test_members_of_two_kinds_and_a_start_in_both_directions(root: Path) -> None:
-    calls = run(
-        root, "best.sh", "--stage", "members", "--member", "bi_simcut", "--member", "dlcl_8_3_simcut:4", "--seed", "2"
-    )
-    trained = [call for call in calls if call.startswith("train.sh")]
+    given = ["--member", "bi_simcut", "--member", "dlcl_8_3_simcut:4", "--seed", "2", "--generation", "1"]
+    trained = [call for call in run(root, "best.sh", "--stage", "members", *given) if call.startswith("train.sh")]
     assert [call.split()[1].removeprefix("configs/multi30k/") for call in trained] == [
-        "bi.yaml", "bi_simcut.yaml", "tiny_4k_cooldown.yaml", "tiny_4k_mrt.yaml",
-        "dlcl_8_3_simcut.yaml", "dlcl_8_3_cooldown.yaml", "dlcl_8_3_mrt.yaml",
+        "bi.yaml", "bi_simcut.yaml", "dlcl_8_3_simcut.yaml",
     ]  # fmt: skip
     assert "BEST/data-4k-bi " in trained[0]
     assert trained[1].endswith("--finetune-from-model BEST/checkpoints/bi-2/trained/checkpoint_best.pt")
-    assert "--seed 4" in trained[4]
+    assert "--seed 4" in trained[2]
 
 
 def test_a_row_of_the_study_trains_what_it_begins_with(root: Path) -> None:
