@@ -25,7 +25,9 @@ command again to resume, also stage by stage.
     members     of each generation: a training for each, and its averages on validation     (40 minutes of a core
                 each in the first one, 80 for a student)
     ensemble    of each generation: length penalty on validation                            (5 minutes)
-    test        test 2016 by the control, members and ensembles: table.tsv
+    rerank      of 20 translations by the last ensemble, the best by it, the other direction's last ensemble, length and
+                coverage, weighted on validation (20 minutes, if the other direction's members are trained)
+    test        test 2016 by the control, members, ensembles and reranking: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
                      given (default: short)
@@ -63,7 +65,7 @@ while [[ $# -gt 0 ]]; do
     esac
     shift
 done
-KNOWN=(data control members ensemble test pictures)
+KNOWN=(data control members ensemble rerank test pictures)
 for stage in "${STAGES[@]}"; do
     [[ " ${KNOWN[*]} " == *" $stage "* ]] || die "--stage must be one of ${KNOWN[*]}, but is '$stage'"
 done
@@ -97,6 +99,12 @@ for member in "${MEMBERS[@]}"; do
     fi
 done
 places "$DIRECTION" "$LIMIT"
+[[ $DIRECTION == de-en ]] && OTHER=en-de || OTHER=de-en
+# What makes the members and ensembles of the other direction.
+SAME=(--stage members --stage ensemble --generations "$LAST" --jobs "$JOBS" ${LIMIT:+--limit "$LIMIT"})
+for member in "${FIRST[@]}"; do SAME+=(--member "$member"); done
+for seed in "${SEEDS[@]}"; do SAME+=(--seed "$seed"); done
+SAME+=("${OPTIONS[@]}")
 
 # Set EACH to the members of a generation, RECIPE:SEED, and NAMES to those of their results: members_of GENERATION
 members_of() {
@@ -183,6 +191,28 @@ ensemble() {
     run python3 "$HELPER" choose "$result"
 }
 
+# Choose the weights of the last ensembles of both directions, length and coverage; train the other one if it is not there.
+rerank() {
+    local models lenpen result=$HERE/results/reranked
+    [[ -f $THERE/results/ensemble-$LAST/chosen.json ]] || run "$0" --direction "$OTHER" "${SAME[@]}"
+    models=$(best checkpoint "$HERE/results/ensemble-$LAST")
+    lenpen=$(best lenpen "$HERE/results/ensemble-$LAST")
+    rerank_subset "$models" "$lenpen" valid --tune
+    run python3 "$HELPER" note "$result" "$models" "$PLAIN" 20 "$lenpen" "$result/valid"
+}
+
+# Choose from lists of 20 translations, and score: rerank_subset MODELS LENPEN SUBSET HOW...
+rerank_subset() {
+    local models=$1 lenpen=$2 subset=$3 folder=$HERE/results/reranked back
+    shift 3
+    back=$(best checkpoint "$THERE/results/ensemble-$LAST")
+    lists "$models" "$PLAIN" "$folder/lists.$subset" --subset "$subset" --beam 20 --nbest 20 --lenpen "$lenpen"
+    if [[ ! -f $folder/$subset/scores.json || $folder/lists.$subset/by -nt $folder/$subset/scores.json ]]; then
+        run deepnmt-rerank --nbest "$folder/lists.$subset" --data "$PLAIN" --reverse "back=$back" "$@" "$folder/$subset"
+        run "$ROOT/scripts/score.sh" "$folder/$subset" "${REVERSE[@]}"
+    fi
+}
+
 # Do the stages members and ensemble, as far as they are wanted, for each generation that is.
 generations() {
     local generation
@@ -218,10 +248,16 @@ for stage in "${STAGES[@]}"; do
     case $stage in
         data) long_data ;;
         control) control ;;
+        rerank) rerank ;;
         test)
             mapfile -t SYSTEMS < <(python3 "$HELPER" systems "$HERE/results")
             for system in "${SYSTEMS[@]}"; do
-                translate_test "$system"
+                if [[ $system == */reranked ]]; then
+                    mapfile -t SETTING < <(python3 "$HELPER" settings "$system")
+                    rerank_subset "${SETTING[0]}" "${SETTING[3]}" test --weights "$system/valid/weights.json"
+                else
+                    translate_test "$system"
+                fi
             done
             run python3 "$HELPER" table "$HERE/results" "$HERE/table.tsv"
             ;;

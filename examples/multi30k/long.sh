@@ -6,14 +6,15 @@ HELPER=$ROOT/examples/multi30k/choices.py
 COPIES=12
 WAY=() REVERSE=()
 
-# Set HERE, BASE, CONTROL (where it is trained), the data folders, and the options of a direction: places DIRECTION LIMIT
-# shellcheck disable=SC2034  # CONTROL is best.sh's.
+# Set HERE, THERE (of the other direction), BASE, CONTROL (where it is trained), the data folders, and the options of a
+# direction: places DIRECTION LIMIT
+# shellcheck disable=SC2034  # CONTROL and THERE are best.sh's.
 places() {
     BASE=$OUT/best LIMIT=$2
     [[ -z $2 ]] || BASE=$OUT/best/limit-$2
-    HERE=$BASE
+    HERE=$BASE THERE=$BASE/de-en
     if [[ $1 == de-en ]]; then
-        HERE=$BASE/de-en WAY=(--source-lang de --target-lang en) REVERSE=(--reverse)
+        HERE=$BASE/de-en THERE=$BASE WAY=(--source-lang de --target-lang en) REVERSE=(--reverse)
     fi
     CONTROL=$HERE/checkpoints/control
     DROPPED=$BASE/data-4k PLAIN=$BASE/data-4k-plain BOTH=$BASE/data-4k-bi
@@ -102,18 +103,23 @@ best() {
     python3 "$HELPER" best "$@"
 }
 
-# Translate and score, unless these very models have done so with these options: translate MODELS DATA FOLDER OPTIONS...
-translate() {
-    local models=$1 data=$2 folder=$3 model same
+# Translate, unless these very models have done so with these options: lists MODELS DATA FOLDER OPTIONS...
+lists() {
+    local models=$1 data=$2 folder=$3 model same=''
     shift 3
-    [[ -f $folder/scores.json && -f $folder/by && $(<"$folder/by") == "$models $data $*" ]] && same=yes || same=''
+    [[ ! -f $folder/by || $(<"$folder/by") != "$models $data $*" ]] || same=yes
     while [[ -n $same ]] && read -r -d : model; do
-        [[ ! $model -nt $folder/scores.json ]] || same=''
+        [[ ! $model -nt $folder/by ]] || same=''
     done <<<"$models:"
     [[ -z $same ]] || return 0
     run "$ROOT/scripts/generate.sh" "$models" "$data" "$folder" "$@" "${REVERSE[@]}"
-    run "$ROOT/scripts/score.sh" "$folder" "${REVERSE[@]}"
     printf '%s\n' "$models $data $*" >"$folder/by"
+}
+
+# The same, and score: translate MODELS DATA FOLDER OPTIONS...
+translate() {
+    lists "$@"
+    [[ -f $3/scores.json && ! $3/by -nt $3/scores.json ]] || run "$ROOT/scripts/score.sh" "$3" "${REVERSE[@]}"
 }
 
 # Translate and score the test set once by a system's choice: translate_test RESULT

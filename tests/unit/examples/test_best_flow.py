@@ -52,6 +52,14 @@ def root(tmp_path: Path) -> Path:
     choices.write_text(
         text.replace("        table(given.folder, given.output)", "        print('table')"), encoding="utf-8"
     )
+    # The commands of the package, with a stand-in for one of them.
+    works = {name: f'exec "{ROOT}/.venv/bin/{name}" "$@"' for name in ("python3", "fairseq-train")}
+    works = {name: f"#!/usr/bin/env bash\n{work}\n" for name, work in works.items()}
+    works["deepnmt-rerank"] = stand_ins.NOTE + 'out=${!#}; mkdir -p "$out"; echo 45 >"$out/bleu"\n'
+    (root / "bin").mkdir()
+    for name, work in works.items():
+        (root / "bin" / name).write_text(work, encoding="utf-8")
+        (root / "bin" / name).chmod(0o755)
     (root / "out" / "text").mkdir(parents=True)
     for split in ("train", "val", "test_2016_flickr"):
         for end in ("en", "de", "lc.norm.tok.en", "lc.norm.tok.de"):
@@ -61,41 +69,77 @@ def root(tmp_path: Path) -> Path:
 
 def run(root: Path, script: str, *arguments: str) -> list[str]:
     """Return the calls of the scripts, without the folders of everything."""
-    calls, _ = stand_ins.run(root, script, *arguments)
+    calls, _ = stand_ins.run(root, script, *arguments, DEEPNMT_PYTHON_BIN=str(root / "bin"))
     return [call.replace("out/best", "BEST") for call in calls]
 
 
 def test_all_stages_and_again(root: Path) -> None:
     command = ["best.sh", "--seed", "1", "--seed", "7", "--lr", "0.1"]
     calls = run(root, *command)
-    members = ":".join(f"BEST/results/short-{seed}/trained/last5.pt" for seed in (1, 7))
-    assert [call for call in calls if call.startswith(("train.sh", "synthesise.sh", "mix.sh"))] == [
-        "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control",
-        *(
-            f"train.sh configs/multi30k/short.yaml BEST/data-4k-plain BEST/checkpoints/short-{seed}/trained "
-            f"--seed {seed} --lr 0.1"
-            for seed in (1, 7)
-        ),
-        # Both members translate the training text together, and students learn from both.
-        f"synthesise.sh distil {members} BEST/data-4k-plain BEST/pairs/2/distilled",
-        f"synthesise.sh distil {members} BEST/data-4k-plain BEST/pairs/2/closest --nbest 5 --closest",
-        "mix.sh BEST/pairs/2/student BEST/data-4k-plain BEST/pairs/2/distilled BEST/pairs/2/closest",
-        *(
-            f"train.sh configs/multi30k/student.yaml BEST/pairs/2/student BEST/checkpoints/student-2-{seed}/trained "
-            f"--seed {seed} --teacher {members} --lr 0.1"
-            for seed in (1, 7)
-        ),
-    ]
+    made = [call for call in calls if call.startswith(("train.sh", "synthesise.sh", "mix.sh"))]
+    assert made[0] == "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control"
+    # Both directions, the wanted one first.
+    half = len(made) // 2
+    for here, way, reverse, found in (
+        ("BEST", "", "", made[1 : 1 + half]),
+        ("BEST/de-en", "--source-lang de --target-lang en ", " --reverse", made[1 + half :]),
+    ):
+        members = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 7))
+        assert found == [
+            *(
+                f"train.sh configs/multi30k/short.yaml BEST/data-4k-plain {here}/checkpoints/short-{seed}/trained "
+                f"{way}--seed {seed} --lr 0.1"
+                for seed in (1, 7)
+            ),
+            # Both members translate the training text together, and students learn from both.
+            f"synthesise.sh distil {members} BEST/data-4k-plain {here}/pairs/2/distilled{reverse}",
+            f"synthesise.sh distil {members} BEST/data-4k-plain {here}/pairs/2/closest --nbest 5 --closest{reverse}",
+            f"mix.sh {here}/pairs/2/student BEST/data-4k-plain {here}/pairs/2/distilled {here}/pairs/2/closest",
+            *(
+                f"train.sh configs/multi30k/student.yaml {here}/pairs/2/student "
+                f"{here}/checkpoints/student-2-{seed}/trained {way}--seed {seed} --teacher {members} --lr 0.1"
+                for seed in (1, 7)
+            ),
+        ]
     tests = [call for call in calls if call.startswith("generate.sh") and "--subset test" in call]
-    assert len(tests) == 1 + 2 * 3
+    assert len(tests) == 1 + 2 * 3 + 1
     assert tests[0].startswith("generate.sh BEST/checkpoints/control/average3.pt out/data BEST/results/control/test")
-    students = ":".join(f"BEST/results/student-2-{seed}/trained/last5.pt" for seed in (1, 7))
+    members, students, back = (
+        ":".join(f"{place}-{seed}/trained/last5.pt" for seed in (1, 7))
+        for place in ("BEST/results/short", "BEST/results/student-2", "BEST/de-en/results/student-2")
+    )
     for number, models in ((1, members), (2, students)):
         result = f"BEST/results/ensemble-{number}/test"
         assert f"generate.sh {models} BEST/data-4k-plain {result} --subset test --beam 5 --lenpen 1.2" in tests
+    # Weighted on validation; lists of the test set are not scored by themselves.
+    place, rerank = "BEST/results/reranked", "deepnmt-rerank --nbest BEST/results/reranked/lists"
+    more = f"--data BEST/data-4k-plain --reverse back={back}"
+    assert [call for call in calls if "rerank" in call] == [
+        f"generate.sh {students} BEST/data-4k-plain {place}/lists.valid "
+        "--subset valid --beam 20 --nbest 20 --lenpen 1.2",
+        f"{rerank}.valid {more} --tune {place}/valid",
+        f"score.sh {place}/valid",
+        f"generate.sh {students} BEST/data-4k-plain {place}/lists.test --subset test --beam 20 --nbest 20 --lenpen 1.2",
+        f"{rerank}.test {more} --weights {place}/valid/weights.json {place}/test",
+        f"score.sh {place}/test",
+    ]
     # Once more: nothing is trained, translated or scored again; the other scripts see for themselves that all is there.
     again = {call.split()[0] for call in run(root, *command)}
     assert again == {"preprocess.sh", "binarise.sh", "synthesise.sh", "mix.sh"}
+
+
+def test_reranking_follows_its_models(root: Path) -> None:
+    stages = [word for stage in ("members", "ensemble", "rerank", "test") for word in ("--stage", stage)]
+    command = ["best.sh", "--generations", "1", "--seed", "1", *stages]
+    run(root, *command, "--direction", "de-en")
+    # The other direction is there.
+    calls = run(root, *command)
+    assert not [call for call in calls if call.startswith("train.sh")]
+    back = "back=BEST/de-en/results/short-1/trained/last5.pt"
+    assert len([call for call in calls if call.startswith("deepnmt-rerank") and back in call]) == 2
+    new = root / "out" / "best" / "results" / "short-1" / "trained" / "last5.pt"
+    os.utime(new, (time.time() + 60, time.time() + 60))
+    assert len([call for call in run(root, *command) if call.startswith("deepnmt-rerank")]) == 2
 
 
 def test_generations(root: Path) -> None:
