@@ -148,7 +148,7 @@ def cases() -> list[tuple[str, Union[Train, Search]]]:
         found.append((f"{name}, search, fp16", Search({**SHALLOW, **OPTIONS[name]}, half=True)))
     for name, options in DRAWING.items():
         found.append((f"{name}, fp16, drawing", Train({**SHALLOW, **options}, "fp16", compare=False)))
-    for loss in ("r_drop", "simcut"):
+    for loss in ("r_drop", "simcut", "distillation"):
         for name in ("dlcl pre", "other widths"):
             for precision in ("fp32", "fp16", "amp"):
                 model = {**SHALLOW, **OPTIONS[name]}

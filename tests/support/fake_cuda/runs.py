@@ -22,6 +22,8 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
+from deepnmt.criterions import distillation
+from deepnmt.criterions.distillation import DistillationConfig
 from deepnmt.lr_schedulers.inverse_sqrt_reset import InverseSqrtResetConfig
 from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.transformer import DLCLTransformerModel
@@ -189,7 +191,22 @@ def _trainer(
         cfg[group].update(values)
     kind = CRITERION_DATACLASS_REGISTRY[criterion](label_smoothing=0.1, report_accuracy=True)
     kind.sentence_avg = False
-    return Trainer(cfg, Task(), model, CRITERION_REGISTRY[criterion].build_criterion(kind, Task()))
+    if isinstance(kind, DistillationConfig):
+        kind.teacher = "made up"
+    with two_teachers():
+        made = CRITERION_REGISTRY[criterion].build_criterion(kind, Task())
+    return Trainer(cfg, Task(), model, made)
+
+
+@contextmanager
+def two_teachers() -> Iterator[None]:
+    """Within the context, a criterion with teachers has two models of the CPU, one deeper than the other."""
+    teachers = [build({"encoder_layers": layers, "decoder_layers": 1}) for layers in (1, 2)]
+    with (
+        mock.patch.object(distillation, "TranslationTask", Task),
+        mock.patch.object(distillation, "load_teachers", return_value=teachers),
+    ):
+        yield
 
 
 class Found(NamedTuple):
