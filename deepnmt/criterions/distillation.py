@@ -71,14 +71,14 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         self.teachers = Teachers(load_teachers(cfg.teacher, task), cfg.teacher_types, room)
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
-        """The loss of a batch, as fairseq's criterions give it.
+        """The loss of a batch, as fairseq's criterions give it; in training always reduced.
 
         Raises:
             UserError: in training, the model's features cannot be projected outside of it
         """
         if model.training and (reason := obstacle(model)):
             raise UserError(f"--teacher: must not be given with this model: {reason}")
-        result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
+        result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce or model.training)
         return result
 
     def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:

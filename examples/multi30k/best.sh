@@ -89,8 +89,8 @@ LAST=${LAST:-2} JOBS=${JOBS:-1}
 [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
 FIRST=()
 for member in "${MEMBERS[@]}"; do
-    [[ -f $ROOT/configs/multi30k/${member%%:*}.yaml ]] ||
-        die "--member must be a recipe of configs/multi30k, but is '${member%%:*}'"
+    [[ -f $ROOT/configs/multi30k/${member%%:*}.yaml && ${member%%:*} != student ]] ||
+        die "--member must be a recipe of configs/multi30k without a teacher, but is '${member%%:*}'"
     if [[ $member == *:* ]]; then
         number_from --member 1 1000000 "${member#*:}"
         FIRST+=("$member")
@@ -140,7 +140,7 @@ members() {
 
 # The same, several at a time: each by this script, whose lines then begin with its seed.
 members_at_a_time() {
-    local share=$(($(cores) / JOBS)) of=--seed each
+    local share=$(($(cores) / JOBS)) of=--seed
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
     members_of "$1"
     if [[ $1 -eq 1 ]]; then
@@ -191,10 +191,10 @@ ensemble() {
     run python3 "$HELPER" choose "$result"
 }
 
-# Choose the weights of the last ensembles of both directions, length and coverage; train the other one if it is not there.
+# Choose the weights of the last ensembles of both directions, length and coverage; the other one is made if it is not there.
 rerank() {
     local models lenpen result=$HERE/results/reranked
-    [[ -f $THERE/results/ensemble-$LAST/chosen.json ]] || run "$0" --direction "$OTHER" "${SAME[@]}"
+    run "$0" --direction "$OTHER" "${SAME[@]}"
     models=$(best checkpoint "$HERE/results/ensemble-$LAST")
     lenpen=$(best lenpen "$HERE/results/ensemble-$LAST")
     rerank_subset "$models" "$lenpen" valid --tune
@@ -203,13 +203,19 @@ rerank() {
 
 # Choose from lists of 20 translations, and score: rerank_subset MODELS LENPEN SUBSET HOW...
 rerank_subset() {
-    local models=$1 lenpen=$2 subset=$3 folder=$HERE/results/reranked back
+    local models=$1 lenpen=$2 subset=$3 folder=$HERE/results/reranked back model same=''
     shift 3
     back=$(best checkpoint "$THERE/results/ensemble-$LAST")
     lists "$models" "$PLAIN" "$folder/lists.$subset" --subset "$subset" --beam 20 --nbest 20 --lenpen "$lenpen"
-    if [[ ! -f $folder/$subset/scores.json || $folder/lists.$subset/by -nt $folder/$subset/scores.json ]]; then
+    [[ ! -f $folder/$subset/by || $(<"$folder/$subset/by") != "$models $back $*" ]] || same=yes
+    # Of the lists, the weights, or a model of the other direction, some may be newer.
+    while [[ -n $same ]] && read -r -d : model; do
+        [[ ! $model -nt $folder/$subset/by ]] || same=''
+    done <<<"$folder/lists.$subset/by:${2:-$back}:$back:"
+    if [[ -z $same ]]; then
         run deepnmt-rerank --nbest "$folder/lists.$subset" --data "$PLAIN" --reverse "back=$back" "$@" "$folder/$subset"
         run "$ROOT/scripts/score.sh" "$folder/$subset" "${REVERSE[@]}"
+        printf '%s\n' "$models $back $*" >"$folder/$subset/by"
     fi
 }
 

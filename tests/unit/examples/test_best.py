@@ -142,7 +142,10 @@ def test_rows_of_the_study(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["best.sh", "--stage", "tests"], "--stage must be one of data control .* pictures, but is 'tests'"),
-        (["best.sh", "--member", "huge"], "--member must be a recipe of configs/multi30k, but is 'huge'"),
+        (["best.sh", "--member", "huge"], "--member must be a recipe .* without a teacher, but is 'huge'"),
+        (["best.sh", "--member", "student"], "--member must be a recipe .* without a teacher, but is 'student'"),
+        (["best.sh", "--generations", "0"], "--generations must be at least 1, but is 0"),
+        (["best.sh", "--generation", "3"], "--generation must be at most 2, but is 3"),
         (["best.sh", "--direction", "fr-en"], "--direction must be en-de or de-en, but is 'fr-en'"),
         (["best.sh", "--seed", "x"], "--seed must be a whole number, but is 'x'"),
         (["best.sh", "--jobs", "0"], "--jobs must be at least 1, but is 0"),

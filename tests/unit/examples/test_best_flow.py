@@ -140,6 +140,13 @@ def test_reranking_follows_its_models(root: Path) -> None:
     new = root / "out" / "best" / "results" / "short-1" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 60, time.time() + 60))
     assert len([call for call in run(root, *command) if call.startswith("deepnmt-rerank")]) == 2
+    # A newer model of the other direction alone: the lists stay.
+    os.utime(new, (time.time() - 600, time.time() - 600))
+    new = root / "out" / "best" / "de-en" / "results" / "short-1" / "trained" / "last5.pt"
+    os.utime(new, (time.time() + 120, time.time() + 120))
+    calls = run(root, *command)
+    assert len([call for call in calls if call.startswith("deepnmt-rerank")]) == 2
+    assert not [call for call in calls if call.startswith("generate.sh") and "lists" in call]
 
 
 def test_generations(root: Path) -> None:
