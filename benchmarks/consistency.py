@@ -18,8 +18,6 @@ CRITERIONS = {
     "R-Drop": ["--criterion", "label_smoothed_cross_entropy_r_drop", "--r-drop-alpha", "5"],
     "SimCut": ["--criterion", "label_smoothed_cross_entropy_simcut", "--simcut-alpha", "3", "--simcut-rate", "0.05"],
 }
-
-
 TEACHERS = 3
 
 
@@ -40,24 +38,22 @@ def measure(options: Namespace) -> Iterator[Row]:
         distillation = ["--criterion", "label_smoothed_cross_entropy_distillation", "--teacher", teachers]
         criterions = {"plain": [], **CRITERIONS, "distillation": distillation}
         # The first call of each, which is not timed, makes the teachers' predictions.
-        note(f"consistency: timing {options.repetitions} repetitions of 4 cases, {options.batches} updates each")
+        repetitions, count = options.repetitions, len(criterions)
+        note(f"consistency: timing {repetitions} repetitions of {count} cases, {options.batches} updates each")
         cases = {
             name: processes.enter_context(in_process(updates, options.data, "deepnmt", options.batches, more))
             for name, more in criterions.items()
         }
-        timings = interleaved(cases, options.repetitions)
-        for name in criterions:
+        timings = interleaved(cases, repetitions)
+        others = [name for name in criterions if name != "plain"]
+        for name in others:
             target = "<= 2.2" if name in CRITERIONS else ""
-            if name != "plain":
-                yield compare(
-                    f"time of an update, {name} / plain loss, Transformer-Tiny", target, timings, name, "plain"
-                )
+            yield compare(f"time of an update, {name} / plain loss, Transformer-Tiny", target, timings, name, "plain")
         note("consistency: memory")
         peaks = {name: peak_memory(updates, options.data, "deepnmt", 1, more) for name, more in criterions.items()}
-        for name, peak in peaks.items():
-            detail = f"{name} {megabytes(peak)}, plain {megabytes(peaks['plain'])}"
-            if name != "plain":
-                yield Row(f"peak memory of an update, {name} / plain loss", peak / peaks["plain"], "", detail)
+        for name in others:
+            detail = f"{name} {megabytes(peaks[name])}, plain {megabytes(peaks['plain'])}"
+            yield Row(f"peak memory of an update, {name} / plain loss", peaks[name] / peaks["plain"], "", detail)
 
 
 if __name__ == "__main__":
