@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The best system on Multi30k without further data: members, their ensemble, a student of it, and their scores.
+# The best system on Multi30k without further data: members, their ensemble, students of it, and their scores.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
@@ -15,22 +15,22 @@ usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member 
 
 Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
 pairs and differ by their seeds; those of each further one are students of the ensemble before them: they learn from its
-translations beside the real pairs, and from what it predicts at each word. Averages, beams and length penalties are chosen
-by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any moment; run the same
-command again to resume, also stage by stage.
+translations beside the real pairs, and from what it predicts at each word, and join it. Averages, beams and length penalties
+are chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any moment; run
+the same command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all):
     data        4,000 BPE merges, with twelve copies of the training text by BPE-dropout, and the text without
     control     the reference protocol                                                      (1.5 hours of a core)
     members     of each generation: a training for each, and its averages on validation     (40 minutes of a core
                 each in the first one, 80 for a student)
-    ensemble    of each generation: length penalty on validation                            (5 minutes)
-    rerank      of 20 translations by the last ensemble, the best by it, the other direction's last ensemble, length and
+    ensemble    of each generation and those before it: length penalty on validation        (5 minutes)
+    rerank      of 20 translations by the last ensemble, the best by it, the other direction's first ensemble, length and
                 coverage, weighted on validation (20 minutes, if the other direction's members are trained)
     test        test 2016 by the control, members, ensembles and reranking: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: short)
+                     given (default: long, with --short short)
   --seed SEED        of the members (default: 1, 2 and 3)
   --generations N    of them, the first one included (default: 2)
   --generation N     do the stages members and ensemble for this one alone (default: all, one after the other)
@@ -80,12 +80,13 @@ ON_INTERRUPT="resume"
 if [[ -n $SHORT ]]; then
     [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
+    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
     LAST=${LAST:-1} JOBS=${JOBS:-2}
 fi
 LAST=${LAST:-2} JOBS=${JOBS:-1}
 [[ -z $ONLY ]] || number_from --generation 1 "$LAST" "$ONLY"
 [[ ${#STAGES[@]} -gt 0 ]] || STAGES=("${KNOWN[@]}")
-[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
+[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(long)
 [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
 FIRST=()
 for member in "${MEMBERS[@]}"; do
@@ -100,8 +101,8 @@ for member in "${MEMBERS[@]}"; do
 done
 places "$DIRECTION" "$LIMIT"
 [[ $DIRECTION == de-en ]] && OTHER=en-de || OTHER=de-en
-# What makes the members and ensembles of the other direction.
-SAME=(--stage members --stage ensemble --generations "$LAST" --jobs "$JOBS" ${LIMIT:+--limit "$LIMIT"})
+# What makes the first ensemble of the other direction.
+SAME=(--stage members --stage ensemble --generations 1 --jobs "$JOBS" ${LIMIT:+--limit "$LIMIT"})
 for member in "${FIRST[@]}"; do SAME+=(--member "$member"); done
 for seed in "${SEEDS[@]}"; do SAME+=(--seed "$seed"); done
 SAME+=("${OPTIONS[@]}")
@@ -176,12 +177,14 @@ control() {
     run python3 "$HELPER" note "$HERE/results/control" "$CHOSEN" "$DATA" 5 1 "$result/valid.$(basename "$CHOSEN" .pt)"
 }
 
-# Choose the length penalty of all members of a generation together: ensemble GENERATION
+# Choose the length penalty of all members of a generation and those before it together: ensemble GENERATION
 ensemble() {
-    local models='' name lenpen folder result=$HERE/results/ensemble-$1
-    members_of "$1"
-    for name in "${NAMES[@]}"; do
-        models+=:$(best checkpoint "$HERE/results/$name")
+    local models='' generation name lenpen folder result=$HERE/results/ensemble-$1
+    for ((generation = 1; generation <= $1; generation++)); do
+        members_of "$generation"
+        for name in "${NAMES[@]}"; do
+            models+=:$(best checkpoint "$HERE/results/$name")
+        done
     done
     for lenpen in 0.6 0.8 1 1.2 1.4 1.6 1.8 2; do
         folder=$result/lenpen$lenpen
@@ -191,7 +194,7 @@ ensemble() {
     run python3 "$HELPER" choose "$result"
 }
 
-# Choose the weights of the last ensembles of both directions, length and coverage; the other one is made if it is not there.
+# Choose the weights of the last ensemble, the other direction's first, length and coverage; that is made if it is not there.
 rerank() {
     local models lenpen result=$HERE/results/reranked
     run "$0" --direction "$OTHER" "${SAME[@]}"
@@ -205,7 +208,7 @@ rerank() {
 rerank_subset() {
     local models=$1 lenpen=$2 subset=$3 folder=$HERE/results/reranked back model same=''
     shift 3
-    back=$(best checkpoint "$THERE/results/ensemble-$LAST")
+    back=$(best checkpoint "$THERE/results/ensemble-1")
     lists "$models" "$PLAIN" "$folder/lists.$subset" --subset "$subset" --beam 20 --nbest 20 --lenpen "$lenpen"
     [[ ! -f $folder/$subset/by || $(<"$folder/$subset/by") != "$models $back $*" ]] || same=yes
     # Of the lists, the weights, or a model of the other direction, some may be newer.

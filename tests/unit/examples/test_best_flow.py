@@ -76,50 +76,51 @@ def run(root: Path, script: str, *arguments: str) -> list[str]:
 def test_all_stages_and_again(root: Path) -> None:
     command = ["best.sh", "--seed", "1", "--seed", "7", "--lr", "0.1"]
     calls = run(root, *command)
+    members, students, back = (
+        ":".join(f"{place}-{seed}/trained/last5.pt" for seed in (1, 7))
+        for place in ("BEST/results/long", "BEST/results/student-2", "BEST/de-en/results/long")
+    )
     made = [call for call in calls if call.startswith(("train.sh", "synthesise.sh", "mix.sh"))]
-    assert made[0] == "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control"
-    # Both directions, the wanted one first.
-    half = len(made) // 2
-    for here, way, reverse, found in (
-        ("BEST", "", "", made[1 : 1 + half]),
-        ("BEST/de-en", "--source-lang de --target-lang en ", " --reverse", made[1 + half :]),
-    ):
-        members = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 7))
-        assert found == [
-            *(
-                f"train.sh configs/multi30k/short.yaml BEST/data-4k-plain {here}/checkpoints/short-{seed}/trained "
-                f"{way}--seed {seed} --lr 0.1"
-                for seed in (1, 7)
-            ),
-            # Both members translate the training text together, and students learn from both.
-            f"synthesise.sh distil {members} BEST/data-4k-plain {here}/pairs/2/distilled{reverse}",
-            f"synthesise.sh distil {members} BEST/data-4k-plain {here}/pairs/2/closest --nbest 5 --closest{reverse}",
-            f"mix.sh {here}/pairs/2/student BEST/data-4k-plain {here}/pairs/2/distilled {here}/pairs/2/closest",
-            *(
-                f"train.sh configs/multi30k/student.yaml {here}/pairs/2/student "
-                f"{here}/checkpoints/student-2-{seed}/trained {way}--seed {seed} --teacher {members} --lr 0.1"
-                for seed in (1, 7)
-            ),
-        ]
+    train, pairs = "train.sh configs/multi30k", "BEST/pairs/2"
+    assert made == [
+        f"{train}/control.yaml out/data BEST/checkpoints/control",
+        *(
+            f"{train}/long.yaml BEST/data-4k-plain BEST/checkpoints/long-{seed}/trained --seed {seed} --lr 0.1"
+            for seed in (1, 7)
+        ),
+        # Both members translate the training text together, and students learn from both.
+        f"synthesise.sh distil {members} BEST/data-4k-plain {pairs}/distilled",
+        f"synthesise.sh distil {members} BEST/data-4k-plain {pairs}/closest --nbest 5 --closest",
+        f"mix.sh {pairs}/student BEST/data-4k-plain {pairs}/distilled {pairs}/closest",
+        *(
+            f"{train}/student.yaml {pairs}/student BEST/checkpoints/student-2-{seed}/trained "
+            f"--seed {seed} --teacher {members} --lr 0.1"
+            for seed in (1, 7)
+        ),
+        # The other direction needs no students.
+        *(
+            f"{train}/long.yaml BEST/data-4k-plain BEST/de-en/checkpoints/long-{seed}/trained "
+            f"--source-lang de --target-lang en --seed {seed} --lr 0.1"
+            for seed in (1, 7)
+        ),
+    ]
     tests = [call for call in calls if call.startswith("generate.sh") and "--subset test" in call]
     assert len(tests) == 1 + 2 * 3 + 1
     assert tests[0].startswith("generate.sh BEST/checkpoints/control/average3.pt out/data BEST/results/control/test")
-    members, students, back = (
-        ":".join(f"{place}-{seed}/trained/last5.pt" for seed in (1, 7))
-        for place in ("BEST/results/short", "BEST/results/student-2", "BEST/de-en/results/student-2")
-    )
-    for number, models in ((1, members), (2, students)):
+    # Students join their teachers.
+    everything = f"{members}:{students}"
+    for number, models in ((1, members), (2, everything)):
         result = f"BEST/results/ensemble-{number}/test"
         assert f"generate.sh {models} BEST/data-4k-plain {result} --subset test --beam 5 --lenpen 1.2" in tests
     # Weighted on validation; lists of the test set are not scored by themselves.
     place, rerank = "BEST/results/reranked", "deepnmt-rerank --nbest BEST/results/reranked/lists"
     more = f"--data BEST/data-4k-plain --reverse back={back}"
+    options = "--beam 20 --nbest 20 --lenpen 1.2"
     assert [call for call in calls if "rerank" in call] == [
-        f"generate.sh {students} BEST/data-4k-plain {place}/lists.valid "
-        "--subset valid --beam 20 --nbest 20 --lenpen 1.2",
+        f"generate.sh {everything} BEST/data-4k-plain {place}/lists.valid --subset valid {options}",
         f"{rerank}.valid {more} --tune {place}/valid",
         f"score.sh {place}/valid",
-        f"generate.sh {students} BEST/data-4k-plain {place}/lists.test --subset test --beam 20 --nbest 20 --lenpen 1.2",
+        f"generate.sh {everything} BEST/data-4k-plain {place}/lists.test --subset test {options}",
         f"{rerank}.test {more} --weights {place}/valid/weights.json {place}/test",
         f"score.sh {place}/test",
     ]
@@ -135,14 +136,14 @@ def test_reranking_follows_its_models(root: Path) -> None:
     # The other direction is there.
     calls = run(root, *command)
     assert not [call for call in calls if call.startswith("train.sh")]
-    back = "back=BEST/de-en/results/short-1/trained/last5.pt"
+    back = "back=BEST/de-en/results/long-1/trained/last5.pt"
     assert len([call for call in calls if call.startswith("deepnmt-rerank") and back in call]) == 2
-    new = root / "out" / "best" / "results" / "short-1" / "trained" / "last5.pt"
+    new = root / "out" / "best" / "results" / "long-1" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 60, time.time() + 60))
     assert len([call for call in run(root, *command) if call.startswith("deepnmt-rerank")]) == 2
     # A newer model of the other direction alone: the lists stay.
     os.utime(new, (time.time() - 600, time.time() - 600))
-    new = root / "out" / "best" / "de-en" / "results" / "short-1" / "trained" / "last5.pt"
+    new = root / "out" / "best" / "de-en" / "results" / "long-1" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 120, time.time() + 120))
     calls = run(root, *command)
     assert len([call for call in calls if call.startswith("deepnmt-rerank")]) == 2
@@ -150,12 +151,13 @@ def test_reranking_follows_its_models(root: Path) -> None:
 
 
 def test_generations(root: Path) -> None:
-    """A third one learns from the second; one alone is done, and no further one."""
+    """A third one learns from the two before it; one alone is done, and no further one."""
     calls = run(root, "best.sh", "--stage", "ensemble", "--stage", "members", "--generations", "3", "--jobs", "2")
-    students = ":".join(f"BEST/results/student-2-{seed}/trained/last5.pt" for seed in (1, 2, 3))
-    assert f"synthesise.sh distil {students} BEST/data-4k-plain BEST/pairs/3/distilled" in calls
+    before = ("long", "student-2")
+    teachers = ":".join(f"BEST/results/{name}-{seed}/trained/last5.pt" for name in before for seed in (1, 2, 3))
+    assert f"synthesise.sh distil {teachers} BEST/data-4k-plain BEST/pairs/3/distilled" in calls
     third = sorted(call for call in calls if call.startswith("train.sh") and "student-3" in call)
-    assert [call.endswith(f"--seed {seed} --teacher {students}") for seed, call in zip((1, 2, 3), third)] == [True] * 3
+    assert [call.endswith(f"--seed {seed} --teacher {teachers}") for seed, call in zip((1, 2, 3), third)] == [True] * 3
     assert (root / "out" / "best" / "results" / "ensemble-3" / "chosen.json").is_file()
 
     alone = ["best.sh", "--stage", "members", "--generations", "3", "--generation", "2", "--seed", "5"]
