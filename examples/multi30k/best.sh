@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The best system on Multi30k without further data: members, their ensemble, students of it, and their scores.
+# The best system on Multi30k without further data: members, their ensemble, a student of it, and their scores.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
@@ -11,11 +11,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/long.sh"
 usage() {
     cat <<'HELP'
 usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member RECIPE[:SEED]]... [--seed SEED]...
-               [--generations N] [--generation N] [--jobs N] [--limit N] [fairseq-train options]
+               [--generations N] [--students N] [--generation N] [--jobs N] [--limit N] [fairseq-train options]
 
 Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
-pairs and differ by their seeds; those of each further one are students of the ensemble before them: they learn from its
-translations beside the real pairs, and from what it predicts at each word, and join it. Averages, beams and length penalties
+pairs and differ by their seeds; each further one is a student, or several, of the ensemble before it: it learns from its
+translations beside the real pairs, and from what it predicts at each word, and joins it. Averages, beams and length penalties
 are chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any moment; run
 the same command again to resume, also stage by stage.
 
@@ -33,6 +33,7 @@ the same command again to resume, also stage by stage.
                      given (default: long, with --short short)
   --seed SEED        of the members (default: 1, 2 and 3)
   --generations N    of them, the first one included (default: 2)
+  --students N       of each generation after the first, with the first of the seeds (default: 1)
   --generation N     do the stages members and ensemble for this one alone (default: all, one after the other)
   --direction D      (default: en-de)
   --short            one generation, two members, and their ensemble: an hour of two cores
@@ -48,7 +49,7 @@ example:
 HELP
 }
 
-STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' LAST='' ONLY='' OPTIONS=()
+STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' LAST='' STUDENTS=1 ONLY='' OPTIONS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --stage) STAGES+=("$(value "$@")") || exit; shift ;;
@@ -57,6 +58,7 @@ while [[ $# -gt 0 ]]; do
         --direction) DIRECTION=$(value "$@"); shift ;;
         --limit) LIMIT=$(value "$@"); shift ;;
         --generations) LAST=$(value "$@") || exit; shift ;;
+        --students) STUDENTS=$(value "$@") || exit; shift ;;
         --generation) ONLY=$(value "$@") || exit; shift ;;
         --jobs) JOBS=$(value "$@") || exit; shift ;;
         --short) SHORT=yes ;;
@@ -88,6 +90,7 @@ LAST=${LAST:-2} JOBS=${JOBS:-1}
 [[ ${#STAGES[@]} -gt 0 ]] || STAGES=("${KNOWN[@]}")
 [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(long)
 [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
+number_from --students 1 ${#SEEDS[@]} "$STUDENTS"
 FIRST=()
 for member in "${MEMBERS[@]}"; do
     [[ -f $ROOT/configs/multi30k/${member%%:*}.yaml && ${member%%:*} != student ]] ||
@@ -112,7 +115,8 @@ members_of() {
     local each
     EACH=("${FIRST[@]}") NAMES=()
     if [[ $1 -gt 1 ]]; then
-        EACH=("${SEEDS[@]/#/student:}")
+        EACH=("${SEEDS[@]::STUDENTS}")
+        EACH=("${EACH[@]/#/student:}")
     fi
     for each in "${EACH[@]}"; do
         if [[ $1 -gt 1 ]]; then
