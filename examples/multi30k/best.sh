@@ -20,7 +20,7 @@ are chosen by BLEU on validation alone; test 2016 is then scored once for each s
 the same command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all):
-    data        4,000 BPE merges, with twelve copies of the training text by BPE-dropout, and the text without
+    data        BPE, with twelve copies of the training text by BPE-dropout, and the text without
     control     the reference protocol                                                      (1.5 hours of a core)
     members     of each generation: a training for each, and its averages on validation     (40 minutes of a core
                 each in the first one, 80 for a student)
@@ -43,6 +43,7 @@ the same command again to resume, also stage by stage.
 
 environment:
   MULTI30K_DIR, OUT  as for run.sh; results go to OUT/best, or OUT/best/de-en
+  MERGES             of the BPE (default: 10000); results with another number go to OUT/best-MERGES
 
 example:
   MULTI30K_DIR=~/multi30k examples/multi30k/best.sh --stage members --generation 1 --seed 2

@@ -26,7 +26,8 @@ translated with the choice, and greedily. It can be stopped at any moment; run t
 environment:
   MULTI30K_DIR, OUT   as for run.sh; results go to OUT/distilled, the text to OUT/best, as for best.sh
   TEACHER             checkpoint of a teacher to take instead, or several with colons between them as an ensemble, which
-                      were trained on OUT/best/data-4k-plain
+                      were trained on OUT/best/data-plain
+  MERGES              of the BPE, as for best.sh
   SEED                of the students, each seed in folders of its own (default: 1)
 
 example:

@@ -1,23 +1,26 @@
 # shellcheck shell=bash
-# What best.sh and study.sh share; they source it after common.sh.
+# What best.sh, study.sh and distil.sh share; they source it after common.sh.
 set -euo pipefail
 
 HELPER=$ROOT/examples/multi30k/choices.py
 COPIES=12
+MERGES=${MERGES:-10000}
 WAY=() REVERSE=()
 
 # Set HERE, THERE (of the other direction), BASE, CONTROL (where it is trained), the data folders, and the options of a
 # direction: places DIRECTION LIMIT
 # shellcheck disable=SC2034  # CONTROL and THERE are best.sh's.
 places() {
+    number_from MERGES 100 100000 "$MERGES"
     BASE=$OUT/best LIMIT=$2
-    [[ -z $2 ]] || BASE=$OUT/best/limit-$2
+    [[ $MERGES == 10000 ]] || BASE=$OUT/best-$MERGES
+    [[ -z $2 ]] || BASE=$BASE/limit-$2
     HERE=$BASE THERE=$BASE/de-en
     if [[ $1 == de-en ]]; then
         HERE=$BASE/de-en THERE=$BASE WAY=(--source-lang de --target-lang en) REVERSE=(--reverse)
     fi
     CONTROL=$HERE/checkpoints/control
-    DROPPED=$BASE/data-4k PLAIN=$BASE/data-4k-plain BOTH=$BASE/data-4k-bi
+    DROPPED=$BASE/data PLAIN=$BASE/data-plain BOTH=$BASE/data-bi
     mkdir -p -- "$HERE"
 }
 
@@ -44,7 +47,7 @@ long_data() {
             done
         done
     fi
-    preprocess 4000 "$DROPPED" --bpe-dropout 0.1 --copies "$COPIES"
+    preprocess "$MERGES" "$DROPPED" --bpe-dropout 0.1 --copies "$COPIES"
     run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$text/train.lc.norm.tok" --dest "$PLAIN"
     mkdir -p -- "$BASE/text-bi"
     cat "$text"/train.lc.norm.tok.{en,de} >"$BASE/text-bi/train.en"

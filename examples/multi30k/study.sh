@@ -22,7 +22,7 @@ run the same command again to resume.
   options     of fairseq-train, which win over the rows'
 
 environment:
-  MULTI30K_DIR, OUT   as for run.sh
+  MULTI30K_DIR, OUT, MERGES   as for best.sh; results go to its folder
 
 example:
   examples/multi30k/study.sh 1
@@ -67,14 +67,15 @@ long_data
 HERE=$BASE/study
 mkdir -p -- "$HERE"
 
-# Set TEXT, to train on, and PLAIN, to translate, to data of another kind: data_of KIND RECIPE
+# Set TEXT, to train on, and PLAIN, to translate, to data of a kind: data_of KIND RECIPE
 data_of() {
-    PLAIN=$BASE/data-4k-plain TEXT=$BASE/data-4k-plain
+    PLAIN=$BASE/data-plain
     case $1 in
+        -) TEXT=$PLAIN ;;
         bpedrop) text_of "$2" ;;
-        10k | 2k)
-            PLAIN=$BASE/data-$1 TEXT=$BASE/data-$1
-            preprocess "${1%k}000" "$PLAIN"
+        *)
+            PLAIN=$HERE/data-$1 TEXT=$HERE/data-$1
+            preprocess "$1" "$PLAIN"
             ;;
     esac
 }

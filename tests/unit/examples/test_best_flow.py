@@ -85,13 +85,13 @@ def test_all_stages_and_again(root: Path) -> None:
     assert made == [
         f"{train}/control.yaml out/data BEST/checkpoints/control",
         *(
-            f"{train}/long.yaml BEST/data-4k-plain BEST/checkpoints/long-{seed}/trained --seed {seed} --lr 0.1"
+            f"{train}/long.yaml BEST/data-plain BEST/checkpoints/long-{seed}/trained --seed {seed} --lr 0.1"
             for seed in (1, 7)
         ),
         # Both members translate the training text together, and students learn from both.
-        f"synthesise.sh distil {members} BEST/data-4k-plain {pairs}/distilled",
-        f"synthesise.sh distil {members} BEST/data-4k-plain {pairs}/closest --nbest 5 --closest",
-        f"mix.sh {pairs}/student BEST/data-4k-plain {pairs}/distilled {pairs}/closest",
+        f"synthesise.sh distil {members} BEST/data-plain {pairs}/distilled",
+        f"synthesise.sh distil {members} BEST/data-plain {pairs}/closest --nbest 5 --closest",
+        f"mix.sh {pairs}/student BEST/data-plain {pairs}/distilled {pairs}/closest",
         *(
             f"{train}/student.yaml {pairs}/student BEST/checkpoints/student-2-{seed}/trained "
             f"--seed {seed} --teacher {members} --lr 0.1"
@@ -99,7 +99,7 @@ def test_all_stages_and_again(root: Path) -> None:
         ),
         # The other direction needs no students.
         *(
-            f"{train}/long.yaml BEST/data-4k-plain BEST/de-en/checkpoints/long-{seed}/trained "
+            f"{train}/long.yaml BEST/data-plain BEST/de-en/checkpoints/long-{seed}/trained "
             f"--source-lang de --target-lang en --seed {seed} --lr 0.1"
             for seed in (1, 7)
         ),
@@ -111,16 +111,16 @@ def test_all_stages_and_again(root: Path) -> None:
     everything = f"{members}:{students}"
     for number, models in ((1, members), (2, everything)):
         result = f"BEST/results/ensemble-{number}/test"
-        assert f"generate.sh {models} BEST/data-4k-plain {result} --subset test --beam 5 --lenpen 1.2" in tests
+        assert f"generate.sh {models} BEST/data-plain {result} --subset test --beam 5 --lenpen 1.2" in tests
     # Weighted on validation; lists of the test set are not scored by themselves.
     place, rerank = "BEST/results/reranked", "deepnmt-rerank --nbest BEST/results/reranked/lists"
-    more = f"--data BEST/data-4k-plain --reverse back={back}"
+    more = f"--data BEST/data-plain --reverse back={back}"
     options = "--beam 20 --nbest 20 --lenpen 1.2"
     assert [call for call in calls if "rerank" in call] == [
-        f"generate.sh {everything} BEST/data-4k-plain {place}/lists.valid --subset valid {options}",
+        f"generate.sh {everything} BEST/data-plain {place}/lists.valid --subset valid {options}",
         f"{rerank}.valid {more} --tune {place}/valid",
         f"score.sh {place}/valid",
-        f"generate.sh {everything} BEST/data-4k-plain {place}/lists.test --subset test {options}",
+        f"generate.sh {everything} BEST/data-plain {place}/lists.test --subset test {options}",
         f"{rerank}.test {more} --weights {place}/valid/weights.json {place}/test",
         f"score.sh {place}/test",
     ]
@@ -155,7 +155,7 @@ def test_generations(root: Path) -> None:
     calls = run(root, "best.sh", "--stage", "ensemble", "--stage", "members", "--generations", "3", "--jobs", "2")
     before = ("long-1", "long-2", "long-3", "student-2-1")
     teachers = ":".join(f"BEST/results/{name}/trained/last5.pt" for name in before)
-    assert f"synthesise.sh distil {teachers} BEST/data-4k-plain BEST/pairs/3/distilled" in calls
+    assert f"synthesise.sh distil {teachers} BEST/data-plain BEST/pairs/3/distilled" in calls
     (third,) = (call for call in calls if call.startswith("train.sh") and "student-3" in call)
     assert third.endswith(f"--seed 1 --teacher {teachers}")
     assert (root / "out" / "best" / "results" / "ensemble-3" / "chosen.json").is_file()
@@ -165,13 +165,26 @@ def test_generations(root: Path) -> None:
     assert trained == ["BEST/checkpoints/student-2-5/trained"]
 
 
+def test_other_merges_have_a_folder_of_their_own(root: Path) -> None:
+    calls, _ = stand_ins.run(
+        root, "best.sh", "--stage", "data", "--stage", "members", "--seed", "1", "--generation", "1", MERGES="4000",
+        DEEPNMT_PYTHON_BIN=str(root / "bin"),
+    )  # fmt: skip
+    (made,) = (call for call in calls if call.startswith("preprocess.sh"))
+    assert "--bpe-merges 4000 --dest out/best-4000/data --bpe-dropout 0.1 --copies 12" in made
+    (trained,) = (call for call in calls if call.startswith("train.sh"))
+    assert trained == (
+        "train.sh configs/multi30k/long.yaml out/best-4000/data-plain out/best-4000/checkpoints/long-1/trained --seed 1"
+    )
+
+
 def test_the_other_direction_in_an_hour(root: Path) -> None:
     calls = run(root, "best.sh", "--short", "--direction", "de-en", "--limit", "40", "--lr", "0.1")
     here = "BEST/limit-40/de-en"
     way = "--source-lang de --target-lang en"
     # Two members at a time: either may be the first.
     assert sorted(call for call in calls if call.startswith("train.sh")) == [
-        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-4k-plain {here}/checkpoints/short-{seed}/trained "
+        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-plain {here}/checkpoints/short-{seed}/trained "
         f"{way} --seed {seed} --lr 0.1"
         for seed in (1, 2)
     ]
@@ -255,7 +268,7 @@ def test_members_of_two_kinds_and_a_start_in_both_directions(root: Path) -> None
     assert [call.split()[1].removeprefix("configs/multi30k/") for call in trained] == [
         "bi.yaml", "bi_simcut.yaml", "dlcl_8_3_simcut.yaml",
     ]  # fmt: skip
-    assert "BEST/data-4k-bi " in trained[0]
+    assert "BEST/data-bi " in trained[0]
     assert trained[1].endswith("--finetune-from-model BEST/checkpoints/bi-2/trained/checkpoint_best.pt")
     assert "--seed 4" in trained[2]
 
@@ -266,7 +279,7 @@ def test_a_row_of_the_study_trains_what_it_begins_with(root: Path) -> None:
     folder, results = "BEST/study/checkpoints", "BEST/study/results"
     names = ("merges-2k", "start", "plain", "cooldown")
     assert [call.split()[3] for call in trained] == [f"{folder}/{name}/trained" for name in names]
-    assert "BEST/data-2k " in trained[0]
+    assert "BEST/study/data-2000 " in trained[0]
     assert f"--finetune-from-model {results}/start/trained/last5.pt" in trained[2]
     assert f"--finetune-from-model {results}/plain/trained/last5.pt" in trained[3]
     lines = (root / "out" / "best" / "study" / "study.tsv").read_text("utf-8").splitlines()
@@ -280,21 +293,21 @@ def test_students_of_a_teacher(root: Path) -> None:
     student = "train.sh configs/multi30k/../synthetic/student.yaml"
     students, options = f"{here}/checkpoints/seed-1", "--seed 1 --lr 0.1"
     assert [call for call in calls if call.startswith(("train.sh", "synthesise.sh", "mix.sh"))] == [
-        f"train.sh configs/multi30k/short.yaml BEST/data-4k-plain {here}/checkpoints/teacher/trained {options}",
-        f"{student} BEST/data-4k-plain {students}/real {options}",
-        f"synthesise.sh distil {teacher} BEST/data-4k-plain {here}/pairs/distilled",
+        f"train.sh configs/multi30k/short.yaml BEST/data-plain {here}/checkpoints/teacher/trained {options}",
+        f"{student} BEST/data-plain {students}/real {options}",
+        f"synthesise.sh distil {teacher} BEST/data-plain {here}/pairs/distilled",
         f"{student} {here}/pairs/distilled {students}/distilled {options}",
-        f"synthesise.sh distil {teacher} BEST/data-4k-plain {here}/pairs/closest --nbest 5 --closest",
+        f"synthesise.sh distil {teacher} BEST/data-plain {here}/pairs/closest --nbest 5 --closest",
         f"{student} {here}/pairs/closest {students}/closest {options}",
-        f"synthesise.sh distil {teacher} BEST/data-4k-plain {here}/pairs/distilled",
-        f"mix.sh {here}/pairs/both BEST/data-4k-plain {here}/pairs/distilled",
+        f"synthesise.sh distil {teacher} BEST/data-plain {here}/pairs/distilled",
+        f"mix.sh {here}/pairs/both BEST/data-plain {here}/pairs/distilled",
         f"{student} {here}/pairs/both {students}/both {options}",
     ]
     tests = [call.split()[1:] for call in calls if call.startswith("generate.sh")]
     results = ["teacher/trained", *(f"seed-1/{row}" for row in ("real", "distilled", "closest", "both"))]
     for number, result in enumerate(results):
         place = f"{here}/results/{result}"
-        choice = [f"{place}/last5.pt", "BEST/data-4k-plain"]
+        choice = [f"{place}/last5.pt", "BEST/data-plain"]
         assert tests[2 * number] == [*choice, f"{place}/test", *["--subset", "test", "--beam", "5", "--lenpen", "0.8"]]
         assert tests[2 * number + 1] == [*choice, f"{place}/test.greedy", *["--subset", "test", "--beam", "1"]]
     assert len(tests) == 2 * len(results)
@@ -305,7 +318,7 @@ def test_a_row_of_a_given_teacher(root: Path) -> None:
     calls, printed = stand_ins.run(root, "distil.sh", "both", TEACHER=f"{root}/a.pt:{root}/a.pt", SEED="3")
     made = [call.split()[0] for call in calls if "distilled" in call and not call.startswith(("generate", "score"))]
     assert made == ["synthesise.sh", "mix.sh", "train.sh", "sweep.sh"]
-    assert "synthesise.sh distil a.pt:a.pt out/best/data-4k-plain out/distilled/pairs/distilled" in calls
+    assert "synthesise.sh distil a.pt:a.pt out/best/data-plain out/distilled/pairs/distilled" in calls
     # Its validation comes from the sweep, and its teacher was given.
     rows = [line.split() for line in printed.splitlines() if line.startswith(("seed-3", "teacher"))]
     assert rows == [["seed-3/both", "40.00", "39.00", "39.00"], ["teacher/given", "39.00", "39.00"]]
