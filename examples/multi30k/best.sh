@@ -14,16 +14,16 @@ usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member 
                [--generations N] [--students N] [--generation N] [--jobs N] [--limit N] [fairseq-train options]
 
 Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
-pairs and differ by their seeds; each further one is a student, or several, of the ensemble before it: it learns from its
-translations beside the real pairs, and from what it predicts at each word, and joins it. Averages, beams and length penalties
-are chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any moment; run
-the same command again to resume, also stage by stage.
+pairs and differ by their seeds. A further generation is a student of the ensemble of all members before it, or several: they
+learn from the ensemble's translations beside the real pairs, and from what it predicts at each word, and join it. Averages,
+beams and length penalties are chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be
+stopped at any moment; run the same command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all):
     data        BPE, with twelve copies of the training text by BPE-dropout, and the text without
-    control     the reference protocol                                                      (1.5 hours of a core)
-    members     of each generation: a training for each, and its averages on validation     (40 minutes of a core
-                each in the first one, 80 for a student)
+    control     the reference protocol                                                      (1.3 to 2 hours of a core)
+    members     of each generation: a training for each, and its averages on validation     (1.8 hours of a core
+                each beside another one, with --short 50 minutes)
     ensemble    of each generation and those before it: length penalty on validation        (5 minutes)
     rerank      of 20 translations by the last ensemble, the best by it, the other direction's first ensemble, length and
                 coverage, weighted on validation (20 minutes, if the other direction's members are trained)

@@ -27,7 +27,7 @@ environment:
   MULTI30K_DIR, OUT   as for run.sh; results go to OUT/distilled, the text to OUT/best, as for best.sh
   TEACHER             checkpoint of a teacher to take instead, or several with colons between them as an ensemble, which
                       were trained on OUT/best/data-plain
-  MERGES              of the BPE, as for best.sh
+  MERGES              of the BPE, as for best.sh; results with another number go to OUT/distilled-MERGES
   SEED                of the students, each seed in folders of its own (default: 1)
 
 example:
@@ -40,7 +40,7 @@ OPTIONS=("${REST[@]}")
 ON_INTERRUPT="resume"
 
 places en-de ''
-HERE=$OUT/distilled
+HERE=$OUT/distilled${BASE#"$OUT/best"}
 long_data
 mkdir -p -- "$HERE/pairs"
 

@@ -160,3 +160,11 @@ def test_what_is_unknown_is_refused(arguments: list[str], message: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert re.fullmatch(rf"{re.escape(arguments[0])}: error: {message}\n", done.stderr)
+
+
+def test_a_number_of_merges_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MERGES", "many")
+    for script in ("best.sh", "distil.sh", "study.sh"):
+        done = subprocess.run([str(EXAMPLE / script)], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr == f"{script}: error: MERGES must be a whole number, but is 'many'\n"
