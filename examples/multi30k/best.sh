@@ -15,9 +15,9 @@ usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member 
 
 Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
 pairs and differ by their seeds. A further generation is a student of the ensemble of all members before it, or several: they
-learn from the ensemble's translations beside the real pairs, and from what it predicts at each word, and join it. Averages,
-beams and length penalties are chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be
-stopped at any moment; run the same command again to resume, also stage by stage.
+learn from its translations, the closest to each reference, beside the real pairs, and from what it predicts at each word,
+and join it. Averages, beams and length penalties are chosen by BLEU on validation alone; test 2016 is then scored once for
+each system. It can be stopped at any moment; run the same command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all):
     data        BPE, with twelve copies of the training text by BPE-dropout, and the text without
@@ -25,12 +25,12 @@ stopped at any moment; run the same command again to resume, also stage by stage
     members     of each generation: a training for each, and its averages on validation     (1.8 hours of a core
                 each beside another one, with --short 50 minutes)
     ensemble    of each generation and those before it: length penalty on validation        (5 minutes)
-    rerank      of 20 translations by the last ensemble, the best by it, the other direction's first ensemble, length and
-                coverage, weighted on validation (20 minutes, if the other direction's members are trained)
+    rerank      of 20 translations by the last ensemble, the best by it, a model of the other direction, length and
+                coverage, weighted on validation (20 minutes, and those of the model, the other direction's first member)
     test        test 2016 by the control, members, ensembles and reranking: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: long, with --short short)
+                     given (default: short)
   --seed SEED        of the members (default: 1, 2 and 3)
   --generations N    of them, the first one included (default: 2)
   --students N       of each generation after the first, with the first of the seeds (default: 1)
@@ -83,13 +83,12 @@ ON_INTERRUPT="resume"
 if [[ -n $SHORT ]]; then
     [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
-    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
     LAST=${LAST:-1} JOBS=${JOBS:-2}
 fi
 LAST=${LAST:-2} JOBS=${JOBS:-1}
 [[ -z $ONLY ]] || number_from --generation 1 "$LAST" "$ONLY"
 [[ ${#STAGES[@]} -gt 0 ]] || STAGES=("${KNOWN[@]}")
-[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(long)
+[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
 [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
 number_from --students 1 ${#SEEDS[@]} "$STUDENTS"
 FIRST=()
@@ -105,12 +104,6 @@ for member in "${MEMBERS[@]}"; do
 done
 places "$DIRECTION" "$LIMIT"
 [[ $DIRECTION == de-en ]] && OTHER=en-de || OTHER=de-en
-# What makes the first ensemble of the other direction.
-SAME=(--stage members --stage ensemble --generations 1 --jobs "$JOBS" ${LIMIT:+--limit "$LIMIT"})
-for member in "${FIRST[@]}"; do SAME+=(--member "$member"); done
-for seed in "${SEEDS[@]}"; do SAME+=(--seed "$seed"); done
-SAME+=("${OPTIONS[@]}")
-
 # Set EACH to the members of a generation, RECIPE:SEED, and NAMES to those of their results: members_of GENERATION
 members_of() {
     local each
@@ -160,13 +153,12 @@ members_at_a_time() {
         ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
 }
 
-# Make the pairs that students learn from: the real ones, and the translations of the ensemble before: pairs GENERATION
+# Make the pairs that students learn from: the real ones, and the ensemble's closest to the references: pairs GENERATION
 pairs() {
     local teachers folder=$HERE/pairs/$1
     teachers=$(best checkpoint "$HERE/results/ensemble-$(($1 - 1))")
-    run "$ROOT/scripts/synthesise.sh" distil "$teachers" "$PLAIN" "$folder/distilled" "${REVERSE[@]}"
     run "$ROOT/scripts/synthesise.sh" distil "$teachers" "$PLAIN" "$folder/closest" --nbest 5 --closest "${REVERSE[@]}"
-    run "$ROOT/scripts/mix.sh" "$folder/student" "$PLAIN" "$folder/distilled" "$folder/closest"
+    run "$ROOT/scripts/mix.sh" "$folder/student" "$PLAIN" "$folder/closest"
 }
 
 # Train the control, and choose as run.sh does.
@@ -199,10 +191,11 @@ ensemble() {
     run python3 "$HELPER" choose "$result"
 }
 
-# Choose the weights of the last ensemble, the other direction's first, length and coverage; that is made if it is not there.
+# Choose the weights of the last ensemble, the other direction's first member, length and coverage.
 rerank() {
     local models lenpen result=$HERE/results/reranked
-    run "$0" --direction "$OTHER" "${SAME[@]}"
+    run "$0" --direction "$OTHER" --stage members --generation 1 --member "${FIRST[0]}" ${LIMIT:+--limit "$LIMIT"} \
+        "${OPTIONS[@]}"
     models=$(best checkpoint "$HERE/results/ensemble-$LAST")
     lenpen=$(best lenpen "$HERE/results/ensemble-$LAST")
     rerank_subset "$models" "$lenpen" valid --tune
@@ -213,7 +206,7 @@ rerank() {
 rerank_subset() {
     local models=$1 lenpen=$2 subset=$3 folder=$HERE/results/reranked back model same=''
     shift 3
-    back=$(best checkpoint "$THERE/results/ensemble-1")
+    back=$(best checkpoint "$THERE/results/${FIRST[0]/:/-}")
     lists "$models" "$PLAIN" "$folder/lists.$subset" --subset "$subset" --beam 20 --nbest 20 --lenpen "$lenpen"
     [[ ! -f $folder/$subset/by || $(<"$folder/$subset/by") != "$models $back $*" ]] || same=yes
     # Of the lists, the weights, or a model of the other direction, some may be newer.
