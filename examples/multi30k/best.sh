@@ -15,15 +15,15 @@ usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member 
 
 Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
 pairs and differ by their seeds. A further generation is a student of the ensemble of all members before it, or several: they
-learn from its translations, the closest to each reference, beside the real pairs, and from what it predicts at each word,
-and join it. Averages, beams and length penalties are chosen by BLEU on validation alone; test 2016 is then scored once for
-each system. It can be stopped at any moment; run the same command again to resume, also stage by stage.
+learn from what it predicts at each word of the real pairs, beside the references, and join it. Averages, beams and length
+penalties are chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any
+moment; run the same command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all):
     data        BPE, with twelve copies of the training text by BPE-dropout, and the text without
     control     the reference protocol                                                      (1.3 to 2 hours of a core)
-    members     of each generation: a training for each, and its averages on validation     (1.8 hours of a core
-                each beside another one, with --short 50 minutes)
+    members     of each generation: a training for each, and its averages on validation     (55 minutes of a core
+                each beside another one)
     ensemble    of each generation and those before it: length penalty on validation        (5 minutes)
     rerank      of 20 translations by the last ensemble, the best by it, a model of the other direction, length and
                 coverage, weighted on validation (20 minutes, and those of the model, the other direction's first member)
@@ -125,7 +125,6 @@ members_of() {
 members() {
     local number teachers='' here=("${OPTIONS[@]}")
     if [[ $1 -gt 1 ]]; then
-        PAIRS=$HERE/pairs/$1/student
         teachers=$(best checkpoint "$HERE/results/ensemble-$(($1 - 1))")
         here=(--teacher "$teachers" "${here[@]}")
     fi
@@ -151,14 +150,6 @@ members_at_a_time() {
     run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
         "$0" --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
         ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
-}
-
-# Make the pairs that students learn from: the real ones, and the ensemble's closest to the references: pairs GENERATION
-pairs() {
-    local teachers folder=$HERE/pairs/$1
-    teachers=$(best checkpoint "$HERE/results/ensemble-$(($1 - 1))")
-    run "$ROOT/scripts/synthesise.sh" distil "$teachers" "$PLAIN" "$folder/closest" --nbest 5 --closest "${REVERSE[@]}"
-    run "$ROOT/scripts/mix.sh" "$folder/student" "$PLAIN" "$folder/closest"
 }
 
 # Train the control, and choose as run.sh does.
@@ -226,7 +217,6 @@ generations() {
     for ((generation = ${ONLY:-1}; generation <= ${ONLY:-$LAST}; generation++)); do
         if [[ " ${STAGES[*]} " == *' members '* ]]; then
             printf '== members of generation %s\n' "$generation" >&2
-            [[ $generation -eq 1 ]] || pairs "$generation"
             members_of "$generation"
             if [[ $JOBS -gt 1 && ${#EACH[@]} -gt 1 ]]; then
                 members_at_a_time "$generation"

@@ -55,7 +55,7 @@ long_data() {
     run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$BASE/text-bi/train" --dest "$BOTH"
 }
 
-# Set TEXT to the data of a recipe: text_of RECIPE; those of a student are PAIRS.
+# Set TEXT to the data of a recipe: text_of RECIPE
 text_of() {
     local copy
     TEXT=$PLAIN
@@ -65,7 +65,6 @@ text_of() {
             for ((copy = 1; copy < COPIES; copy++)); do TEXT+=:$DROPPED/copy$copy; done
             ;;
         bi) TEXT=$BOTH ;;
-        student) TEXT=$PAIRS ;;
     esac
 }
 

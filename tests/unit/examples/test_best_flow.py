@@ -80,19 +80,17 @@ def test_all_stages_and_again(root: Path) -> None:
         ":".join(f"{place}-{seed}/trained/last5.pt" for seed in (1, 7))
         for place in ("BEST/results/short", "BEST/results/student-2")
     )
-    made = [call for call in calls if call.startswith(("train.sh", "synthesise.sh", "mix.sh"))]
-    train, pairs = "train.sh configs/multi30k", "BEST/pairs/2"
+    made = [call for call in calls if call.startswith(("train.sh", "synthesise.sh"))]
+    train = "train.sh configs/multi30k"
     assert made == [
         f"{train}/control.yaml out/data BEST/checkpoints/control",
         *(
             f"{train}/short.yaml BEST/data-plain BEST/checkpoints/short-{seed}/trained --seed {seed} --lr 0.1"
             for seed in (1, 7)
         ),
-        # Both members translate the training text together, and students learn from both.
-        f"synthesise.sh distil {members} BEST/data-plain {pairs}/closest --nbest 5 --closest",
-        f"mix.sh {pairs}/student BEST/data-plain {pairs}/closest",
+        # Students learn from both members.
         *(
-            f"{train}/student.yaml {pairs}/student BEST/checkpoints/student-2-{seed}/trained "
+            f"{train}/student.yaml BEST/data-plain BEST/checkpoints/student-2-{seed}/trained "
             f"--seed {seed} --teacher {members} --lr 0.1"
             for seed in (1, 7)
         ),
@@ -122,7 +120,7 @@ def test_all_stages_and_again(root: Path) -> None:
     ]
     # Once more: nothing is trained, translated or scored again; the other scripts see for themselves that all is there.
     again = {call.split()[0] for call in run(root, *command)}
-    assert again == {"preprocess.sh", "binarise.sh", "synthesise.sh", "mix.sh"}
+    assert again == {"preprocess.sh", "binarise.sh"}
 
 
 def test_reranking_follows_its_models(root: Path) -> None:
@@ -152,7 +150,6 @@ def test_generations(root: Path) -> None:
     calls = run(root, "best.sh", "--stage", "ensemble", "--stage", "members", *given)
     before = ("short-1", "short-2", "short-3", "student-2-1", "student-2-2")
     teachers = ":".join(f"BEST/results/{name}/trained/last5.pt" for name in before)
-    assert f"synthesise.sh distil {teachers} BEST/data-plain BEST/pairs/3/closest --nbest 5 --closest" in calls
     # Two at a time: either may be the first.
     third = sorted(call for call in calls if call.startswith("train.sh") and "student-3" in call)
     assert len(third) == 2
