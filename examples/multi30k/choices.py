@@ -133,7 +133,8 @@ def table(folder: Path, output: Path) -> None:
         choice = Choice.read(path)
         lines.append([path.name, str(choice.beam), f"{choice.lenpen:g}", f"{choice.valid:.2f}", *row])
         recipe, _, seed = path.name.rpartition("-")
-        if seed.isdecimal():
+        # The number of an ensemble is that of its generation.
+        if seed.isdecimal() and recipe != "ensemble":
             members.setdefault(recipe, []).append([choice.valid, *(float(row[column]) for column in (0, 4, 7))])
     for recipe, values in members.items():
         if len(values) > 1:

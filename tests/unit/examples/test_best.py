@@ -89,6 +89,13 @@ def test_the_table_compares_with_the_control(tmp_path: Path, capsys: pytest.Capt
     assert "mean of 2" in capsys.readouterr().out
 
 
+def test_ensembles_of_two_generations_have_no_mean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for generation in (1, 2):
+        result(tmp_path / f"ensemble-{generation}", 40.0, REFERENCE)
+    choices.table(tmp_path, tmp_path / "table.tsv")
+    assert "mean" not in capsys.readouterr().out
+
+
 LOG = """
 2026 | INFO | train_inner | epoch 001:  50 / 62 loss=9, ups=0.5, num_updates=50, lr=1, gnorm=1, train_wall=1800, wall=9
 2026 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 9 | nll_loss 8.5 | bleu 1.5 | wps 1 | num_updates 62
