@@ -172,7 +172,8 @@ def test_other_merges_have_a_folder_of_their_own(root: Path) -> None:
     assert "--bpe-merges 4000 --dest out/best-4000/data --bpe-dropout 0.1 --copies 12" in made
     (trained,) = (call for call in calls if call.startswith("train.sh"))
     assert trained == (
-        "train.sh configs/multi30k/short.yaml out/best-4000/data-plain out/best-4000/checkpoints/short-1/trained --seed 1"
+        "train.sh configs/multi30k/short.yaml out/best-4000/data-plain "
+        "out/best-4000/checkpoints/short-1/trained --seed 1"
     )
     calls, _ = stand_ins.run(root, "distil.sh", "real", MERGES="4000")
     trained = [call.split()[2:4] for call in calls if call.startswith("train.sh")]
