@@ -26,7 +26,7 @@ moment; run the same command again to resume, also stage by stage.
                 each beside another one)
     ensemble    of each generation and those before it: length penalty on validation        (5 minutes)
     rerank      of 20 translations by the last ensemble, the best by it, a model of the other direction, length and
-                coverage, weighted on validation (20 minutes, and those of the model, the other direction's first member)
+                coverage, weighted on validation (5 minutes, and those of the model, the other direction's first member)
     test        test 2016 by the control, members, ensembles and reranking: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
@@ -104,6 +104,7 @@ for member in "${MEMBERS[@]}"; do
 done
 places "$DIRECTION" "$LIMIT"
 [[ $DIRECTION == de-en ]] && OTHER=en-de || OTHER=de-en
+
 # Set EACH to the members of a generation, RECIPE:SEED, and NAMES to those of their results: members_of GENERATION
 members_of() {
     local each
