@@ -11,22 +11,23 @@ source "$(dirname "${BASH_SOURCE[0]}")/long.sh"
 usage() {
     cat <<'HELP'
 usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member RECIPE[:SEED]]... [--seed SEED]...
-               [--generations N] [--students N] [--generation N] [--jobs N] [--limit N] [fairseq-train options]
+               [--generations N] [--students N] [--generation N] [--lenpens X,X...] [--jobs N] [--limit N]
+               [fairseq-train options]
 
 Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
 pairs and differ by their seeds. A further generation is a student of the ensemble of all members before it, or several: they
-learn from what it predicts at each word of the real pairs, beside the references, and join it. Averages, beams and length
-penalties are chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any
-moment; run the same command again to resume, also stage by stage.
+learn from what it predicts at each word of the real pairs, beside the references, and join it. Averages of checkpoints are
+chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any moment; run the
+same command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all):
     data        BPE, with twelve copies of the training text by BPE-dropout, and the text without
     control     the reference protocol                                                      (1.3 to 2 hours of a core)
     members     of each generation: a training for each, and its averages on validation     (55 minutes of a core
                 each beside another one)
-    ensemble    of each generation and those before it: length penalty on validation        (5 minutes)
-    rerank      of 20 translations by the last ensemble, the best by it, a model of the other direction, length and
-                coverage, weighted on validation (5 minutes, and those of the model, the other direction's first member)
+    ensemble    of each generation and those before it, on validation                        (a minute)
+    rerank      of 20 translations by the last ensemble, the best by it and a model of the other direction, weighted on
+                validation (5 minutes, and those of the model, the other direction's first member)
     test        test 2016 by the control, members, ensembles and reranking: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
@@ -35,6 +36,8 @@ moment; run the same command again to resume, also stage by stage.
   --generations N    of them, the first one included (default: 2)
   --students N       of each generation after the first, with the first of the seeds (default: 1)
   --generation N     do the stages members and ensemble for this one alone (default: all, one after the other)
+  --lenpens X,X...   length penalties; of several, members and ensembles take the best on validation (default: 1, the
+                     protocol's)
   --direction D      (default: en-de)
   --short            one generation, two members, and their ensemble: an hour of two cores
   --jobs N           members that are trained at a time, each on its share of the cores (default: 1, with --short 2)
@@ -50,7 +53,8 @@ example:
 HELP
 }
 
-STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' LAST='' STUDENTS=1 ONLY='' OPTIONS=()
+STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' LAST='' STUDENTS=1 ONLY=''
+PENALTIES=1 OPTIONS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --stage) STAGES+=("$(value "$@")") || exit; shift ;;
@@ -61,6 +65,7 @@ while [[ $# -gt 0 ]]; do
         --generations) LAST=$(value "$@") || exit; shift ;;
         --students) STUDENTS=$(value "$@") || exit; shift ;;
         --generation) ONLY=$(value "$@") || exit; shift ;;
+        --lenpens) PENALTIES=$(value "$@") || exit; shift ;;
         --jobs) JOBS=$(value "$@") || exit; shift ;;
         --short) SHORT=yes ;;
         -h | --help) usage; exit 0 ;;
@@ -74,6 +79,8 @@ for stage in "${STAGES[@]}"; do
 done
 for seed in "${SEEDS[@]}"; do number_from --seed 1 1000000 "$seed"; done
 [[ $DIRECTION == en-de || $DIRECTION == de-en ]] || die "--direction must be en-de or de-en, but is '$DIRECTION'"
+[[ $PENALTIES =~ ^[0-9]+(\.[0-9]+)?(,[0-9]+(\.[0-9]+)?)*$ ]] ||
+    die "--lenpens must be numbers such as 1 or 0.8,1,1.2, but is '$PENALTIES'"
 [[ -z $LIMIT ]] || number_from --limit 40 29000 "$LIMIT"
 [[ -z $JOBS ]] || number_from --jobs 1 64 "$JOBS"
 [[ -z $LAST ]] || number_from --generations 1 9 "$LAST"
@@ -132,7 +139,7 @@ members() {
     members_of "$1"
     for number in "${!EACH[@]}"; do
         train_member "${EACH[number]%%:*}" "${NAMES[number]}" "${EACH[number]#*:}" "${here[@]}"
-        sweep "${NAMES[number]}" trained
+        sweep "${NAMES[number]}" trained --lenpen "$PENALTIES"
         run python3 "$HELPER" choose "$HERE/results/${NAMES[number]}"
     done
 }
@@ -150,7 +157,7 @@ members_at_a_time() {
     # shellcheck disable=SC2016  # the inner shell expands these.
     run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
         "$0" --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
-        ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
+        --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
 }
 
 # Train the control, and choose as run.sh does.
@@ -166,16 +173,19 @@ control() {
     run python3 "$HELPER" note "$HERE/results/control" "$CHOSEN" "$DATA" 5 1 "$result/valid.$(basename "$CHOSEN" .pt)"
 }
 
-# Choose the length penalty of all members of a generation and those before it together: ensemble GENERATION
+# Translate validation by all members of a generation and those before it together: ensemble GENERATION
 ensemble() {
-    local models='' generation name lenpen folder result=$HERE/results/ensemble-$1
+    local models='' generation name lenpens lenpen folder result=$HERE/results/ensemble-$1
     for ((generation = 1; generation <= $1; generation++)); do
         members_of "$generation"
         for name in "${NAMES[@]}"; do
             models+=:$(best checkpoint "$HERE/results/$name")
         done
     done
-    for lenpen in 0.6 0.8 1 1.2 1.4 1.6 1.8 2; do
+    # Only those of now compete.
+    rm -f -- "$result"/lenpen*/chosen.json
+    IFS=, read -ra lenpens <<<"$PENALTIES"
+    for lenpen in "${lenpens[@]}"; do
         folder=$result/lenpen$lenpen
         translate "${models#:}" "$PLAIN" "$folder" --subset valid --lenpen "$lenpen"
         run python3 "$HELPER" note "$folder" "${models#:}" "$PLAIN" 5 "$lenpen" "$folder"
@@ -183,11 +193,12 @@ ensemble() {
     run python3 "$HELPER" choose "$result"
 }
 
-# Choose the weights of the last ensemble, the other direction's first member, length and coverage.
+# Choose the weights of the last ensemble and the other direction's first member. A reward of length would be fitted to
+# validation's translations, which are longer for their sources than other text's.
 rerank() {
     local models lenpen result=$HERE/results/reranked
-    run "$0" --direction "$OTHER" --stage members --generation 1 --member "${FIRST[0]}" ${LIMIT:+--limit "$LIMIT"} \
-        "${OPTIONS[@]}"
+    run "$0" --direction "$OTHER" --stage members --generation 1 --member "${FIRST[0]}" \
+        --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} "${OPTIONS[@]}"
     models=$(best checkpoint "$HERE/results/ensemble-$LAST")
     lenpen=$(best lenpen "$HERE/results/ensemble-$LAST")
     rerank_subset "$models" "$lenpen" valid --tune
@@ -200,15 +211,16 @@ rerank_subset() {
     shift 3
     back=$(best checkpoint "$THERE/results/${FIRST[0]/:/-}")
     lists "$models" "$PLAIN" "$folder/lists.$subset" --subset "$subset" --beam 20 --nbest 20 --lenpen "$lenpen"
-    [[ ! -f $folder/$subset/by || $(<"$folder/$subset/by") != "$models $back $*" ]] || same=yes
+    [[ ! -f $folder/$subset/by || $(<"$folder/$subset/by") != "$models $back model $*" ]] || same=yes
     # Of the lists, the weights, or a model of the other direction, some may be newer.
     while [[ -n $same ]] && read -r -d : model; do
         [[ ! $model -nt $folder/$subset/by ]] || same=''
     done <<<"$folder/lists.$subset/by:${2:-$back}:$back:"
     if [[ -z $same ]]; then
-        run deepnmt-rerank --nbest "$folder/lists.$subset" --data "$PLAIN" --reverse "back=$back" "$@" "$folder/$subset"
+        run deepnmt-rerank --nbest "$folder/lists.$subset" --features model --data "$PLAIN" --reverse "back=$back" "$@" \
+            "$folder/$subset"
         run "$ROOT/scripts/score.sh" "$folder/$subset" "${REVERSE[@]}"
-        printf '%s\n' "$models $back $*" >"$folder/$subset/by"
+        printf '%s\n' "$models $back model $*" >"$folder/$subset/by"
     fi
 }
 

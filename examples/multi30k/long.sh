@@ -92,12 +92,16 @@ train_member() {
     train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" --seed "$seed" "${start[@]}" "$@"
 }
 
-# Compare averages, beams and length penalties on validation: sweep NAME KIND, of HERE/checkpoints/NAME/KIND
+# Compare averages, beams and length penalties of HERE/checkpoints/NAME/KIND on validation, unless that has been done:
+# sweep NAME KIND [options of sweep.sh]
 sweep() {
-    local result=$HERE/results/$1/$2
-    [[ -f $result/chosen.json ]] ||
-        run "$ROOT/scripts/sweep.sh" "$HERE/checkpoints/$1/$2" "$PLAIN" "$result" "${REVERSE[@]}"
-    run python3 "$HELPER" swept "$result" "$PLAIN"
+    local save=$HERE/checkpoints/$1/$2 result=$HERE/results/$1/$2
+    shift 2
+    if [[ ! -f $result/by || $(<"$result/by") != "$*" ]]; then
+        run "$ROOT/scripts/sweep.sh" "$save" "$PLAIN" "$result" "$@" "${REVERSE[@]}"
+        run python3 "$HELPER" swept "$result" "$PLAIN"
+        printf '%s\n' "$*" >"$result/by"
+    fi
 }
 
 # Print the checkpoint, beam or lenpen of the best of some results: best WHAT RESULT...

@@ -157,6 +157,7 @@ def test_rows_of_the_study(tmp_path: Path) -> None:
         (["best.sh", "--direction", "fr-en"], "--direction must be en-de or de-en, but is 'fr-en'"),
         (["best.sh", "--seed", "x"], "--seed must be a whole number, but is 'x'"),
         (["best.sh", "--jobs", "0"], "--jobs must be at least 1, but is 0"),
+        (["best.sh", "--lenpens", "1,x"], "--lenpens must be numbers such as 1 or 0.8,1,1.2, but is '1,x'"),
         (["best.sh", "--jobs"], "option --jobs needs a value"),
         (["distil.sh", "hind"], "ROW must be one of those of --help, but is 'hind'"),
         (["study.sh", "17"], r"ROW must be a rung or row of examples/multi30k/study\.tsv, but is '17'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -22,9 +23,9 @@ mkdir -p "$2"; echo '{"types": {"en": 9712}}' >"$2/preprocess.json\"""",
     "binarise.sh": "true",
     "train.sh": 'mkdir -p "$3"; touch "$3"/{checkpoint1,checkpoint_last,checkpoint_best}.pt "$3/train.log"',
     "average.sh": 'touch "$2"',
-    "sweep.sh": """mkdir -p "$3"; touch "$3/last5.pt"
+    "sweep.sh": """mkdir -p "$3"; [[ -f $3/last5.pt ]] || touch "$3/last5.pt"
 echo '{"checkpoint": "last5.pt", "beam": 5, "lenpen": 0.8, "tokenised BLEU": 40}' >"$3/best.json\"""",
-    # The ensemble is best with a length penalty of 1.2.
+    # The ensemble is best with a length penalty of 1.2, if that is tried.
     "generate.sh": 'mkdir -p "$3"; echo 39 >"$3/bleu"; [[ $* != *"--lenpen 1.2"* ]] || echo 43 >"$3/bleu"',
     "score.sh": 'echo "{\\"tokenised BLEU\\": {\\"score\\": $(<"$1/bleu")}}" >"$1/scores.json"',
     "synthesise.sh": "true",
@@ -105,11 +106,11 @@ def test_all_stages_and_again(root: Path) -> None:
     everything = f"{members}:{students}"
     for number, models in ((1, members), (2, everything)):
         result = f"BEST/results/ensemble-{number}/test"
-        assert f"generate.sh {models} BEST/data-plain {result} --subset test --beam 5 --lenpen 1.2" in tests
+        assert f"generate.sh {models} BEST/data-plain {result} --subset test --beam 5 --lenpen 1" in tests
     # Weighted on validation; lists of the test set are not scored by themselves.
     place, rerank = "BEST/results/reranked", "deepnmt-rerank --nbest BEST/results/reranked/lists"
-    more = "--data BEST/data-plain --reverse back=BEST/de-en/results/short-1/trained/last5.pt"
-    options = "--beam 20 --nbest 20 --lenpen 1.2"
+    more = "--features model --data BEST/data-plain --reverse back=BEST/de-en/results/short-1/trained/last5.pt"
+    options = "--beam 20 --nbest 20 --lenpen 1"
     assert [call for call in calls if "rerank" in call] == [
         f"generate.sh {everything} BEST/data-plain {place}/lists.valid --subset valid {options}",
         f"{rerank}.valid {more} --tune {place}/valid",
@@ -118,6 +119,9 @@ def test_all_stages_and_again(root: Path) -> None:
         f"{rerank}.test {more} --weights {place}/valid/weights.json {place}/test",
         f"score.sh {place}/test",
     ]
+    sweeps = [call for call in calls if call.startswith("sweep.sh")]
+    assert len(sweeps) == 5
+    assert all("--lenpen 1" in call.split(" -- ")[0] for call in sweeps)
     # Once more: nothing is trained, translated or scored again; the other scripts see for themselves that all is there.
     again = {call.split()[0] for call in run(root, *command)}
     assert again == {"preprocess.sh", "binarise.sh"}
@@ -191,13 +195,13 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
         f"{way} --seed {seed} --lr 0.1"
         for seed in (1, 2)
     ]
-    # Of the ensemble on validation, eight; of members and ensemble on test, one each.
-    for name, number in (("sweep.sh", 2), ("generate.sh", 11), ("score.sh", 11)):
+    # Of the ensemble on validation, one; of members and ensemble on test, one each.
+    for name, number in (("sweep.sh", 2), ("generate.sh", 4), ("score.sh", 4)):
         found = [call for call in calls if call.startswith(name)]
         assert len(found) == number
         assert all(call.endswith("--reverse") for call in found)
     models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
-    assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 9
+    assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 2
 
 
 def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> None:
@@ -235,20 +239,39 @@ def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> N
 def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
     first = ["best.sh", "--short", "--jobs", "1", "--stage", "members", "--stage", "ensemble", "--stage", "test"]
     calls = run(root, *first)
-    assert len([call for call in calls if call.startswith("generate.sh")]) == 8 + 3
+    assert len([call for call in calls if call.startswith("generate.sh")]) == 1 + 3
     assert not [call for call in run(root, *first) if call.startswith("generate.sh")]
     calls = [call for call in run(root, *first, "--seed", "1", "--seed", "3") if call.startswith("generate.sh")]
     models = ":".join(f"BEST/results/short-{seed}/trained/last5.pt" for seed in (1, 3))
-    assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 8 + 1
-    assert len(calls) == 8 + 2  # and the new member's test
+    assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 1 + 1
+    assert len(calls) == 1 + 2  # and the new member's test
     # The first ones again, which are older than the scores of the others.
-    assert len([call for call in run(root, *first) if call.startswith("generate.sh")]) == 8 + 1
+    assert len([call for call in run(root, *first) if call.startswith("generate.sh")]) == 1 + 1
     run(root, *first, "--seed", "1", "--seed", "3")
     # A member that has been averaged again since.
     new = root / "out" / "best" / "results" / "short-3" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 60, time.time() + 60))
     calls = [call for call in run(root, *first, "--seed", "1", "--seed", "3") if call.startswith("generate.sh")]
-    assert len(calls) == 8 + 2
+    assert len(calls) == 1 + 2
+
+
+def test_penalties_compete_on_validation(root: Path) -> None:
+    stages = [word for stage in ("members", "ensemble", "rerank") for word in ("--stage", stage)]
+    command = ["best.sh", "--generations", "1", "--seed", "1", "--seed", "2", *stages]
+    run(root, *command, "--lenpens", "1,1.2")
+    calls = run(root, *command, "--lenpens", "0.8,1,1.2", "--jobs", "2")
+    assert all("--lenpen 0.8,1,1.2" in call for call in calls if call.startswith("sweep.sh"))
+    # Both members, and the other direction's.
+    assert len([call for call in calls if call.startswith("sweep.sh")]) == 3
+    found = [call for call in calls if call.startswith("generate.sh")]
+    assert [call.split()[3].rpartition("/")[2] for call in found] == ["lenpen0.8"]
+    chosen = root / "out" / "best" / "results" / "ensemble-1" / "chosen.json"
+    assert json.loads(chosen.read_text("utf-8"))["lenpen"] == 1.2
+    assert json.loads((chosen.parent.parent / "reranked" / "chosen.json").read_text("utf-8"))["lenpen"] == 1.2
+    # One that was tried before does not compete.
+    calls = run(root, *command)
+    assert [call.split()[3].rpartition("/")[2] for call in calls if call.startswith("generate.sh")] == ["lists.valid"]
+    assert json.loads(chosen.read_text("utf-8"))["lenpen"] == 1
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
