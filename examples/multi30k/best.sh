@@ -11,8 +11,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/long.sh"
 usage() {
     cat <<'HELP'
 usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member RECIPE[:SEED]]... [--seed SEED]...
-               [--generations N] [--students N] [--generation N] [--lenpens X,X...] [--jobs N] [--limit N]
-               [fairseq-train options]
+               [--generations N] [--student RECIPE[:SEED]]... [--students N] [--generation N] [--lenpens X,X...]
+               [--jobs N] [--limit N] [fairseq-train options]
 
 Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
 pairs and differ by their seeds. A further generation is a student of the ensemble of all members before it, or several: they
@@ -34,7 +34,9 @@ same command again to resume, also stage by stage.
                      given (default: short)
   --seed SEED        of the members (default: 1, 2 and 3)
   --generations N    of them, the first one included (default: 2)
-  --students N       of each generation after the first, with the first of the seeds (default: 1)
+  --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
+                     first, with the first --students seeds or the one given (default: student)
+  --students N       seeds of each --student (default: 1)
   --generation N     do the stages members and ensemble for this one alone (default: all, one after the other)
   --lenpens X,X...   length penalties; of several, members and ensembles take the best on validation (default: 1, the
                      protocol's)
@@ -53,12 +55,13 @@ example:
 HELP
 }
 
-STAGES=() MEMBERS=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' LAST='' STUDENTS=1 ONLY=''
+STAGES=() MEMBERS=() TAUGHT=() SEEDS=() DIRECTION=en-de SHORT='' LIMIT='' JOBS='' LAST='' STUDENTS=1 ONLY=''
 PENALTIES=1 OPTIONS=()
 while [[ $# -gt 0 ]]; do
     case $1 in
         --stage) STAGES+=("$(value "$@")") || exit; shift ;;
         --member) MEMBERS+=("$(value "$@")") || exit; shift ;;
+        --student) TAUGHT+=("$(value "$@")") || exit; shift ;;
         --seed) SEEDS+=("$(value "$@")") || exit; shift ;;
         --direction) DIRECTION=$(value "$@"); shift ;;
         --limit) LIMIT=$(value "$@"); shift ;;
@@ -98,17 +101,32 @@ LAST=${LAST:-2} JOBS=${JOBS:-1}
 [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
 [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
 number_from --students 1 ${#SEEDS[@]} "$STUDENTS"
-FIRST=()
-for member in "${MEMBERS[@]}"; do
-    [[ -f $ROOT/configs/multi30k/${member%%:*}.yaml && ${member%%:*} != student ]] ||
-        die "--member must be a recipe of configs/multi30k without a teacher, but is '${member%%:*}'"
-    if [[ $member == *:* ]]; then
-        number_from --member 1 1000000 "${member#*:}"
-        FIRST+=("$member")
-    else
-        for seed in "${SEEDS[@]}"; do FIRST+=("$member:$seed"); done
-    fi
-done
+[[ ${#TAUGHT[@]} -gt 0 ]] || TAUGHT=(student)
+
+# Set EACH to RECIPE:SEED of members, with the seed given or each of some: seeded OPTION 'SEEDS' RECIPE[:SEED]...
+seeded() {
+    local option=$1 seeds seed member recipe fits which='without a teacher'
+    read -ra seeds <<<"$2"
+    [[ $option == --member ]] || which='from student.yaml on'
+    EACH=()
+    for member in "${@:3}"; do
+        recipe=${member%%:*}
+        [[ $recipe == student* ]] && fits=--student || fits=--member
+        [[ -f $ROOT/configs/multi30k/$recipe.yaml && $fits == "$option" ]] ||
+            die "$option must be a recipe of configs/multi30k $which, but is '$recipe'"
+        if [[ $member == *:* ]]; then
+            number_from "$option" 1 1000000 "${member#*:}"
+            EACH+=("$member")
+        else
+            for seed in "${seeds[@]}"; do EACH+=("$recipe:$seed"); done
+        fi
+    done
+}
+
+seeded --member "${SEEDS[*]}" "${MEMBERS[@]}"
+FIRST=("${EACH[@]}")
+seeded --student "${SEEDS[*]::STUDENTS}" "${TAUGHT[@]}"
+LATER=("${EACH[@]}")
 places "$DIRECTION" "$LIMIT"
 [[ $DIRECTION == de-en ]] && OTHER=en-de || OTHER=de-en
 
@@ -116,13 +134,10 @@ places "$DIRECTION" "$LIMIT"
 members_of() {
     local each
     EACH=("${FIRST[@]}") NAMES=()
-    if [[ $1 -gt 1 ]]; then
-        EACH=("${SEEDS[@]::STUDENTS}")
-        EACH=("${EACH[@]/#/student:}")
-    fi
+    [[ $1 -eq 1 ]] || EACH=("${LATER[@]}")
     for each in "${EACH[@]}"; do
         if [[ $1 -gt 1 ]]; then
-            NAMES+=("student-$1-${each#*:}")
+            NAMES+=("${each%%:*}-$1-${each#*:}")
         else
             NAMES+=("${each/:/-}")
         fi
@@ -144,16 +159,12 @@ members() {
     done
 }
 
-# The same, several at a time: each by this script, whose lines then begin with its seed.
+# The same, several at a time: each by this script, whose lines then begin with RECIPE:SEED.
 members_at_a_time() {
-    local share=$(($(cores) / JOBS)) of=--seed
+    local share=$(($(cores) / JOBS)) of=--member
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
     members_of "$1"
-    if [[ $1 -eq 1 ]]; then
-        of=--member
-    else
-        EACH=("${EACH[@]#*:}")
-    fi
+    [[ $1 -eq 1 ]] || of=--student
     # shellcheck disable=SC2016  # the inner shell expands these.
     run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
         "$0" --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -160,6 +161,17 @@ def test_generations(root: Path) -> None:
     assert third[0].endswith(f"--seed 1 --teacher {teachers}")
     assert third[1].endswith(f"--seed 2 --teacher {teachers}")
     assert (root / "out" / "best" / "results" / "ensemble-3" / "chosen.json").is_file()
+
+    # Of each recipe, with the first seed or its own.
+    kinds = ["--student", "student_dlcl_12", "--student", "student:9", "--generation", "2"]
+    for jobs in ("1", "2"):
+        calls = run(root, "best.sh", "--stage", "members", *kinds, "--jobs", jobs)
+        trained = {tuple(call.split()[1:4:2]) for call in calls if call.startswith("train.sh")}
+        assert trained == {
+            (f"configs/multi30k/{recipe}.yaml", f"BEST/checkpoints/{recipe}-2-{seed}/trained")
+            for recipe, seed in (("student_dlcl_12", 1), ("student", 9))
+        }
+        shutil.rmtree(root / "out" / "best" / "checkpoints")
 
     # One student by default.
     alone = ["best.sh", "--stage", "members", "--generations", "3", "--generation", "2", "--seed", "5", "--seed", "6"]
