@@ -16,22 +16,21 @@ usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member 
 
 Takes Multi30k task 1 from text to the scores of the best system. The members of the first generation learn from the real
 pairs and differ by their seeds. A further generation is a student of the ensemble of all members before it, or several: they
-learn from what it predicts at each word of the real pairs, beside the references, and join it. Averages of checkpoints are
-chosen by BLEU on validation alone; test 2016 is then scored once for each system. It can be stopped at any moment; run the
-same command again to resume, also stage by stage.
+learn from what it predicts at each word of the real pairs, beside the references, and join it. Every system translates as
+the protocol says, by the average of the last ten checkpoints, with beam 5 and length penalty 1. Test 2016 is scored once
+for each. It can be stopped at any moment; run the same command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all):
-    data        BPE, with twelve copies of the training text by BPE-dropout, and the text without
-    control     the reference protocol                                                      (1.3 to 2 hours of a core)
-    members     of each generation: a training for each, and its averages on validation     (55 minutes of a core
-                each beside another one)
-    ensemble    of each generation and those before it, on validation                        (a minute)
+    data        BPE by the protocol
+    control     the reference protocol, seed 1                            (1.3 to 2 hours of a core)
+    members     of each generation: a training for each, and validation   (1.3 to 2 hours of a core each)
+    ensemble    of each generation and those before it, on validation     (a minute)
     rerank      of 20 translations by the last ensemble, the best by it and a model of the other direction, weighted on
                 validation (5 minutes, and those of the model, the other direction's first member)
-    test        test 2016 by the control, members, ensembles and reranking: table.tsv
+    test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: short)
+                     given (default: control, with --short short)
   --seed SEED        of the members (default: 1, 2 and 3)
   --generations N    of them, the first one included (default: 2)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
@@ -44,7 +43,7 @@ same command again to resume, also stage by stage.
   --short            one generation, two members, and their ensemble: an hour of two cores
   --jobs N           members that are trained at a time, each on its share of the cores (default: 1, with --short 2)
   --limit N          the first N pairs of training, validation and test only, to try it
-  options            of fairseq-train, which win over the recipes' in all trainings but the control's
+  options            of fairseq-train, which win over the recipes' in all trainings
 
 environment:
   MULTI30K_DIR, OUT  as for run.sh; results go to OUT/best, or OUT/best/de-en
@@ -93,25 +92,31 @@ ON_INTERRUPT="resume"
 if [[ -n $SHORT ]]; then
     [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
+    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
     LAST=${LAST:-1} JOBS=${JOBS:-2}
 fi
 LAST=${LAST:-2} JOBS=${JOBS:-1}
 [[ -z $ONLY ]] || number_from --generation 1 "$LAST" "$ONLY"
 [[ ${#STAGES[@]} -gt 0 ]] || STAGES=("${KNOWN[@]}")
-[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
+[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(control)
 [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
 number_from --students 1 ${#SEEDS[@]} "$STUDENTS"
 [[ ${#TAUGHT[@]} -gt 0 ]] || TAUGHT=(student)
 
 # Set EACH to RECIPE:SEED of members, with the seed given or each of some: seeded OPTION 'SEEDS' RECIPE[:SEED]...
 seeded() {
-    local option=$1 seeds seed member recipe fits which='without a teacher'
+    local option=$1 seeds seed member recipe fits which='without a teacher or BPE-dropout'
     read -ra seeds <<<"$2"
     [[ $option == --member ]] || which='from student.yaml on'
     EACH=()
     for member in "${@:3}"; do
         recipe=${member%%:*}
-        [[ $recipe == student* ]] && fits=--student || fits=--member
+        # BPE-dropout needs a dictionary of its own.
+        case $recipe in
+            student*) fits=--student ;;
+            *bpedrop) fits='' ;;
+            *) fits=--member ;;
+        esac
         [[ -f $ROOT/configs/multi30k/$recipe.yaml && $fits == "$option" ]] ||
             die "$option must be a recipe of configs/multi30k $which, but is '$recipe'"
         if [[ $member == *:* ]]; then
@@ -128,6 +133,8 @@ FIRST=("${EACH[@]}")
 seeded --student "${SEEDS[*]::STUDENTS}" "${TAUGHT[@]}"
 LATER=("${EACH[@]}")
 places "$DIRECTION" "$LIMIT"
+if [[ $MERGES != 10000 || -n $LIMIT ]]; then DATA=$BASE/data-like; fi
+PLAIN=$DATA BOTH=$BASE/data-both
 [[ $DIRECTION == de-en ]] && OTHER=en-de || OTHER=de-en
 
 # Set EACH to the members of a generation, RECIPE:SEED, and NAMES to those of their results: members_of GENERATION
@@ -154,8 +161,7 @@ members() {
     members_of "$1"
     for number in "${!EACH[@]}"; do
         train_member "${EACH[number]%%:*}" "${NAMES[number]}" "${EACH[number]#*:}" "${here[@]}"
-        sweep "${NAMES[number]}" trained --lenpen "$PENALTIES"
-        run python3 "$HELPER" choose "$HERE/results/${NAMES[number]}"
+        validate "${NAMES[number]}"
     done
 }
 
@@ -171,17 +177,25 @@ members_at_a_time() {
         --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
 }
 
-# Train the control, and choose as run.sh does.
-control() {
-    local result=$HERE/results/control/valid
-    if [[ -z $LIMIT ]]; then
+# Translate validation by the average of a member's last ten checkpoints: validate NAME
+validate() {
+    local epochs
+    epochs=$(find "$HERE/checkpoints/$1/trained" -maxdepth 1 -name 'checkpoint[0-9]*.pt' | wc -l)
+    # A training of less than an epoch has none, but its last state.
+    epochs=$((epochs > 0 ? epochs : 1))
+    sweep "$1" trained --last "$((epochs < 10 ? epochs : 10))" --lenpen "$PENALTIES"
+    run python3 "$HELPER" choose "$HERE/results/$1"
+}
+
+# Make the data folders: by the protocol, or else like it, and in both directions for recipes that begin so.
+data() {
+    if [[ $DATA == "$OUT/data" ]]; then
         prepare_data
     else
-        DATA=$PLAIN
+        take_text
+        preprocess "$MERGES" "$DATA"
     fi
-    train control "$CONTROL" "$DATA" ${LIMIT:+"${OPTIONS[@]}"}
-    choose "$CONTROL" "$DATA" "$result" "${REVERSE[@]}"
-    run python3 "$HELPER" note "$HERE/results/control" "$CHOSEN" "$DATA" 5 1 "$result/valid.$(basename "$CHOSEN" .pt)"
+    join_directions "$DATA"
 }
 
 # Translate validation by all members of a generation and those before it together: ensemble GENERATION
@@ -267,8 +281,11 @@ for stage in "${STAGES[@]}"; do
     esac
     printf '== %s\n' "$stage" >&2
     case $stage in
-        data) long_data ;;
-        control) control ;;
+        data) data ;;
+        control)
+            train_member control control-1 1 "${OPTIONS[@]}"
+            validate control-1
+            ;;
         rerank) rerank ;;
         test)
             mapfile -t SYSTEMS < <(python3 "$HELPER" systems "$HERE/results")
@@ -282,6 +299,6 @@ for stage in "${STAGES[@]}"; do
             done
             run python3 "$HELPER" table "$HERE/results" "$HERE/table.tsv"
             ;;
-        pictures) run python3 "$ROOT/examples/multi30k/curves.py" "$HERE" "$CONTROL/train.log" ;;
+        pictures) run python3 "$ROOT/examples/multi30k/curves.py" "$HERE" ;;
     esac
 done

@@ -25,7 +25,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record, write_record
 
-CHOSEN, CONTROL = "chosen.json", "control"
+CHOSEN, CONTROL = "chosen.json", "control-1"
 TOKENISED = "tokenised BLEU"
 SAMPLES = 1000
 HEADER = ["system", "beam", "lenpen", "validation", TOKENISED, "+-", "difference", "p"]

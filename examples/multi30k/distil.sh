@@ -41,7 +41,7 @@ ON_INTERRUPT="resume"
 
 places en-de ''
 HERE=$OUT/distilled${BASE#"$OUT/best"}
-long_data
+study_data
 mkdir -p -- "$HERE/pairs"
 
 # Translate the test set with the choice of a result, and greedily: score_both RESULT

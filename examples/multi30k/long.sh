@@ -7,9 +7,8 @@ COPIES=12
 MERGES=${MERGES:-10000}
 WAY=() REVERSE=()
 
-# Set HERE, THERE (of the other direction), BASE, CONTROL (where it is trained), the data folders, and the options of a
-# direction: places DIRECTION LIMIT
-# shellcheck disable=SC2034  # CONTROL and THERE are best.sh's.
+# Set HERE, THERE (of the other direction), BASE, the data folders, and the options of a direction: places DIRECTION LIMIT
+# shellcheck disable=SC2034  # THERE is best.sh's.
 places() {
     number_from MERGES 100 100000 "$MERGES"
     BASE=$OUT/best LIMIT=$2
@@ -19,7 +18,6 @@ places() {
     if [[ $1 == de-en ]]; then
         HERE=$BASE/de-en THERE=$BASE WAY=(--source-lang de --target-lang en) REVERSE=(--reverse)
     fi
-    CONTROL=$HERE/checkpoints/control
     DROPPED=$BASE/data PLAIN=$BASE/data-plain BOTH=$BASE/data-bi
     mkdir -p -- "$HERE"
 }
@@ -34,25 +32,38 @@ preprocess() {
         --test "$text/test_2016_flickr.lc.norm.tok" --raw-test "$text/test_2016_flickr"
 }
 
-# Make the data folders: with BPE-dropout, without, and in both directions; all have one dictionary.
-long_data() {
-    local prefix lang text=$OUT/text
-    run python3 "$ROOT/examples/multi30k/fetch.py" "$OUT/text"
+# Take the text, or the first LIMIT pairs of it; set FROM to where it is.
+take_text() {
+    local prefix lang
+    FROM=$OUT/text
+    run python3 "$ROOT/examples/multi30k/fetch.py" "$FROM"
     if [[ -n $LIMIT ]]; then
-        text=$BASE/text
-        mkdir -p -- "$text"
+        FROM=$BASE/text
+        mkdir -p -- "$FROM"
         for prefix in train val test_2016_flickr; do
             for lang in en de lc.norm.tok.en lc.norm.tok.de; do
-                head -n "$LIMIT" "$OUT/text/$prefix.$lang" >"$text/$prefix.$lang"
+                head -n "$LIMIT" "$OUT/text/$prefix.$lang" >"$FROM/$prefix.$lang"
             done
         done
     fi
+}
+
+# Make BOTH, whose pairs are those of a data folder in both directions: join_directions DATA
+join_directions() {
+    local text=$OUT/text both=$BASE/text-bi
+    [[ -z $LIMIT ]] || text=$BASE/text
+    mkdir -p -- "$both"
+    cat "$text"/train.lc.norm.tok.{en,de} >"$both/train.en"
+    cat "$text"/train.lc.norm.tok.{de,en} >"$both/train.de"
+    run "$ROOT/scripts/binarise.sh" --like "$1" --train "$both/train" --dest "$BOTH"
+}
+
+# Make the data folders of a study: with BPE-dropout, without, and in both directions; all have one dictionary.
+study_data() {
+    take_text
     preprocess "$MERGES" "$DROPPED" --bpe-dropout 0.1 --copies "$COPIES"
-    run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$text/train.lc.norm.tok" --dest "$PLAIN"
-    mkdir -p -- "$BASE/text-bi"
-    cat "$text"/train.lc.norm.tok.{en,de} >"$BASE/text-bi/train.en"
-    cat "$text"/train.lc.norm.tok.{de,en} >"$BASE/text-bi/train.de"
-    run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$BASE/text-bi/train" --dest "$BOTH"
+    run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$FROM/train.lc.norm.tok" --dest "$PLAIN"
+    join_directions "$DROPPED"
 }
 
 # Set TEXT to the data of a recipe: text_of RECIPE

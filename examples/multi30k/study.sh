@@ -63,7 +63,7 @@ for name in "${NAMES[@]}"; do
         die "ROW must be a rung or row of examples/multi30k/study.tsv, but is '$name'"
 done
 places en-de "$LIMIT"
-long_data
+study_data
 HERE=$BASE/study
 mkdir -p -- "$HERE"
 

@@ -80,49 +80,49 @@ def test_all_stages_and_again(root: Path) -> None:
     calls = run(root, *command)
     members, students = (
         ":".join(f"{place}-{seed}/trained/last5.pt" for seed in (1, 7))
-        for place in ("BEST/results/short", "BEST/results/student-2")
+        for place in ("BEST/results/control", "BEST/results/student-2")
     )
     made = [call for call in calls if call.startswith(("train.sh", "synthesise.sh"))]
     train = "train.sh configs/multi30k"
     assert made == [
-        f"{train}/control.yaml out/data BEST/checkpoints/control",
+        # The control is the first member.
         *(
-            f"{train}/short.yaml BEST/data-plain BEST/checkpoints/short-{seed}/trained --seed {seed} --lr 0.1"
+            f"{train}/control.yaml out/data BEST/checkpoints/control-{seed}/trained --seed {seed} --lr 0.1"
             for seed in (1, 7)
         ),
         # Students learn from both members.
         *(
-            f"{train}/student.yaml BEST/data-plain BEST/checkpoints/student-2-{seed}/trained "
+            f"{train}/student.yaml out/data BEST/checkpoints/student-2-{seed}/trained "
             f"--seed {seed} --teacher {members} --lr 0.1"
             for seed in (1, 7)
         ),
         # Of the other direction, one member.
-        f"{train}/short.yaml BEST/data-plain BEST/de-en/checkpoints/short-1/trained "
+        f"{train}/control.yaml out/data BEST/de-en/checkpoints/control-1/trained "
         "--source-lang de --target-lang en --seed 1 --lr 0.1",
     ]
     tests = [call for call in calls if call.startswith("generate.sh") and "--subset test" in call]
-    assert len(tests) == 1 + 2 * 3 + 1
-    assert tests[0].startswith("generate.sh BEST/checkpoints/control/average3.pt out/data BEST/results/control/test")
+    assert len(tests) == 2 * 3 + 1
+    assert tests[0].startswith(f"generate.sh {members.split(':')[0]} out/data BEST/results/control-1/test ")
     # Students join their teachers.
     everything = f"{members}:{students}"
     for number, models in ((1, members), (2, everything)):
         result = f"BEST/results/ensemble-{number}/test"
-        assert f"generate.sh {models} BEST/data-plain {result} --subset test --beam 5 --lenpen 1" in tests
+        assert f"generate.sh {models} out/data {result} --subset test --beam 5 --lenpen 1" in tests
     # Weighted on validation; lists of the test set are not scored by themselves.
     place, rerank = "BEST/results/reranked", "deepnmt-rerank --nbest BEST/results/reranked/lists"
-    more = "--features model --data BEST/data-plain --reverse back=BEST/de-en/results/short-1/trained/last5.pt"
+    more = "--features model --data out/data --reverse back=BEST/de-en/results/control-1/trained/last5.pt"
     options = "--beam 20 --nbest 20 --lenpen 1"
     assert [call for call in calls if "rerank" in call] == [
-        f"generate.sh {everything} BEST/data-plain {place}/lists.valid --subset valid {options}",
+        f"generate.sh {everything} out/data {place}/lists.valid --subset valid {options}",
         f"{rerank}.valid {more} --tune {place}/valid",
         f"score.sh {place}/valid",
-        f"generate.sh {everything} BEST/data-plain {place}/lists.test --subset test {options}",
+        f"generate.sh {everything} out/data {place}/lists.test --subset test {options}",
         f"{rerank}.test {more} --weights {place}/valid/weights.json {place}/test",
         f"score.sh {place}/test",
     ]
     sweeps = [call for call in calls if call.startswith("sweep.sh")]
     assert len(sweeps) == 5
-    assert all("--lenpen 1" in call.split(" -- ")[0] for call in sweeps)
+    assert all("--last 1 --lenpen 1" in call for call in sweeps)
     # Once more: nothing is trained, translated or scored again; the other scripts see for themselves that all is there.
     again = {call.split()[0] for call in run(root, *command)}
     assert again == {"preprocess.sh", "binarise.sh"}
@@ -135,14 +135,14 @@ def test_reranking_follows_its_models(root: Path) -> None:
     # The other direction is there.
     calls = run(root, *command)
     assert not [call for call in calls if call.startswith("train.sh")]
-    back = "back=BEST/de-en/results/short-1/trained/last5.pt"
+    back = "back=BEST/de-en/results/control-1/trained/last5.pt"
     assert len([call for call in calls if call.startswith("deepnmt-rerank") and back in call]) == 2
-    new = root / "out" / "best" / "results" / "short-1" / "trained" / "last5.pt"
+    new = root / "out" / "best" / "results" / "control-1" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 60, time.time() + 60))
     assert len([call for call in run(root, *command) if call.startswith("deepnmt-rerank")]) == 2
     # A newer model of the other direction alone: the lists stay.
     os.utime(new, (time.time() - 600, time.time() - 600))
-    new = root / "out" / "best" / "de-en" / "results" / "short-1" / "trained" / "last5.pt"
+    new = root / "out" / "best" / "de-en" / "results" / "control-1" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 120, time.time() + 120))
     calls = run(root, *command)
     assert len([call for call in calls if call.startswith("deepnmt-rerank")]) == 2
@@ -153,7 +153,7 @@ def test_generations(root: Path) -> None:
     """A third one learns from the two before it; one alone is done, and no further one."""
     given = ["--generations", "3", "--students", "2", "--jobs", "2"]
     calls = run(root, "best.sh", "--stage", "ensemble", "--stage", "members", *given)
-    before = ("short-1", "short-2", "short-3", "student-2-1", "student-2-2")
+    before = ("control-1", "control-2", "control-3", "student-2-1", "student-2-2")
     teachers = ":".join(f"BEST/results/{name}/trained/last5.pt" for name in before)
     # Two at a time: either may be the first.
     third = sorted(call for call in calls if call.startswith("train.sh") and "student-3" in call)
@@ -163,13 +163,13 @@ def test_generations(root: Path) -> None:
     assert (root / "out" / "best" / "results" / "ensemble-3" / "chosen.json").is_file()
 
     # Of each recipe, with the first seed or its own.
-    kinds = ["--student", "student_dlcl_12", "--student", "student:9", "--generation", "2"]
+    kinds = ["--student", "student_short_dlcl_12", "--student", "student:9", "--generation", "2"]
     for jobs in ("1", "2"):
         calls = run(root, "best.sh", "--stage", "members", *kinds, "--jobs", jobs)
         trained = {tuple(call.split()[1:4:2]) for call in calls if call.startswith("train.sh")}
         assert trained == {
             (f"configs/multi30k/{recipe}.yaml", f"BEST/checkpoints/{recipe}-2-{seed}/trained")
-            for recipe, seed in (("student_dlcl_12", 1), ("student", 9))
+            for recipe, seed in (("student_short_dlcl_12", 1), ("student", 9))
         }
         shutil.rmtree(root / "out" / "best" / "checkpoints")
 
@@ -185,11 +185,11 @@ def test_other_merges_have_a_folder_of_their_own(root: Path) -> None:
         DEEPNMT_PYTHON_BIN=str(root / "bin"),
     )  # fmt: skip
     (made,) = (call for call in calls if call.startswith("preprocess.sh"))
-    assert "--bpe-merges 4000 --dest out/best-4000/data --bpe-dropout 0.1 --copies 12" in made
+    assert "--bpe-merges 4000 --dest out/best-4000/data-like " in made
     (trained,) = (call for call in calls if call.startswith("train.sh"))
     assert trained == (
-        "train.sh configs/multi30k/short.yaml out/best-4000/data-plain "
-        "out/best-4000/checkpoints/short-1/trained --seed 1"
+        "train.sh configs/multi30k/control.yaml out/best-4000/data-like "
+        "out/best-4000/checkpoints/control-1/trained --seed 1"
     )
     calls, _ = stand_ins.run(root, "distil.sh", "real", MERGES="4000")
     trained = [call.split()[2:4] for call in calls if call.startswith("train.sh")]
@@ -203,7 +203,7 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
     way = "--source-lang de --target-lang en"
     # Two members at a time: either may be the first.
     assert sorted(call for call in calls if call.startswith("train.sh")) == [
-        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-plain {here}/checkpoints/short-{seed}/trained "
+        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-like {here}/checkpoints/short-{seed}/trained "
         f"{way} --seed {seed} --lr 0.1"
         for seed in (1, 2)
     ]
@@ -214,6 +214,14 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
         assert all(call.endswith("--reverse") for call in found)
     models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
     assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 2
+
+
+def test_the_control_beside_the_system_of_an_hour(root: Path) -> None:
+    calls = run(root, "best.sh", "--short", "--stage", "control", "--stage", "test")
+    (trained,) = (call for call in calls if call.startswith("train.sh"))
+    assert trained == "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control-1/trained --seed 1"
+    (tested,) = (call for call in calls if call.startswith("generate.sh"))
+    assert "/control-1/trained/last5.pt out/data BEST/results/control-1/test --subset test" in tested
 
 
 def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> None:
@@ -306,7 +314,7 @@ def test_members_of_two_kinds_and_a_start_in_both_directions(root: Path) -> None
     assert [call.split()[1].removeprefix("configs/multi30k/") for call in trained] == [
         "bi.yaml", "bi_simcut.yaml", "dlcl_8_3_simcut.yaml",
     ]  # fmt: skip
-    assert "BEST/data-bi " in trained[0]
+    assert "BEST/data-both " in trained[0]
     assert trained[1].endswith("--finetune-from-model BEST/checkpoints/bi-2/trained/checkpoint_best.pt")
     assert "--seed 4" in trained[2]
 

@@ -31,7 +31,7 @@ CONSISTENT = [name for name in RECIPES if "simcut" in name or "r_drop" in name]
 
 def size(name: str) -> tuple[int, int, int]:
     """As the recipe's header says."""
-    name = name.removeprefix("student_")
+    name = name.removeprefix("student_short_")
     return next((found for begin, found in SIZES.items() if name.startswith(begin)), (4, 4, 128))
 
 
@@ -66,7 +66,7 @@ def test_a_recipe_trains(
     # An update of two batches, one of a loss after --consistency-start-update, and a cool-down of the whole.
     more = ["--max-update=2", "--max-tokens=200", f"--save-dir={tmp_path}", "--log-format=none", "--cpu"]
     more += ["--consistency-start-update=1"] if name in CONSISTENT else []
-    more += ["--cooldown-updates=2"] if name.startswith(("long", "short", "student")) else []
+    more += ["--cooldown-updates=2"] if name.startswith(("long", "short", "student_short")) else []
     more += [f"--teacher={teacher}"] if name.startswith("student") else []
     read = recipe.read_recipe(FOLDER / f"{name}.yaml")
     monkeypatch.setattr(sys, "argv", ["fairseq-train"])
