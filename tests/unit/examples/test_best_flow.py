@@ -224,6 +224,15 @@ def test_the_control_beside_the_system_of_an_hour(root: Path) -> None:
     assert "/control-1/trained/last5.pt out/data BEST/results/control-1/test --subset test" in tested
 
 
+@pytest.mark.parametrize(("epochs", "last"), [(0, 1), (9, 9), (12, 10)])
+def test_the_average_is_of_ten_epochs_as_far_as_there_are(root: Path, epochs: int, last: int) -> None:
+    train = root / "scripts" / "train.sh"
+    more = f'rm "$3/checkpoint1.pt"; for ((n = 1; n <= {epochs}; n++)); do touch "$3/checkpoint$n.pt"; done\n'
+    train.write_text(train.read_text("utf-8") + more, encoding="utf-8")
+    (swept,) = (call for call in run(root, "best.sh", "--stage", "control") if call.startswith("sweep.sh"))
+    assert f" --last {last} --lenpen 1" in swept
+
+
 def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> None:
     script = root / "scripts" / "train.sh"
     script.write_text(
