@@ -103,11 +103,13 @@ train_member() {
     train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" --seed "$seed" "${start[@]}" "$@"
 }
 
-# Compare averages, beams and length penalties of HERE/checkpoints/NAME/KIND on validation, unless that has been done:
-# sweep NAME KIND [options of sweep.sh]
+# Compare averages, beams and length penalties of HERE/checkpoints/NAME/KIND on validation, unless that has been done with
+# these checkpoints: sweep NAME KIND [options of sweep.sh]
 sweep() {
     local save=$HERE/checkpoints/$1/$2 result=$HERE/results/$1/$2
     shift 2
+    # sweep.sh refuses the results of checkpoints that have been trained further since.
+    [[ ! -f $result/by || ! $save/checkpoint_last.pt -nt $result/by ]] || rm -rf -- "$result"
     if [[ ! -f $result/by || $(<"$result/by") != "$*" ]]; then
         run "$ROOT/scripts/sweep.sh" "$save" "$PLAIN" "$result" "$@" "${REVERSE[@]}"
         run python3 "$HELPER" swept "$result" "$PLAIN"

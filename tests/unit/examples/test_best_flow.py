@@ -163,13 +163,13 @@ def test_generations(root: Path) -> None:
     assert (root / "out" / "best" / "results" / "ensemble-3" / "chosen.json").is_file()
 
     # Of each recipe, with the first seed or its own.
-    kinds = ["--student", "student_short_dlcl_12", "--student", "student:9", "--generation", "2"]
+    kinds = ["--student", "student_short", "--student", "student:9", "--generation", "2"]
     for jobs in ("1", "2"):
         calls = run(root, "best.sh", "--stage", "members", *kinds, "--jobs", jobs)
         trained = {tuple(call.split()[1:4:2]) for call in calls if call.startswith("train.sh")}
         assert trained == {
             (f"configs/multi30k/{recipe}.yaml", f"BEST/checkpoints/{recipe}-2-{seed}/trained")
-            for recipe, seed in (("student_short_dlcl_12", 1), ("student", 9))
+            for recipe, seed in (("student_short", 1), ("student", 9))
         }
         shutil.rmtree(root / "out" / "best" / "checkpoints")
 
@@ -231,6 +231,18 @@ def test_the_average_is_of_ten_epochs_as_far_as_there_are(root: Path, epochs: in
     train.write_text(train.read_text("utf-8") + more, encoding="utf-8")
     (swept,) = (call for call in run(root, "best.sh", "--stage", "control") if call.startswith("sweep.sh"))
     assert f" --last {last} --lenpen 1" in swept
+
+
+def test_a_member_that_was_trained_further_is_averaged_again(root: Path) -> None:
+    command = ["best.sh", "--stage", "control"]
+    run(root, *command)
+    result = root / "out" / "best" / "results" / "control-1" / "trained"
+    assert not [call for call in run(root, *command) if call.startswith("sweep.sh")]
+    (result / "last5.pt").write_text("old")
+    os.utime(result / "by", (time.time() - 60, time.time() - 60))
+    assert [call for call in run(root, *command) if call.startswith("sweep.sh")]
+    # sweep.sh would refuse the folder of the checkpoints before.
+    assert (result / "last5.pt").read_text() == ""
 
 
 def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> None:
