@@ -31,7 +31,7 @@ for each. It can be stopped at any moment; run the same command again to resume,
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
                      given (default: control, with --short short)
-  --seed SEED        of the members (default: 1, 2 and 3)
+  --seed SEED        of the members (default: 1 and 2)
   --generations N    of them, the first one included (default: 2)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
                      first, with the first --students seeds or the one given (default: student)
@@ -90,7 +90,6 @@ need python3 fairseq-train
 ON_INTERRUPT="resume"
 
 if [[ -n $SHORT ]]; then
-    [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
     [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
     LAST=${LAST:-1} JOBS=${JOBS:-2}
@@ -99,7 +98,7 @@ LAST=${LAST:-2} JOBS=${JOBS:-1}
 [[ -z $ONLY ]] || number_from --generation 1 "$LAST" "$ONLY"
 [[ ${#STAGES[@]} -gt 0 ]] || STAGES=("${KNOWN[@]}")
 [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(control)
-[[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
+[[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
 number_from --students 1 ${#SEEDS[@]} "$STUDENTS"
 [[ ${#TAUGHT[@]} -gt 0 ]] || TAUGHT=(student)
 

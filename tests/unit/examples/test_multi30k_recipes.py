@@ -66,7 +66,7 @@ def test_a_recipe_trains(
     # An update of two batches, one of a loss after --consistency-start-update, and a cool-down of the whole.
     more = ["--max-update=2", "--max-tokens=200", f"--save-dir={tmp_path}", "--log-format=none", "--cpu"]
     more += ["--consistency-start-update=1"] if name in CONSISTENT else []
-    more += ["--cooldown-updates=2"] if name.startswith(("short", "student_short")) else []
+    more += ["--cooldown-updates=2"] if name.startswith(("short", "student")) else []
     more += [f"--teacher={teacher}"] if name.startswith("student") else []
     read = recipe.read_recipe(FOLDER / f"{name}.yaml")
     monkeypatch.setattr(sys, "argv", ["fairseq-train"])
