@@ -165,12 +165,12 @@ def test_generations(root: Path) -> None:
     # With the first seed or its own.
     kinds = ["--student", "student", "--student", "student:9", "--generation", "2"]
     for jobs in ("1", "2"):
+        shutil.rmtree(root / "out" / "best" / "checkpoints")
         calls = run(root, "best.sh", "--stage", "members", *kinds, "--jobs", jobs)
         trained = {tuple(call.split()[1:4:2]) for call in calls if call.startswith("train.sh")}
         assert trained == {
             ("configs/multi30k/student.yaml", f"BEST/checkpoints/student-2-{seed}/trained") for seed in (1, 9)
         }
-        shutil.rmtree(root / "out" / "best" / "checkpoints")
 
     # One student by default.
     alone = ["best.sh", "--stage", "members", "--generations", "3", "--generation", "2", "--seed", "5", "--seed", "6"]
