@@ -22,8 +22,8 @@ for each. It can be stopped at any moment; run the same command again to resume,
 
   --stage STAGE      one of these, in this order (default: all):
     data        BPE by the protocol
-    control     the reference protocol, seed 1                            (1.3 to 2 hours of a core)
-    members     of each generation: a training for each, and validation   (1.3 to 2 hours of a core each)
+    control     the reference protocol, seed 1                            (1.2 to 2 hours of a core)
+    members     of each generation: a training for each, and validation   (1.2 to 2 hours of a core each, a student 1)
     ensemble    of each generation and those before it, on validation     (a minute)
     rerank      of 20 translations by the last ensemble, the best by it and a model of the other direction, weighted on
                 validation (5 minutes, and those of the model, the other direction's first member)
