@@ -162,14 +162,16 @@ def test_generations(root: Path) -> None:
     assert third[1].endswith(f"--seed 2 --teacher {teachers}")
     assert (root / "out" / "best" / "results" / "ensemble-3" / "chosen.json").is_file()
 
-    # With the first seed or its own.
-    kinds = ["--student", "student", "--student", "student:9", "--generation", "2"]
+    # Of each recipe, with the first seed or its own.
+    (root / "configs" / "multi30k" / "student_deep.yaml").write_text("extends: student.yaml\n", encoding="utf-8")
+    kinds = ["--student", "student_deep", "--student", "student:9", "--generation", "2"]
     for jobs in ("1", "2"):
         shutil.rmtree(root / "out" / "best" / "checkpoints")
         calls = run(root, "best.sh", "--stage", "members", *kinds, "--jobs", jobs)
         trained = {tuple(call.split()[1:4:2]) for call in calls if call.startswith("train.sh")}
         assert trained == {
-            ("configs/multi30k/student.yaml", f"BEST/checkpoints/student-2-{seed}/trained") for seed in (1, 9)
+            (f"configs/multi30k/{recipe}.yaml", f"BEST/checkpoints/{recipe}-2-{seed}/trained")
+            for recipe, seed in (("student_deep", 1), ("student", 9))
         }
 
     # One student by default.
