@@ -108,8 +108,8 @@ train_member() {
 sweep() {
     local save=$HERE/checkpoints/$1/$2 result=$HERE/results/$1/$2
     shift 2
-    # sweep.sh refuses the results of checkpoints that have been trained further since.
-    [[ ! -f $result/by || ! $save/checkpoint_last.pt -nt $result/by ]] || rm -rf -- "$result"
+    # sweep.sh refuses the results, also half-made ones, of checkpoints that have been trained further since.
+    [[ ! -f $result/sweep.json || ! $save/checkpoint_last.pt -nt $result/sweep.json ]] || rm -rf -- "$result"
     if [[ ! -f $result/by || $(<"$result/by") != "$*" ]]; then
         run "$ROOT/scripts/sweep.sh" "$save" "$PLAIN" "$result" "$@" "${REVERSE[@]}"
         run python3 "$HELPER" swept "$result" "$PLAIN"

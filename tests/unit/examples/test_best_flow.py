@@ -24,7 +24,7 @@ mkdir -p "$2"; echo '{"types": {"en": 9712}}' >"$2/preprocess.json\"""",
     "binarise.sh": "true",
     "train.sh": 'mkdir -p "$3"; touch "$3"/{checkpoint1,checkpoint_last,checkpoint_best}.pt "$3/train.log"',
     "average.sh": 'touch "$2"',
-    "sweep.sh": """mkdir -p "$3"; [[ -f $3/last5.pt ]] || touch "$3/last5.pt"
+    "sweep.sh": """mkdir -p "$3"; touch "$3/sweep.json"; [[ -f $3/last5.pt ]] || touch "$3/last5.pt"
 echo '{"checkpoint": "last5.pt", "beam": 5, "lenpen": 0.8, "tokenised BLEU": 40}' >"$3/best.json\"""",
     # The ensemble is best with a length penalty of 1.2, if that is tried.
     "generate.sh": 'mkdir -p "$3"; echo 39 >"$3/bleu"; [[ $* != *"--lenpen 1.2"* ]] || echo 43 >"$3/bleu"',
@@ -234,13 +234,16 @@ def test_the_average_is_of_ten_epochs_as_far_as_there_are(root: Path, epochs: in
     assert f" --last {last} --lenpen 1" in swept
 
 
-def test_a_member_that_was_trained_further_is_averaged_again(root: Path) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_member_that_was_trained_further_is_averaged_again(root: Path, killed: bool) -> None:
     command = ["best.sh", "--stage", "control"]
     run(root, *command)
     result = root / "out" / "best" / "results" / "control-1" / "trained"
     assert not [call for call in run(root, *command) if call.startswith("sweep.sh")]
     (result / "last5.pt").write_text("old")
-    os.utime(result / "by", (time.time() - 60, time.time() - 60))
+    os.utime(result / "sweep.json", (time.time() - 60, time.time() - 60))
+    if killed:
+        (result / "by").unlink()
     assert [call for call in run(root, *command) if call.startswith("sweep.sh")]
     # sweep.sh would refuse the folder of the checkpoints before.
     assert (result / "last5.pt").read_text() == ""
