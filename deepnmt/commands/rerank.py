@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,11 @@ from deepnmt.reranking.choice import Chosen, by_consensus, by_weights, oracle_bl
 from deepnmt.reranking.corpus import Corpus
 from deepnmt.reranking.feature_table import FeatureTable
 from deepnmt.reranking.merged_lists import MergedLists, read_lists
+from deepnmt.reranking.per_token import per_token
 from deepnmt.reranking.result_folder import ResultFolder
 from deepnmt.reranking.similarity import METRICS
 from deepnmt.reranking.tuning import STARTS, Tuned, tune
-from deepnmt.reranking.weights_file import FILE, weights_for, write_weights
+from deepnmt.reranking.weights_file import FILE, is_per_token, weights_for, write_weights
 from deepnmt.text.nbest import MODEL, NAME
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def command() -> None:
         )
     features = model_features(arguments, lists)
     names = (*lists.names, *(feature.name for feature in features))
-    weights = weights_for(arguments.weights, names) if arguments.weights else None
+    by_token = is_per_token(arguments.weights) if arguments.weights else bool(arguments.per_token)
+    weights = weights_for(arguments.weights, names, by_token) if arguments.weights else None
     if arguments.consensus and all(len(found) <= 1 for found in lists.candidates):
         raise UserError("--consensus: must have lists of several translations, but no sentence has more than one")
     if features:
@@ -77,16 +79,16 @@ def command() -> None:
         chosen = by_consensus(lists, corpus, arguments.consensus, arguments.posterior)
         report |= {"consensus": arguments.consensus, "posterior": arguments.posterior}
     else:
-        table = FeatureTable.of([[each.features for each in found] for found in lists.candidates], names)
+        table = FeatureTable.of(values(lists, features, arguments.data, by_token), names)
         if weights is None:
             weights = best_weights(table, corpus, [MODEL, *(each.name for each in features)], arguments)
         chosen = by_weights(lists, table, weights)
-        report["weights"] = dict(zip(names, weights.tolist()))
+        report |= {"weights": dict(zip(names, weights.tolist())), "per_token": by_token}
     report |= scores(lists, corpus, chosen, arguments.oracle)
     report["seconds"] = round(time.monotonic() - started, 1)
     with out.building() as folder:
         if arguments.tune:
-            write_weights(folder / FILE, report["weights"], models(features), tuned(arguments, lists, report))
+            write_weights(folder / FILE, report["weights"], models(features), tuned(arguments, lists, report), by_token)
         chosen.write(folder, arguments.data, lists, report)
     print(summary(report))
     print(f"{out.path} is ready: translations in {out.path}/hyp.{corpus.language}")
@@ -125,6 +127,11 @@ def parse() -> argparse.Namespace:
         help="with --consensus, P(y) of a list: by the search's scores, or by how often y stands in it, which is right "
         "for samples (default: model)",
     )
+    parser.add_argument(
+        "--per-token",
+        action="store_true",
+        help="with --tune, divide each log P by a number of tokens: log P(y | x) by those of y, the others by those of x",
+    )
     parser.add_argument("--oracle", action="store_true", help="also report the best BLEU that any choice could have")
     parser.add_argument("--seed", type=int, default=1, help="of the random starts of --tune (default: 1)")
     parser.add_argument("--starts", type=whole, default=STARTS, help=f"random starts of --tune (default: {STARTS})")
@@ -135,6 +142,8 @@ def parse() -> argparse.Namespace:
         raise UserError("--score, --reverse, --lm: must not be given with --consensus, which takes P(y) from the lists")
     if arguments.posterior != "model" and not arguments.consensus:
         raise UserError("--posterior: must be given with --consensus alone")
+    if arguments.per_token and not arguments.tune:
+        raise UserError("--per-token: must be given with --tune alone; the weights' file knows of it")
     return arguments
 
 
@@ -170,6 +179,21 @@ def model_features(arguments: argparse.Namespace, lists: MergedLists) -> list[Mo
     for feature in features:
         feature.check(arguments.data, lists.reverse)
     return features
+
+
+def values(
+    lists: MergedLists, features: list[ModelFeature], data: Path, by_token: bool
+) -> Sequence[Sequence[Mapping[str, float]]]:
+    """Return the features of all candidates as they are weighted: as they are, or per token."""
+    if not by_token:
+        return [[each.features for each in found] for found in lists.candidates]
+    from deepnmt.reranking.lists_scoring import source_subwords
+    from deepnmt.reranking.model_scores import Kind
+
+    sources = source_subwords(data, lists.subset, lists.reverse)
+    of_translation = [MODEL, *(each.name for each in features if each.kind is Kind.TRANSLATION)]
+    of_source = [each.name for each in features if each.kind is not Kind.TRANSLATION]
+    return per_token(lists.candidates, sources, of_translation, of_source)
 
 
 def best_weights(table: FeatureTable, corpus: Corpus, positive: list[str], arguments: argparse.Namespace) -> Any:

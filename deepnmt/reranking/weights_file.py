@@ -14,6 +14,7 @@ from deepnmt.reranking.bleu_statistics import Array
 from deepnmt.text.record import read_record, write_record
 
 FILE = "weights.json"
+PER_TOKEN = "per_token"
 
 
 def read_weights(path: Path) -> dict[str, float]:
@@ -27,17 +28,32 @@ def read_weights(path: Path) -> dict[str, float]:
     return {name: float(value) for name, value in weights.items()}
 
 
+def is_per_token(path: Path) -> bool:
+    """Return whether the weights in a file are of features per token. Raises `UserError` if the file does not say so."""
+    found = read_record(path).get(PER_TOKEN, False)
+    if not isinstance(found, bool):
+        raise UserError(f"{path}: {PER_TOKEN} must be true or false, but is {str(found)[:60]}")
+    return found
+
+
 def as_option(path: Path) -> str:
-    """Return the weights in a file as text, such as "model=0.8,length=0.2"; see `read_weights`."""
+    """Return the weights in a file as text, such as "model=0.8,length=0.2".
+
+    Raises:
+        UserError: the file has none, or they are of features per token; see `read_weights`
+    """
+    _check_sums(path)
     return ",".join(f"{name}={value!r}" for name, value in read_weights(path).items())
 
 
-def weights_for(path: Path, names: Sequence[str]) -> Array:
-    """Return the weights of features, in their order.
+def weights_for(path: Path, names: Sequence[str], per_token: bool = False) -> Array:
+    """Return the weights of features, in their order; with `per_token`, they may be of features per token.
 
     Raises:
-        UserError: the file lacks a feature, or has one that is not there
+        UserError: the file lacks a feature, or has one that is not there, or is of features per token
     """
+    if not per_token:
+        _check_sums(path)
     weights = read_weights(path)
     if lacking := [name for name in names if name not in weights]:
         raise UserError(
@@ -52,7 +68,14 @@ def weights_for(path: Path, names: Sequence[str]) -> Array:
 
 
 def write_weights(
-    path: Path, weights: Mapping[str, float], models: Mapping[str, Any], tuned: Mapping[str, Any]
+    path: Path, weights: Mapping[str, float], models: Mapping[str, Any], tuned: Mapping[str, Any], per_token: bool
 ) -> None:
-    """Write weights, the models of their features, and how they were tuned."""
-    write_record(path, {"weights": dict(weights), "models": dict(models), "tuned": dict(tuned)})
+    """Write weights, whether they are of features per token, the features' models, and how the weights were tuned."""
+    record = {"weights": dict(weights), PER_TOKEN: per_token, "models": dict(models), "tuned": dict(tuned)}
+    write_record(path, record)
+
+
+def _check_sums(path: Path) -> None:
+    """Raise `UserError` if the weights are of features per token."""
+    if is_per_token(path):
+        raise UserError(f"{path}: must be weights of sums here, but is of --per-token; tune without it")

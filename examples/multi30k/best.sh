@@ -217,15 +217,15 @@ ensemble() {
     run python3 "$HELPER" choose "$result"
 }
 
-# Choose the weights of the last ensemble and the other direction's first member. A reward of length would be fitted to
-# validation's translations, which are longer for their sources than other text's.
+# Choose the weights of the last ensemble and the other direction's first member. Sums of log P would prefer translations that
+# leave something out; a reward of length would be fitted to validation's, which are longer for their sources than other text's.
 rerank() {
     local models lenpen result=$HERE/results/reranked
     run "$0" --direction "$OTHER" --stage members --generation 1 --member "${FIRST[0]}" \
         --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} "${OPTIONS[@]}"
     models=$(best checkpoint "$HERE/results/ensemble-$LAST")
     lenpen=$(best lenpen "$HERE/results/ensemble-$LAST")
-    rerank_subset "$models" "$lenpen" valid --tune
+    rerank_subset "$models" "$lenpen" valid --tune --per-token
     run python3 "$HELPER" note "$result" "$models" "$PLAIN" 20 "$lenpen" "$result/valid"
 }
 

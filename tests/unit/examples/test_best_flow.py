@@ -114,7 +114,7 @@ def test_all_stages_and_again(root: Path) -> None:
     options = "--beam 20 --nbest 20 --lenpen 1"
     assert [call for call in calls if "rerank" in call] == [
         f"generate.sh {everything} out/data {place}/lists.valid --subset valid {options}",
-        f"{rerank}.valid {more} --tune {place}/valid",
+        f"{rerank}.valid {more} --tune --per-token {place}/valid",
         f"score.sh {place}/valid",
         f"generate.sh {everything} out/data {place}/lists.test --subset test {options}",
         f"{rerank}.test {more} --weights {place}/valid/weights.json {place}/test",

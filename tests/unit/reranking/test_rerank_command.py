@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from support.nbest_folders import TEXTS, nbest_folder, plain_lists, save_model, 
 from deepnmt.commands import rerank
 from deepnmt.errors import UserError
 from deepnmt.reranking import lists_scoring
-from deepnmt.reranking.weights_file import weights_for
+from deepnmt.reranking.merged_lists import read_lists
+from deepnmt.reranking.model_scores import Kind, ModelFeature
+from deepnmt.reranking.weights_file import as_option, weights_for
 from deepnmt.text.nbest import read_nbest
 
 GOOD = TEXTS["en"]
@@ -103,6 +106,62 @@ def test_models_are_features_and_their_scores_are_kept(folders: Path, monkeypatc
     assert (out / "nbest.tsv").read_bytes() != before
 
 
+def test_log_probabilities_per_token(folders: Path) -> None:
+    """1/t log P(y | x) + w/s log P(x | y), by tokens that are counted here."""
+    sources = [f"{line} end".split() for line in (folders / "data" / "text" / "valid.bpe.de").read_text().splitlines()]
+    assert len({len(source) for source in sources}) > 1
+    model = ["--score", f"fwd={save_model(folders / 'fwd.pt', 1)}"]
+    model += ["--reverse", f"back={save_model(folders / 'back.pt', 2, ('en', 'de'))}"]
+    weights = {"model": 0.3, "length": -0.01, "fwd": 1.0, "back": 0.5}
+
+    def ranked(per_token: bool, value: Callable[[dict[str, float], int, int], float]) -> list[list[str]]:
+        """Check the order of the command, and return it."""
+        path, out = folders / f"{per_token}.json", folders / f"out-{per_token}"
+        path.write_text(json.dumps({"weights": weights, "per_token": per_token}))
+        call(folders, "valid", *model, "--weights", path, out)
+        assert report(out)["per_token"] is per_token
+        lines = read_nbest(out / "nbest.tsv")
+        found: list[list[str]] = [[] for _ in sources]
+        for number, source in enumerate(sources):
+            of_it = [line for line in lines if line.sentence == number]
+            scores = [value(line.features, len(line.subwords.split()) + 1, len(source)) for line in of_it]
+            assert scores == sorted(scores, reverse=True) and len(set(scores)) > 1
+            found[number] = [line.subwords for line in of_it]
+        return found
+
+    per_token = ranked(
+        True, lambda f, t, s: (0.3 * f["model"] + f["fwd"]) / t - 0.01 * f["length"] + 0.5 * f["back"] / s
+    )
+    sums = ranked(False, lambda f, t, s: 0.3 * f["model"] + f["fwd"] - 0.01 * f["length"] + 0.5 * f["back"])
+    # Sums prefer the shorter ones.
+    assert per_token != sums
+    call(folders, "valid", *model, "--tune", "--per-token", "--starts", 1, folders / "tuned")
+    tuned = folders / "tuned" / "weights.json"
+    assert json.loads(tuned.read_text())["per_token"] is True
+    call(folders, "test", *model, "--weights", tuned, folders / "chosen")
+    assert report(folders / "chosen")["per_token"] is True
+    with pytest.raises(UserError, match=r"weights\.json: must be weights of sums here, but is of --per-token; tune"):
+        as_option(tuned)
+    with pytest.raises(UserError, match=r"weights\.json: must be weights of sums here, but is of --per-token; tune"):
+        weights_for(tuned, list(weights))
+
+
+def test_which_features_are_per_token_of_what(folders: Path) -> None:
+    lists = read_lists([folders / "valid"], folders / "data")
+    kinds = {"fwd": Kind.TRANSLATION, "back": Kind.REVERSE, "lm": Kind.LANGUAGE}
+    features = [ModelFeature(name, kind, ()) for name, kind in kinds.items()]
+    for candidate in (each for found in lists.candidates for each in found):
+        candidate.features |= {"fwd": -60.0, "back": -120.0, "lm": -180.0}
+    found = rerank.values(lists, features, folders / "data", True)
+    # The sources have 2, 1 and 3 words; of the last, the translations have 2, 3 and 4.
+    assert [each["back"] for (each, *_) in found] == [-40.0, -60.0, -30.0]
+    assert [each["lm"] for (each, *_) in found] == [-60.0, -90.0, -45.0]
+    assert [each["fwd"] for each in found[2]] == [-20.0, -15.0, -12.0]
+    assert [each["model"] for each in found[2]] == [-1 / 3, -2 / 4, -3 / 5]
+    assert [each["length"] for each in found[2]] == [3.0, 4.0, 5.0]
+    assert rerank.values(lists, features, folders / "data", False)[2][0]["fwd"] == -60.0
+
+
 def test_a_faulty_model_leaves_nothing(folders: Path) -> None:
     save_model(folders / "a.pt")
     state = torch.load(folders / "a.pt", weights_only=False)
@@ -172,6 +231,7 @@ def test_consensus(folders: Path) -> None:
         (["valid"], r"one of the arguments --tune --weights --consensus is required \(see --help\)"),
         (["single", "--consensus", "chrf"], r"--consensus: must have lists of several translations, but no"),
         (["valid", "--tune", "--posterior", "share"], r"--posterior: must be given with --consensus alone"),
+        (["valid", "--per-token", "--consensus", "bleu"], r"--per-token: must be given with --tune alone; the weights'"),
         (["valid", "--tune", "--score", "a"], r"argument --score: must be NAME=CHECKPOINT, but is 'a'"),
         (["valid", "--tune", "--score", "length=a.pt"], r"--score: the name must be new, but 'length' is that of"),
         (["valid", "--consensus", "bleu", "--lm", "a=a.pt"], r"--score, --reverse, --lm: must not be given with"),
@@ -205,6 +265,7 @@ def test_out_must_be_its_own(folders: Path) -> None:
         ('{"weights": {}}', "must have weights, but has none"),
         ('{"weights": {"a": "x"}}', "the weight of 'a' must be a finite number, but is x"),
         ('{"weights": {"a": 1, "b": NaN}}', "the weight of 'b' must be a finite number, but is nan"),
+        ('{"weights": {"a": 1}, "per_token": 1}', "per_token must be true or false, but is 1"),
         (
             '{"weights": {"a": 1, "b": 2}}',
             "must have weights for a alone, but has one for b, which no list and no --score",
