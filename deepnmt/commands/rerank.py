@@ -130,7 +130,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--per-token",
         action="store_true",
-        help="with --tune, divide each log P by a number of tokens: log P(y | x) by those of y, the others by those of x",
+        help="with --tune, divide each log P by a number of tokens: log P(y | x) by those of y, others by those of x",
     )
     parser.add_argument("--oracle", action="store_true", help="also report the best BLEU that any choice could have")
     parser.add_argument("--seed", type=int, default=1, help="of the random starts of --tune (default: 1)")

@@ -2,7 +2,8 @@
 
     1/t log P(y | x) + 1/s (w_1 log P(x | y) + w_2 log P(y))                                                  (43)
 
-by t tokens of y and s of x, end symbols included (Yee 2019, arXiv 1908.05731). With sums, what is left out costs nothing.
+by t tokens of y and s of x, end symbols included (Yee 2019, arXiv 1908.05731). With sums, what is left out costs
+nothing.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def read_weights(path: Path) -> dict[str, float]:
 
 
 def is_per_token(path: Path) -> bool:
-    """Return whether the weights in a file are of features per token. Raises `UserError` if the file does not say so."""
+    """Return whether the weights in a file are of features per token. Raises `UserError` if the file is faulty."""
     found = read_record(path).get(PER_TOKEN, False)
     if not isinstance(found, bool):
         raise UserError(f"{path}: {PER_TOKEN} must be true or false, but is {str(found)[:60]}")

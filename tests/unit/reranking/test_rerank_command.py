@@ -125,7 +125,8 @@ def test_log_probabilities_per_token(folders: Path) -> None:
         for number, source in enumerate(sources):
             of_it = [line for line in lines if line.sentence == number]
             scores = [value(line.features, len(line.subwords.split()) + 1, len(source)) for line in of_it]
-            assert scores == sorted(scores, reverse=True) and len(set(scores)) > 1
+            assert scores == sorted(scores, reverse=True)
+            assert len(set(scores)) > 1
             found[number] = [line.subwords for line in of_it]
         return found
 
@@ -231,7 +232,7 @@ def test_consensus(folders: Path) -> None:
         (["valid"], r"one of the arguments --tune --weights --consensus is required \(see --help\)"),
         (["single", "--consensus", "chrf"], r"--consensus: must have lists of several translations, but no"),
         (["valid", "--tune", "--posterior", "share"], r"--posterior: must be given with --consensus alone"),
-        (["valid", "--per-token", "--consensus", "bleu"], r"--per-token: must be given with --tune alone; the weights'"),
+        (["valid", "--per-token", "--consensus", "bleu"], r"--per-token: must be given with --tune alone; the"),
         (["valid", "--tune", "--score", "a"], r"argument --score: must be NAME=CHECKPOINT, but is 'a'"),
         (["valid", "--tune", "--score", "length=a.pt"], r"--score: the name must be new, but 'length' is that of"),
         (["valid", "--consensus", "bleu", "--lm", "a=a.pt"], r"--score, --reverse, --lm: must not be given with"),
