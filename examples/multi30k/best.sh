@@ -25,8 +25,8 @@ for each. It can be stopped at any moment; run the same command again to resume,
     control     the reference protocol, seed 1                            (1.2 to 2 hours of a core)
     members     of each generation: a training for each, and validation   (1.2 to 2 hours of a core each, a student 1)
     ensemble    of each generation and those before it, on validation     (a minute)
-    rerank      of 20 translations by the last ensemble, the best by it and a model of the other direction, weighted on
-                validation (5 minutes, and those of the model, the other direction's first member)
+    rerank      of 20 translations by the last ensemble, the best by it and a model of the other direction, per token,
+                weighted on validation (5 minutes, and those of the model, the other direction's first member)
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
