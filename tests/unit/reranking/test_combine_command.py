@@ -107,12 +107,14 @@ def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypat
             "--model-weight: must not be given with --weights, which has all of them",
         ),
         (["--models", "{0}/a.pt", "--weights", "{0}/w"], "must have a weight for each of network, model, length"),
+        (["--models", "{0}/a.pt", "--weights", "{0}/mean"], "must be weights of sums here, but is of --per-token"),
     ],
 )
 def test_refusals(folders: Path, words: list[str], message: str) -> None:
     save_model(folders / "back.pt", languages=("en", "de"))
     save_model(folders / "r2l.pt", right_to_left=True)
     (folders / "w").write_text('{"weights": {"model": 1}}')
+    (folders / "mean").write_text('{"weights": {"network": 1, "model": 0, "length": 0}, "per_token": true}')
     before = set(folders.iterdir())
     with pytest.raises(UserError, match=message):
         call(folders, *(word.format(folders) for word in words), folders / "out")

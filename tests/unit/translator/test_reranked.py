@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from support.checkpoints import run_main
 
-from deepnmt.commands import translate
+from deepnmt.commands import export, translate
 from deepnmt.errors import UserError
 from deepnmt.reranking.weights_file import as_option
 from deepnmt.text.settings import TextSettings
@@ -79,6 +79,23 @@ def test_the_command_refuses_weights_before_it_loads_a_model(tmp_path: Path) -> 
         run_main(translate.command, "deepnmt-translate", tmp_path / "no", "--rerank", tmp_path / "weights.json")
     with pytest.raises(UserError, match=r"none\.json: no such file"):
         run_main(translate.command, "deepnmt-translate", tmp_path / "no", "--rerank", tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "words"),
+    [
+        (translate.command, "deepnmt-translate", ["{0}/model", "--rerank", "{0}/weights.json"]),
+        (export.command, "deepnmt-export", ["{0}/a.pt", "{0}/data", "{0}/model", "--rerank", "{0}/weights.json"]),
+    ],
+)
+def test_commands_that_weigh_sums_refuse_weights_per_token(
+    command: Callable[[], None], name: str, words: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "weights.json").write_text('{"weights": {"model": 1}, "per_token": true}')
+    before = set(tmp_path.iterdir())
+    with pytest.raises(UserError, match=r"weights\.json: must be weights of sums here, but is of --per-token"):
+        run_main(command, name, *(word.format(tmp_path) for word in words))
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_a_model_folder_keeps_them(tmp_path: Path) -> None:
