@@ -98,6 +98,10 @@ train_member() {
     if [[ $recipe == bi_simcut ]]; then
         train bi "$HERE/checkpoints/bi-$seed/trained" "$BOTH" --seed "$seed" "$@"
         start=(--finetune-from-model "$HERE/checkpoints/bi-$seed/trained/checkpoint_best.pt")
+    elif [[ $recipe == r_drop ]]; then
+        # The member control of this seed, when there is one.
+        train control "$HERE/checkpoints/control-$seed/trained" "$PLAIN" --seed "$seed" "$@"
+        start=(--finetune-from-model "$HERE/checkpoints/control-$seed/trained/checkpoint_last.pt")
     fi
     text_of "$recipe"
     train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" --seed "$seed" "${start[@]}" "$@"

@@ -344,6 +344,17 @@ def test_members_of_two_kinds_and_a_start_in_both_directions(root: Path) -> None
     assert "--seed 4" in trained[2]
 
 
+def test_r_drop_continues_the_control_of_its_seed(root: Path) -> None:
+    given = ["--member", "r_drop:2", "--member", "control:2", "--generation", "1", "--lr", "0.1"]
+    trained = [call for call in run(root, "best.sh", "--stage", "members", *given) if call.startswith("train.sh")]
+    control = "BEST/checkpoints/control-2/trained"
+    assert trained == [
+        f"train.sh configs/multi30k/control.yaml out/data {control} --seed 2 --lr 0.1",
+        "train.sh configs/multi30k/r_drop.yaml out/data BEST/checkpoints/r_drop-2/trained --seed 2 --finetune-from-model "
+        f"{control}/checkpoint_last.pt --lr 0.1",
+    ]
+
+
 def test_a_row_of_the_study_trains_what_it_begins_with(root: Path) -> None:
     calls = run(root, "study.sh", "cooldown", "merges-2k")
     trained = [call for call in calls if call.startswith("train.sh")]

@@ -89,7 +89,7 @@ def test_recipes_that_begin_with_the_plain_loss() -> None:
     starts = {}
     for name in CONSISTENT:
         read = recipe.read_recipe(FOLDER / f"{name}.yaml")
-        starts[name] = int(read["consistency-start-update"].value)
+        starts[name] = int(read["consistency-start-update"].value) if "consistency-start-update" in read else 0
     assert starts == {
         "tiny_4k_simcut": 60 * 138,
         "tiny_4k_simcut_bpedrop": 60 * 174,
@@ -97,4 +97,5 @@ def test_recipes_that_begin_with_the_plain_loss() -> None:
         "dlcl_8_3_simcut": 60 * 138,
         "wide_192_simcut": 40 * 138,
         "bi_simcut": 0,
+        "r_drop": 0,
     }
