@@ -30,7 +30,7 @@ for each. It can be stopped at any moment; run the same command again to resume,
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: control, with --short short)
+                     given (default: control, with --short short); r_drop trains the control of its seed further, an hour
   --seed SEED        of the members (default: 1 and 2)
   --generations N    of them, the first one included (default: 2)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
