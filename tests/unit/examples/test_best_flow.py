@@ -350,8 +350,8 @@ def test_r_drop_continues_the_control_of_its_seed(root: Path) -> None:
     control = "BEST/checkpoints/control-2/trained"
     assert trained == [
         f"train.sh configs/multi30k/control.yaml out/data {control} --seed 2 --lr 0.1",
-        "train.sh configs/multi30k/r_drop.yaml out/data BEST/checkpoints/r_drop-2/trained --seed 2 --finetune-from-model "
-        f"{control}/checkpoint_last.pt --lr 0.1",
+        "train.sh configs/multi30k/r_drop.yaml out/data BEST/checkpoints/r_drop-2/trained --seed 2"
+        f" --finetune-from-model {control}/checkpoint_last.pt --lr 0.1",
     ]
 
 
