@@ -154,7 +154,7 @@ members_of() {
 members() {
     local number teachers='' here=("${OPTIONS[@]}")
     if [[ $1 -gt 1 ]]; then
-        teachers=$(best checkpoint "$HERE/results/ensemble-$(($1 - 1))")
+        teachers=$(best checkpoint "$HERE/results/${SHORT:+short-}ensemble-$(($1 - 1))")
         here=(--teacher "$teachers" "${here[@]}")
     fi
     members_of "$1"
@@ -172,7 +172,7 @@ members_at_a_time() {
     [[ $1 -eq 1 ]] || of=--student
     # shellcheck disable=SC2016  # the inner shell expands these.
     run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
-        "$0" --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
+        "$0" ${SHORT:+--short} --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
         --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
 }
 
@@ -199,7 +199,7 @@ data() {
 
 # Translate validation by all members of a generation and those before it together: ensemble GENERATION
 ensemble() {
-    local models='' generation name lenpens lenpen folder result=$HERE/results/ensemble-$1
+    local models='' generation name lenpens lenpen folder result=$HERE/results/${SHORT:+short-}ensemble-$1
     for ((generation = 1; generation <= $1; generation++)); do
         members_of "$generation"
         for name in "${NAMES[@]}"; do
@@ -220,18 +220,18 @@ ensemble() {
 # Choose the weights of the last ensemble and the other direction's first member. Sums of log P would prefer translations that
 # leave something out; a reward of length would be fitted to validation's, which are longer for their sources than other text's.
 rerank() {
-    local models lenpen result=$HERE/results/reranked
+    local models lenpen result=$HERE/results/${SHORT:+short-}reranked
     run "$0" --direction "$OTHER" --stage members --generation 1 --member "${FIRST[0]}" \
         --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} "${OPTIONS[@]}"
-    models=$(best checkpoint "$HERE/results/ensemble-$LAST")
-    lenpen=$(best lenpen "$HERE/results/ensemble-$LAST")
+    models=$(best checkpoint "$HERE/results/${SHORT:+short-}ensemble-$LAST")
+    lenpen=$(best lenpen "$HERE/results/${SHORT:+short-}ensemble-$LAST")
     rerank_subset "$models" "$lenpen" valid --tune --per-token
     run python3 "$HELPER" note "$result" "$models" "$PLAIN" 20 "$lenpen" "$result/valid"
 }
 
 # Choose from lists of 20 translations, and score: rerank_subset MODELS LENPEN SUBSET HOW...
 rerank_subset() {
-    local models=$1 lenpen=$2 subset=$3 folder=$HERE/results/reranked back model same=''
+    local models=$1 lenpen=$2 subset=$3 folder=$HERE/results/${SHORT:+short-}reranked back model same=''
     shift 3
     back=$(best checkpoint "$THERE/results/${FIRST[0]/:/-}")
     lists "$models" "$PLAIN" "$folder/lists.$subset" --subset "$subset" --beam 20 --nbest 20 --lenpen "$lenpen"
@@ -289,7 +289,7 @@ for stage in "${STAGES[@]}"; do
         test)
             mapfile -t SYSTEMS < <(python3 "$HELPER" systems "$HERE/results")
             for system in "${SYSTEMS[@]}"; do
-                if [[ $system == */reranked ]]; then
+                if [[ $system == *reranked ]]; then
                     mapfile -t SETTING < <(python3 "$HELPER" settings "$system")
                     rerank_subset "${SETTING[0]}" "${SETTING[3]}" test --weights "$system/valid/weights.json"
                 else

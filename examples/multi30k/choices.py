@@ -134,7 +134,7 @@ def table(folder: Path, output: Path) -> None:
         lines.append([path.name, str(choice.beam), f"{choice.lenpen:g}", f"{choice.valid:.2f}", *row])
         recipe, _, seed = path.name.rpartition("-")
         # The number of an ensemble is that of its generation.
-        if seed.isdecimal() and recipe != "ensemble":
+        if seed.isdecimal() and not recipe.endswith("ensemble"):
             members.setdefault(recipe, []).append([choice.valid, *(float(row[column]) for column in (0, 4, 7))])
     for recipe, values in members.items():
         if len(values) > 1:

@@ -1,6 +1,7 @@
 """Draw BLEU and loss on validation against hours of training, from the logs of several trainings.
 
-Hours are those of the updates themselves, without validation, start, and time that the machine was off.
+Hours are those of the updates themselves, without validation, start, and time that the machine was off. A training that
+begins with the checkpoint of another one follows it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from deepnmt.errors import UserError
 INTERVAL = re.compile(r"\| train_inner \|.*\bnum_updates=(\d+),.*\btrain_wall=([\d.]+)")
 VALID = re.compile(r"\| valid \|.*\bnll_loss ([\d.]+) \|.*\bnum_updates (\d+)")
 BLEU = re.compile(r"\| bleu ([\d.]+) \|")
+START = re.compile(r"'finetune_from_model': '([^']+)'")
 
 
 class Point(NamedTuple):
@@ -52,6 +54,32 @@ def points(lines: Iterable[str]) -> list[Point]:
         spent = sum(value for key, value in seconds.items() if key <= update)
         result.append(Point(update, spent / 3600, nll, bleu_score))
     return result
+
+
+def begins_with(text: str) -> str | None:
+    """Return the training, NAME/trained/checkpoint.pt, that another one begins with, by its log, or None."""
+    found = START.findall(text)
+    return Path(found[-1]).parent.parent.name if found else None
+
+
+def one_after_the_other(
+    found: Mapping[str, Sequence[Point]], starts: Mapping[str, str | None]
+) -> dict[str, list[Point]]:
+    """Return trainings with the hours of those that they begin with before their own.
+
+    Args:
+        found: the points of each by itself, by name
+        starts: the names of those that they begin with; unknown ones count as nothing
+    """
+
+    def before(name: str) -> float:
+        first = starts.get(name)
+        # One of the same name is elsewhere.
+        return before(first) + found[first][-1].hours if first and first != name and found.get(first) else 0.0
+
+    return {
+        name: [point._replace(hours=point.hours + before(name)) for point in curve] for name, curve in found.items()
+    }
 
 
 def draw(path: Path, label: str, curves: Mapping[str, Sequence[tuple[float, float]]]) -> None:
@@ -91,7 +119,11 @@ def main() -> None:
     given = parser.parse_args()
     logs = {path.parent.parent.name: path for path in sorted(given.folder.glob("checkpoints/*/trained/train.log"))}
     logs |= {path.parent.name: path for path in given.more if path.is_file()}
-    found = {name: points(path.read_text("utf-8", errors="replace").splitlines()) for name, path in logs.items()}
+    texts = {name: path.read_text("utf-8", errors="replace") for name, path in logs.items()}
+    found = one_after_the_other(
+        {name: points(text.splitlines()) for name, text in texts.items()},
+        {name: begins_with(text) for name, text in texts.items()},
+    )
     if not any(found.values()):
         raise UserError(f"{given.folder}: must have logs of trainings with validations, but has none")
     losses = {name: [(point.hours, point.nll) for point in curve] for name, curve in found.items() if curve}

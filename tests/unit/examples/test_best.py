@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import choices
 import curves
@@ -90,8 +91,8 @@ def test_the_table_compares_with_the_control(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_ensembles_of_two_generations_have_no_mean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for generation in (1, 2):
-        result(tmp_path / f"ensemble-{generation}", 40.0, REFERENCE)
+    for name in ("ensemble-1", "ensemble-2", "short-ensemble-1", "short-ensemble-2"):
+        result(tmp_path / name, 40.0, REFERENCE)
     choices.table(tmp_path, tmp_path / "table.tsv")
     assert "mean" not in capsys.readouterr().out
 
@@ -113,6 +114,18 @@ def test_hours_of_a_training_that_was_resumed() -> None:
     assert second == (124, pytest.approx((1800 + 3600 + 36) / 3600), 7, None)
 
 
+def test_hours_of_a_training_that_begins_with_another() -> None:
+    line = "{'finetune_from_model': 'old/checkpoints/first/trained/checkpoint95.pt'} {'finetune_from_model': None}\n"
+    assert curves.begins_with(line) == "first"
+    assert curves.begins_with(f"{line}'finetune_from_model': 'OUT/results/second/trained/last5.pt'") == "second"
+    assert curves.begins_with("'finetune_from_model': None") is None
+    curve = [curves.Point(62, 0.5, 8.0, None), curves.Point(124, 1.5, 7.0, 30.0)]
+    found = dict.fromkeys(("first", "second", "third", "same"), curve)
+    starts = {"first": None, "second": "first", "third": "second", "same": "same"}
+    hours = {name: [point.hours for point in each] for name, each in curves.one_after_the_other(found, starts).items()}
+    assert hours == {"first": [0.5, 1.5], "second": [2.0, 3.0], "third": [3.5, 4.5], "same": [0.5, 1.5]}
+
+
 def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["curves.py", str(tmp_path), str(tmp_path / "none" / "train.log")])
     with pytest.raises(UserError, match="must have logs of trainings with validations, but has none"):
@@ -120,7 +133,20 @@ def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "checkpoints" / "tiny_4k-1" / "trained" / "train.log"
     log.parent.mkdir(parents=True)
     log.write_text(LOG)
+    further = tmp_path / "checkpoints" / "r_drop-1" / "trained" / "train.log"
+    further.parent.mkdir(parents=True)
+    further.write_text(f"'finetune_from_model': '{log.parent}/checkpoint_last.pt'\n{LOG}")
+    drawn: dict[str, Any] = {}
+    draw = curves.draw
+
+    def draw_and_note(path: Path, label: str, lines: Any) -> None:
+        drawn[path.stem] = lines
+        draw(path, label, lines)
+
+    monkeypatch.setattr(curves, "draw", draw_and_note)
     curves.main()
+    # LOG takes 5,436 seconds.
+    assert drawn["bleu"] == {"tiny_4k-1": [(0.5, 1.5)], "r_drop-1": [(pytest.approx(0.5 + 5436 / 3600), 1.5)]}
     for name in ("bleu", "loss"):
         assert "<svg" in (tmp_path / f"{name}.svg").read_text("utf-8")
 

@@ -174,6 +174,13 @@ def test_generations(root: Path) -> None:
             for recipe, seed in (("student_deep", 1), ("student", 9))
         }
 
+    # With --short, the teacher is the ensemble of short members.
+    stages = ["--stage", "members", "--stage", "ensemble"]
+    calls = run(root, "best.sh", "--short", *stages, "--generations", "2", "--students", "2")
+    teachers = teachers.replace("control", "short").partition(":BEST/results/student")[0]
+    taught = [call for call in calls if call.startswith("train.sh") and call.endswith(f"--teacher {teachers}")]
+    assert len(taught) == 2
+
     # One student by default.
     alone = ["best.sh", "--stage", "members", "--generations", "3", "--generation", "2", "--seed", "5", "--seed", "6"]
     trained = [call.split()[3] for call in run(root, *alone) if call.startswith("train.sh")]
@@ -214,7 +221,9 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
         assert len(found) == number
         assert all(call.endswith("--reverse") for call in found)
     models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
-    assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 2
+    together = [call.split()[3] for call in calls if call.startswith(f"generate.sh {models} ")]
+    # Not the folder of the system without --short.
+    assert together == [f"{here}/results/short-ensemble-1/{end}" for end in ("lenpen1", "test")]
 
 
 def test_the_control_beside_the_system_of_an_hour(root: Path) -> None:
@@ -255,19 +264,11 @@ def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> N
         script.read_text("utf-8") + 'echo "threads $OMP_NUM_THREADS"\n[[ $3 != */short-2/* || -f $OUT/mended ]]\n',
         encoding="utf-8",
     )
-    command = [
-        str(root / "examples" / "multi30k" / "best.sh"),
-        "--stage",
-        "members",
-        "--member",
-        "short",
-        "--jobs",
-        "3",
-    ]
-    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(root / "calls"), "PATH": os.environ["PATH"]}
-    environment["DEEPNMT_PYTHON_BIN"] = str(ROOT / ".venv" / "bin")
-    environment.pop("OMP_NUM_THREADS", None)
-    done = finish([*command, "--short", "--seed", "1", "--seed", "2", "--seed", "3"], env=environment)
+    command = [str(root / "examples" / "multi30k" / "best.sh"), "--stage", "members", "--jobs", "3", "--short"]
+    command += [word for seed in "123" for word in ("--seed", seed)]
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    environment |= {"OUT": str(root / "out"), "CALLS": str(root / "calls"), "DEEPNMT_PYTHON_BIN": f"{ROOT}/.venv/bin"}
+    done = finish(command, env=environment)
     # One that fails is an error of all, and the others are trained to their end.
     assert done.returncode == 123
     share = max(1, len(os.sched_getaffinity(0)) // 3)
@@ -276,7 +277,7 @@ def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> N
     chosen = root / "out" / "best" / "results"
     assert [(chosen / f"short-{seed}" / "chosen.json").is_file() for seed in (1, 2, 3)] == [True, False, True]
     (root / "out" / "mended").touch()
-    done = finish([*command, "--short", "--seed", "1", "--seed", "2", "--seed", "3"], env=environment)
+    done = finish(command, env=environment)
     assert done.returncode == 0
     assert (chosen / "short-2" / "chosen.json").is_file()
 
