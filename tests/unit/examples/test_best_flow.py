@@ -1,4 +1,4 @@
-"""The stages of best.sh, the rows of study.sh and distil.sh, with stand-ins for what trains and translates."""
+"""The stages of best.sh, with stand-ins for what trains and translates."""
 
 from __future__ import annotations
 
@@ -7,31 +7,18 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import stand_ins
+from support import best_flow, stand_ins
+from support.best_flow import run
 from support.models import ROOT
 from support.processes import finish
-from support.stand_ins import copy_of_example
 
-# What a script of the flow leaves, in place of its work.
-STANDS_IN = {
-    "preprocess.sh": """while [[ $1 != --dest ]]; do shift; done
-mkdir -p "$2"; echo '{"types": {"en": 9712}}' >"$2/preprocess.json\"""",
-    "binarise.sh": "true",
-    "train.sh": 'mkdir -p "$3"; touch "$3"/{checkpoint1,checkpoint_last,checkpoint_best}.pt "$3/train.log"',
-    "average.sh": 'touch "$2"',
-    "sweep.sh": """mkdir -p "$3"; touch "$3/sweep.json"; [[ -f $3/last5.pt ]] || touch "$3/last5.pt"
-echo '{"checkpoint": "last5.pt", "beam": 5, "lenpen": 0.8, "tokenised BLEU": 40}' >"$3/best.json\"""",
-    # The ensemble is best with a length penalty of 1.2, if that is tried.
-    "generate.sh": 'mkdir -p "$3"; echo 39 >"$3/bleu"; [[ $* != *"--lenpen 1.2"* ]] || echo 43 >"$3/bleu"',
-    "score.sh": 'echo "{\\"tokenised BLEU\\": {\\"score\\": $(<"$1/bleu")}}" >"$1/scores.json"',
-    "synthesise.sh": "true",
-    "mix.sh": "true",
-}
+from deepnmt.commands.rerank import parse as parse_rerank
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -45,64 +32,41 @@ def until(condition: Callable[[], bool]) -> None:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A copy of the example, beside scripts that do nothing."""
-    root = copy_of_example(tmp_path / "root", STANDS_IN)
-    # The table and the pictures have tests of their own.
-    example = root / "examples" / "multi30k"
-    curves, choices = example / "curves.py", example / "choices.py"
-    curves.write_text(curves.read_text("utf-8").replace("    console.run(main)", "    pass"), encoding="utf-8")
-    text = choices.read_text("utf-8")
-    choices.write_text(
-        text.replace("        table(given.folder, given.output)", "        print('table')"), encoding="utf-8"
-    )
-    # The commands of the package, with a stand-in for one of them.
-    works = {name: f'exec "{ROOT}/.venv/bin/{name}" "$@"' for name in ("python3", "fairseq-train")}
-    works = {name: f"#!/usr/bin/env bash\n{work}\n" for name, work in works.items()}
-    works["deepnmt-rerank"] = stand_ins.NOTE + 'out=${!#}; mkdir -p "$out"; echo 45 >"$out/bleu"\n'
-    (root / "bin").mkdir()
-    for name, work in works.items():
-        (root / "bin" / name).write_text(work, encoding="utf-8")
-        (root / "bin" / name).chmod(0o755)
-    (root / "out" / "text").mkdir(parents=True)
-    for split in ("train", "val", "test_2016_flickr"):
-        for end in ("en", "de", "lc.norm.tok.en", "lc.norm.tok.de"):
-            (root / "out" / "text" / f"{split}.{end}").write_text("a b\n")
-    return root
+    return best_flow.copy(tmp_path / "root")
 
 
-def run(root: Path, script: str, *arguments: str) -> list[str]:
-    """Return the calls of the scripts, without the folders of everything."""
-    calls, _ = stand_ins.run(root, script, *arguments, DEEPNMT_PYTHON_BIN=str(root / "bin"))
-    return [call.replace("out/best", "BEST") for call in calls]
-
-
-def test_all_stages_and_again(root: Path) -> None:
-    command = ["best.sh", "--seed", "1", "--seed", "7", "--students", "2", "--lr", "0.1"]
+def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["best.sh", "--seed", "1", "--seed", "7", "--generations", "2", "--students", "2", "--lr", "0.1"]
     calls = run(root, *command)
     members, students = (
         ":".join(f"{place}-{seed}/trained/last5.pt" for seed in (1, 7))
-        for place in ("BEST/results/control", "BEST/results/student-2")
+        for place in ("BEST/results/r_drop", "BEST/results/student-2")
     )
-    made = [call for call in calls if call.startswith(("train.sh", "synthesise.sh"))]
-    train = "train.sh configs/multi30k"
-    assert made == [
-        # The control is the first member.
-        *(
-            f"{train}/control.yaml out/data BEST/checkpoints/control-{seed}/trained --seed {seed} --lr 0.1"
-            for seed in (1, 7)
-        ),
+
+    def training(recipe: str, save: str, seed: int, more: str = "", place: str = "BEST", way: str = "") -> str:
+        folder = f"{place}/checkpoints/{save}-{seed}/trained"
+        return f"train.sh configs/multi30k/{recipe}.yaml out/data {folder} {way}--seed {seed}{more} --lr 0.1"
+
+    def both(seed: int, place: str = "BEST", way: str = "") -> list[str]:
+        start = f" --finetune-from-model {place}/checkpoints/control-{seed}/trained/checkpoint_last.pt"
+        return [
+            training("control", "control", seed, "", place, way), training("r_drop", "r_drop", seed, start, place, way)
+        ]  # fmt: skip
+
+    assert [call for call in calls if call.startswith(("train.sh", "synthesise.sh"))] == [
+        # The control is what the first member begins with.
+        *both(1),
+        *both(7),
         # Students learn from both members.
-        *(
-            f"{train}/student.yaml out/data BEST/checkpoints/student-2-{seed}/trained "
-            f"--seed {seed} --teacher {members} --lr 0.1"
-            for seed in (1, 7)
-        ),
+        *(training("student", "student-2", seed, f" --teacher {members}") for seed in (1, 7)),
         # Of the other direction, one member.
-        f"{train}/control.yaml out/data BEST/de-en/checkpoints/control-1/trained "
-        "--source-lang de --target-lang en --seed 1 --lr 0.1",
+        *both(1, "BEST/de-en", "--source-lang de --target-lang en "),
     ]
     tests = [call for call in calls if call.startswith("generate.sh") and "--subset test" in call]
-    assert len(tests) == 2 * 3 + 1
-    assert tests[0].startswith(f"generate.sh {members.split(':')[0]} out/data BEST/results/control-1/test ")
+    assert len(tests) == 1 + 2 * 3 + 1
+    assert tests[0].startswith(
+        "generate.sh BEST/results/control-1/trained/last5.pt out/data BEST/results/control-1/test "
+    )
     # Students join their teachers.
     everything = f"{members}:{students}"
     for number, models in ((1, members), (2, everything)):
@@ -110,7 +74,7 @@ def test_all_stages_and_again(root: Path) -> None:
         assert f"generate.sh {models} out/data {result} --subset test --beam 5 --lenpen 1" in tests
     # Weighted on validation; lists of the test set are not scored by themselves.
     place, rerank = "BEST/results/reranked", "deepnmt-rerank --nbest BEST/results/reranked/lists"
-    more = "--features model --data out/data --reverse back=BEST/de-en/results/control-1/trained/last5.pt"
+    more = "--features model --data out/data --reverse back=BEST/de-en/results/r_drop-1/trained/last5.pt"
     options = "--beam 20 --nbest 20 --lenpen 1"
     assert [call for call in calls if "rerank" in call] == [
         f"generate.sh {everything} out/data {place}/lists.valid --subset valid {options}",
@@ -120,8 +84,13 @@ def test_all_stages_and_again(root: Path) -> None:
         f"{rerank}.test {more} --weights {place}/valid/weights.json {place}/test",
         f"score.sh {place}/test",
     ]
+    # The command itself takes them.
+    for call in calls:
+        if call.startswith("deepnmt-rerank "):
+            monkeypatch.setattr(sys, "argv", call.split())
+            assert parse_rerank().reverse[0][0] == "back"
     sweeps = [call for call in calls if call.startswith("sweep.sh")]
-    assert len(sweeps) == 5
+    assert len(sweeps) == 6
     assert all("--last 1 --lenpen 1" in call for call in sweeps)
     # Once more: nothing is trained, translated or scored again; the other scripts see for themselves that all is there.
     again = {call.split()[0] for call in run(root, *command)}
@@ -130,7 +99,7 @@ def test_all_stages_and_again(root: Path) -> None:
 
 def test_reranking_follows_its_models(root: Path) -> None:
     stages = [word for stage in ("members", "ensemble", "rerank", "test") for word in ("--stage", stage)]
-    command = ["best.sh", "--generations", "1", "--seed", "1", *stages]
+    command = ["best.sh", "--member", "control:1", *stages]
     run(root, *command, "--direction", "de-en")
     # The other direction is there.
     calls = run(root, *command)
@@ -151,7 +120,20 @@ def test_reranking_follows_its_models(root: Path) -> None:
 
 def test_generations(root: Path) -> None:
     """A third one learns from the two before it; one alone is done, and no further one."""
-    given = ["--generations", "3", "--students", "2", "--jobs", "2"]
+    given = [
+        "--member",
+        "control",
+        "--seed",
+        "1",
+        "--seed",
+        "2",
+        "--generations",
+        "3",
+        "--students",
+        "2",
+        "--jobs",
+        "2",
+    ]
     calls = run(root, "best.sh", "--stage", "ensemble", "--stage", "members", *given)
     before = ("control-1", "control-2", "student-2-1", "student-2-2")
     teachers = ":".join(f"BEST/results/{name}/trained/last5.pt" for name in before)
@@ -164,7 +146,7 @@ def test_generations(root: Path) -> None:
 
     # Of each recipe, with the first seed or its own.
     (root / "configs" / "multi30k" / "student_deep.yaml").write_text("extends: student.yaml\n", encoding="utf-8")
-    kinds = ["--student", "student_deep", "--student", "student:9", "--generation", "2"]
+    kinds = ["--student", "student_deep", "--student", "student:9", "--generations", "2", "--generation", "2"]
     for jobs in ("1", "2"):
         shutil.rmtree(root / "out" / "best" / "checkpoints")
         calls = run(root, "best.sh", "--stage", "members", *kinds, "--jobs", jobs)
@@ -189,7 +171,7 @@ def test_generations(root: Path) -> None:
 
 def test_other_merges_have_a_folder_of_their_own(root: Path) -> None:
     calls, _ = stand_ins.run(
-        root, "best.sh", "--stage", "data", "--stage", "members", "--seed", "1", "--generation", "1", MERGES="4000",
+        root, "best.sh", "--stage", "data", "--stage", "members", "--member", "control:1", MERGES="4000",
         DEEPNMT_PYTHON_BIN=str(root / "bin"),
     )  # fmt: skip
     (made,) = (call for call in calls if call.startswith("preprocess.sh"))
@@ -303,7 +285,7 @@ def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
 
 def test_penalties_compete_on_validation(root: Path) -> None:
     stages = [word for stage in ("members", "ensemble", "rerank") for word in ("--stage", stage)]
-    command = ["best.sh", "--generations", "1", "--seed", "1", "--seed", "2", *stages]
+    command = ["best.sh", "--member", "control:1", "--member", "control:2", *stages]
     run(root, *command, "--lenpens", "1,1.2")
     calls = run(root, *command, "--lenpens", "0.8,1,1.2", "--jobs", "2")
     assert all("--lenpen 0.8,1,1.2" in call for call in calls if call.startswith("sweep.sh"))
@@ -347,54 +329,3 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path) -> None:
     assert "--seed 4" in trained[2]
     assert "BEST/checkpoints/control-2/trained --seed 2" in trained[3]
     assert trained[4].endswith("--finetune-from-model BEST/checkpoints/control-2/trained/checkpoint_last.pt")
-
-
-def test_a_row_of_the_study_trains_what_it_begins_with(root: Path) -> None:
-    calls = run(root, "study.sh", "cooldown", "merges-2k")
-    trained = [call for call in calls if call.startswith("train.sh")]
-    folder, results = "BEST/study/checkpoints", "BEST/study/results"
-    names = ("merges-2k", "start", "plain", "cooldown")
-    assert [call.split()[3] for call in trained] == [f"{folder}/{name}/trained" for name in names]
-    assert "BEST/study/data-2000 " in trained[0]
-    assert f"--finetune-from-model {results}/start/trained/last5.pt" in trained[2]
-    assert f"--finetune-from-model {results}/plain/trained/last5.pt" in trained[3]
-    lines = (root / "out" / "best" / "study" / "study.tsv").read_text("utf-8").splitlines()
-    assert [line.split("\t")[0] for line in lines] == ["row", "merges-2k", "start", "plain", "cooldown"]
-
-
-def test_students_of_a_teacher(root: Path) -> None:
-    calls = run(root, "distil.sh", "--lr", "0.1")
-    here = "out/distilled"
-    teacher = f"{here}/results/teacher/trained/last5.pt"
-    student = "train.sh configs/multi30k/../synthetic/student.yaml"
-    students, options = f"{here}/checkpoints/seed-1", "--seed 1 --lr 0.1"
-    assert [call for call in calls if call.startswith(("train.sh", "synthesise.sh", "mix.sh"))] == [
-        f"train.sh configs/multi30k/short.yaml BEST/data-plain {here}/checkpoints/teacher/trained {options}",
-        f"{student} BEST/data-plain {students}/real {options}",
-        f"synthesise.sh distil {teacher} BEST/data-plain {here}/pairs/distilled",
-        f"{student} {here}/pairs/distilled {students}/distilled {options}",
-        f"synthesise.sh distil {teacher} BEST/data-plain {here}/pairs/closest --nbest 5 --closest",
-        f"{student} {here}/pairs/closest {students}/closest {options}",
-        f"synthesise.sh distil {teacher} BEST/data-plain {here}/pairs/distilled",
-        f"mix.sh {here}/pairs/both BEST/data-plain {here}/pairs/distilled",
-        f"{student} {here}/pairs/both {students}/both {options}",
-    ]
-    tests = [call.split()[1:] for call in calls if call.startswith("generate.sh")]
-    results = ["teacher/trained", *(f"seed-1/{row}" for row in ("real", "distilled", "closest", "both"))]
-    for number, result in enumerate(results):
-        place = f"{here}/results/{result}"
-        choice = [f"{place}/last5.pt", "BEST/data-plain"]
-        assert tests[2 * number] == [*choice, f"{place}/test", *["--subset", "test", "--beam", "5", "--lenpen", "0.8"]]
-        assert tests[2 * number + 1] == [*choice, f"{place}/test.greedy", *["--subset", "test", "--beam", "1"]]
-    assert len(tests) == 2 * len(results)
-
-
-def test_a_row_of_a_given_teacher(root: Path) -> None:
-    (root / "a.pt").touch()
-    calls, printed = stand_ins.run(root, "distil.sh", "both", TEACHER=f"{root}/a.pt:{root}/a.pt", SEED="3")
-    made = [call.split()[0] for call in calls if "distilled" in call and not call.startswith(("generate", "score"))]
-    assert made == ["synthesise.sh", "mix.sh", "train.sh", "sweep.sh"]
-    assert "synthesise.sh distil a.pt:a.pt out/best/data-plain out/distilled/pairs/distilled" in calls
-    # Its validation comes from the sweep, and its teacher was given.
-    rows = [line.split() for line in printed.splitlines() if line.startswith(("seed-3", "teacher"))]
-    assert rows == [["seed-3/both", "40.00", "39.00", "39.00"], ["teacher/given", "39.00", "39.00"]]
