@@ -82,13 +82,28 @@ def one_after_the_other(
     }
 
 
-def draw(path: Path, label: str, curves: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+def limits(curves: Mapping[str, Sequence[tuple[float, float]]], reach: float) -> tuple[float, float]:
+    """Return the ends of the vertical axis: where trainings end is what differs, not where they begin.
+
+    Args:
+        curves: hours and values, by name
+        reach: how far below the highest value it goes, or, if negative, above the lowest one
+    """
+    values = [value for curve in curves.values() for _, value in curve]
+    low, high = min(values), max(values)
+    low, high = (max(low, high - reach), high) if reach > 0 else (low, min(high, low - reach))
+    room = 0.03 * (high - low) or 0.5
+    return low - room, high + room
+
+
+def draw(path: Path, label: str, curves: Mapping[str, Sequence[tuple[float, float]]], reach: float) -> None:
     """Write a picture.
 
     Args:
         path: SVG to write
         label: of the vertical axis
         curves: hours and values, by name
+        reach: of the vertical axis, as for `limits`
     """
     import matplotlib
 
@@ -100,7 +115,7 @@ def draw(path: Path, label: str, curves: Mapping[str, Sequence[tuple[float, floa
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
     for name, curve in curves.items():
         axes.plot(*zip(*curve), label=name)
-    axes.set(xlabel="hours of training", ylabel=label)
+    axes.set(xlabel="hours of training", ylabel=label, ylim=limits(curves, reach))
     axes.legend()
     with console.whole_file(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})
@@ -127,12 +142,17 @@ def main() -> None:
     if not any(found.values()):
         raise UserError(f"{given.folder}: must have logs of trainings with validations, but has none")
     losses = {name: [(point.hours, point.nll) for point in curve] for name, curve in found.items() if curve}
-    draw(given.folder / "loss.svg", "NLL on validation, bits a subword", losses)
+    draw(given.folder / "loss.svg", "NLL on validation, bits a subword", losses, -1.5)
     scores = {
         name: [(point.hours, point.bleu) for point in curve if point.bleu is not None] for name, curve in found.items()
     }
     if any(scores.values()):
-        draw(given.folder / "bleu.svg", "BLEU on validation", {name: curve for name, curve in scores.items() if curve})
+        draw(
+            given.folder / "bleu.svg",
+            "BLEU on validation",
+            {name: curve for name, curve in scores.items() if curve},
+            15,
+        )
     print(f"drawn: {', '.join(losses)}")
 
 

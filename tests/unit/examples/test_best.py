@@ -126,6 +126,22 @@ def test_hours_of_a_training_that_begins_with_another() -> None:
     assert hours == {"first": [0.5, 1.5], "second": [2.0, 3.0], "third": [3.5, 4.5], "same": [0.5, 1.5]}
 
 
+@pytest.mark.parametrize(
+    ("values", "reach", "wanted"),
+    [
+        ([0.0, 38.0, 40.0], 10.0, (30.0, 40.0)),
+        ([35.0, 40.0], 10.0, (35.0, 40.0)),
+        ([12.0, 2.0], -1.5, (2.0, 3.5)),
+        ([3.0, 2.0], -1.5, (2.0, 3.0)),
+        ([2.0], -1.5, (2.0, 2.0)),
+    ],
+)
+def test_the_axis_shows_where_trainings_end(values: list[float], reach: float, wanted: tuple[float, float]) -> None:
+    low, high = curves.limits({"a": [(0.0, values[0])], "b": [(1.0, value) for value in values]}, reach)
+    room = 0.03 * (wanted[1] - wanted[0]) or 0.5
+    assert (low, high) == pytest.approx((wanted[0] - room, wanted[1] + room))
+
+
 def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["curves.py", str(tmp_path), str(tmp_path / "none" / "train.log")])
     with pytest.raises(UserError, match="must have logs of trainings with validations, but has none"):
@@ -139,9 +155,9 @@ def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
     draw = curves.draw
 
-    def draw_and_note(path: Path, label: str, lines: Any) -> None:
+    def draw_and_note(path: Path, label: str, lines: Any, reach: float) -> None:
         drawn[path.stem] = lines
-        draw(path, label, lines)
+        draw(path, label, lines, reach)
 
     monkeypatch.setattr(curves, "draw", draw_and_note)
     curves.main()
