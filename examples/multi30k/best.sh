@@ -90,6 +90,8 @@ for seed in "${SEEDS[@]}"; do number_from --seed 1 1000000 "$seed"; done
 need python3 fairseq-train
 ON_INTERRUPT="resume"
 
+# Of the results of --short.
+KIND=${SHORT:+short-}
 if [[ -n $SHORT ]]; then
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
     [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
@@ -156,7 +158,7 @@ members_of() {
 members() {
     local number teachers='' here=("${OPTIONS[@]}")
     if [[ $1 -gt 1 ]]; then
-        teachers=$(best checkpoint "$HERE/results/${SHORT:+short-}ensemble-$(($1 - 1))")
+        teachers=$(best checkpoint "$HERE/results/${KIND}ensemble-$(($1 - 1))")
         here=(--teacher "$teachers" "${here[@]}")
     fi
     members_of "$1"
@@ -201,7 +203,7 @@ data() {
 
 # Translate validation by all members of a generation and those before it together: ensemble GENERATION
 ensemble() {
-    local models='' generation name lenpens lenpen folder result=$HERE/results/${SHORT:+short-}ensemble-$1
+    local models='' generation name lenpens lenpen folder result=$HERE/results/${KIND}ensemble-$1
     for ((generation = 1; generation <= $1; generation++)); do
         members_of "$generation"
         for name in "${NAMES[@]}"; do
@@ -222,20 +224,21 @@ ensemble() {
 # Choose the weights of the last ensemble and the other direction's first member. Sums of log P would prefer translations that
 # leave something out; a reward of length would be fitted to validation's, which are longer for their sources than other text's.
 rerank() {
-    local models lenpen result=$HERE/results/${SHORT:+short-}reranked
+    local models lenpen back result=$HERE/results/${KIND}reranked
     run "$0" --direction "$OTHER" --stage members --generation 1 --member "${FIRST[0]}" \
         --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} "${OPTIONS[@]}"
-    models=$(best checkpoint "$HERE/results/${SHORT:+short-}ensemble-$LAST")
-    lenpen=$(best lenpen "$HERE/results/${SHORT:+short-}ensemble-$LAST")
-    rerank_subset "$models" "$lenpen" valid --tune --per-token
+    back=$(best checkpoint "$THERE/results/${FIRST[0]/:/-}")
+    models=$(best checkpoint "$HERE/results/${KIND}ensemble-$LAST")
+    lenpen=$(best lenpen "$HERE/results/${KIND}ensemble-$LAST")
+    rerank_subset "$result" "$models" "$back" "$lenpen" valid --tune --per-token
+    printf '%s\n' "$back" >"$result/back"
     run python3 "$HELPER" note "$result" "$models" "$PLAIN" 20 "$lenpen" "$result/valid"
 }
 
-# Choose from lists of 20 translations, and score: rerank_subset MODELS LENPEN SUBSET HOW...
+# Choose from lists of 20 translations, and score: rerank_subset FOLDER MODELS BACK LENPEN SUBSET HOW...
 rerank_subset() {
-    local models=$1 lenpen=$2 subset=$3 folder=$HERE/results/${SHORT:+short-}reranked back model same=''
-    shift 3
-    back=$(best checkpoint "$THERE/results/${FIRST[0]/:/-}")
+    local folder=$1 models=$2 back=$3 lenpen=$4 subset=$5 model same=''
+    shift 5
     lists "$models" "$PLAIN" "$folder/lists.$subset" --subset "$subset" --beam 20 --nbest 20 --lenpen "$lenpen"
     [[ ! -f $folder/$subset/by || $(<"$folder/$subset/by") != "$models $back model $*" ]] || same=yes
     # Of the lists, the weights, or a model of the other direction, some may be newer.
@@ -293,7 +296,7 @@ for stage in "${STAGES[@]}"; do
             for system in "${SYSTEMS[@]}"; do
                 if [[ $system == *reranked ]]; then
                     mapfile -t SETTING < <(python3 "$HELPER" settings "$system")
-                    rerank_subset "${SETTING[0]}" "${SETTING[3]}" test --weights "$system/valid/weights.json"
+                    rerank_subset "$system" "${SETTING[0]}" "$(<"$system/back")" "${SETTING[3]}" test --weights "$system/valid/weights.json"
                 else
                     translate_test "$system"
                 fi

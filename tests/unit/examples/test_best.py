@@ -157,10 +157,13 @@ def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def draw_and_note(path: Path, label: str, lines: Any, reach: float) -> None:
         drawn[path.stem] = lines
+        # The highest BLEU and the lowest loss are the best.
+        assert (reach > 0) == (path.stem == "bleu")
         draw(path, label, lines, reach)
 
     monkeypatch.setattr(curves, "draw", draw_and_note)
     curves.main()
+    assert set(drawn) == {"bleu", "loss"}
     # LOG takes 5,436 seconds.
     assert drawn["bleu"] == {"tiny_4k-1": [(0.5, 1.5)], "r_drop-1": [(pytest.approx(0.5 + 5436 / 3600), 1.5)]}
     for name in ("bleu", "loss"):

@@ -118,6 +118,19 @@ def test_reranking_follows_its_models(root: Path) -> None:
     assert not [call for call in calls if call.startswith("generate.sh") and "lists" in call]
 
 
+def test_reranking_of_short_members_stays_theirs(root: Path) -> None:
+    stages = [word for stage in ("members", "ensemble", "rerank") for word in ("--stage", stage)]
+    run(root, "best.sh", "--short", *stages)
+    run(root, "best.sh", "--member", "control:1", *stages)
+    # Test translates both, each by its own models, whatever the members are now.
+    calls = [call for call in run(root, "best.sh", "--stage", "test") if call.startswith("deepnmt-rerank")]
+    assert [call.partition("--reverse ")[2] for call in calls] == [
+        f"back=BEST/de-en/results/{first}-1/trained/last5.pt --weights BEST/results/{name}/valid/weights.json "
+        f"BEST/results/{name}/test"
+        for first, name in (("control", "reranked"), ("short", "short-reranked"))
+    ]
+
+
 def test_generations(root: Path) -> None:
     """A third one learns from the two before it; one alone is done, and no further one."""
     given = [
