@@ -170,14 +170,19 @@ members() {
 
 # The same, several at a time: each by this script, whose lines then begin with RECIPE:SEED.
 members_at_a_time() {
-    local share=$(($(cores) / JOBS)) of=--member
+    local share=$(($(cores) / JOBS)) of=--member each apart=()
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
     members_of "$1"
+    # r_drop trains the control of its seed, which must not be trained twice at a time.
+    for each in "${EACH[@]}"; do
+        [[ $each == control:* && " ${EACH[*]} " == *" r_drop:${each#*:} "* ]] || apart+=("$each")
+    done
     [[ $1 -eq 1 ]] || of=--student
     # shellcheck disable=SC2016  # the inner shell expands these.
     run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
         "$0" ${SHORT:+--short} --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
-        --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
+        --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${apart[@]}")
+    members "$1"
 }
 
 # Translate validation by the average of a member's last ten checkpoints: validate NAME

@@ -329,16 +329,26 @@ def test_members_at_a_time_end_together(root: Path, sent: int) -> None:
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()))
 
 
-def test_members_of_several_kinds_and_what_they_begin_with(root: Path) -> None:
-    members = ("bi_simcut", "dlcl_8_3_simcut:4", "r_drop", "control")
-    given = [word for member in members for word in ("--member", member)] + ["--seed", "2", "--generation", "1"]
-    trained = [call for call in run(root, "best.sh", "--stage", "members", *given) if call.startswith("train.sh")]
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str) -> None:
+    # Long enough to be seen by another training at that time.
+    script = root / "scripts" / "train.sh"
+    script.write_text(script.read_text("utf-8").replace("touch", "sleep 0.5; touch", 1), encoding="utf-8")
+    members = ("r_drop", "control", "bi_simcut", "dlcl_8_3_simcut:4")
+    given = [word for member in members for word in ("--member", member)]
+    given += ["--seed", "2", "--generation", "1", "--jobs", jobs]
+    calls = run(root, "best.sh", "--stage", "members", *given)
+    trained = [call for call in calls if call.startswith("train.sh")]
     # R-Drop's control is the member, and trained once.
-    assert [call.split()[1].removeprefix("configs/multi30k/") for call in trained] == [
-        "bi.yaml", "bi_simcut.yaml", "dlcl_8_3_simcut.yaml", "control.yaml", "r_drop.yaml",
-    ]  # fmt: skip
-    assert "BEST/data-both " in trained[0]
-    assert trained[1].endswith("--finetune-from-model BEST/checkpoints/bi-2/trained/checkpoint_best.pt")
-    assert "--seed 4" in trained[2]
-    assert "BEST/checkpoints/control-2/trained --seed 2" in trained[3]
-    assert trained[4].endswith("--finetune-from-model BEST/checkpoints/control-2/trained/checkpoint_last.pt")
+    recipes = [call.split()[1].removeprefix("configs/multi30k/") for call in trained]
+    assert sorted(recipes) == ["bi.yaml", "bi_simcut.yaml", "control.yaml", "dlcl_8_3_simcut.yaml", "r_drop.yaml"]
+    call = dict(zip(recipes, trained, strict=True))
+    assert "BEST/data-both " in call["bi.yaml"]
+    assert call["bi_simcut.yaml"].endswith("--finetune-from-model BEST/checkpoints/bi-2/trained/checkpoint_best.pt")
+    assert "--seed 4" in call["dlcl_8_3_simcut.yaml"]
+    assert "BEST/checkpoints/control-2/trained --seed 2" in call["control.yaml"]
+    assert call["r_drop.yaml"].endswith("--finetune-from-model BEST/checkpoints/control-2/trained/checkpoint_last.pt")
+    assert recipes.index("bi.yaml") < recipes.index("bi_simcut.yaml")
+    assert recipes.index("control.yaml") < recipes.index("r_drop.yaml")
+    averaged = {call.split()[3] for call in calls if call.startswith("sweep.sh")}
+    assert {"BEST/results/control-2/trained", "BEST/results/r_drop-2/trained"} <= averaged
