@@ -27,7 +27,7 @@ from omegaconf import II
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.data import bpe_dropout
-from deepnmt.data.bpe_dropout import RecutPairs
+from deepnmt.data.bpe_dropout import BOTH, SIDES, RecutPairs
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
 from deepnmt.search import fusion, right_to_left
@@ -62,6 +62,9 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
         metadata={
             "help": "cut the training text anew in each epoch, leaving out each merge of the BPE with this probability"
         },
+    )
+    bpe_dropout_side: ChoiceEnum(SIDES) = field(  # type: ignore[valid-type]
+        default=BOTH, metadata={"help": "what --bpe-dropout cuts anew: source, target, or both"}
     )
     float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = field(  # type: ignore[valid-type]
         default="highest",
@@ -173,7 +176,13 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             folder = Path(folders[(epoch - 1) % len(folders)])
             languages = (self.cfg.source_lang, self.cfg.target_lang)
             self.datasets[split] = RecutPairs(
-                dataset, folder, languages, self.cfg.bpe_dropout, self.cfg.seed, self.max_positions()
+                dataset,
+                folder,
+                languages,
+                self.cfg.bpe_dropout,
+                self.cfg.seed,
+                self.max_positions(),
+                self.cfg.bpe_dropout_side,
             )
         if self.cfg.constraint_file is not None and not combine:
             dataset.constraints = read_constraints(Path(self.cfg.constraint_file), self.tgt_dict, len(dataset))

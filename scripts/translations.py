@@ -41,7 +41,7 @@ from deepnmt.text.translated_folder import data_settings, lines_of, write_transl
 # Options of generate.sh that fairseq's own tasks do not know.
 OF_THE_TASK = (
     "nbest", "nbest-file", "right-to-left", "validate-average", "float32-matmul-precision", "bpe-dropout",
-    "pair-weights", "constraint-file", *SEARCH_OPTIONS,
+    "bpe-dropout-side", "pair-weights", "constraint-file", *SEARCH_OPTIONS,
 )  # fmt: skip
 # Options of fairseq-generate that generate.sh gives it, and what says them.
 GIVEN = {

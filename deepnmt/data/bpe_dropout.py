@@ -24,6 +24,7 @@ from deepnmt.text.settings import RECORD
 from deepnmt.text.subwords import CODES
 
 logger = logging.getLogger(__name__)
+BOTH, SOURCE, TARGET = SIDES = ("both", "source", "target")
 # fairseq's options that fix something of each piece, with the values that do not ask for it.
 NEEDS_ONE_CUT: dict[str, tuple[object, ...]] = {
     "truncate_source": (False,),
@@ -40,6 +41,8 @@ def option_faults(cfg: Any) -> Iterator[str]:
         for name, values in NEEDS_ONE_CUT.items():
             if getattr(cfg, name) not in values:
                 yield f"--{name.replace('_', '-')}: must not be given with --bpe-dropout"
+    elif cfg.bpe_dropout_side != BOTH:
+        yield "--bpe-dropout-side: must be given with --bpe-dropout"
 
 
 class Side(torch.utils.data.Dataset):  # type: ignore[type-arg]
@@ -66,6 +69,7 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
         rate: probability of leaving out a merge, above 0 and below 1
         seed: of the training
         longest: pieces that a source and a target may have
+        which: the side that is cut anew, of `SIDES`
 
     Raises:
         UserError: the folder has no codes, others, or copies that were cut by dropout
@@ -75,13 +79,24 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
     can_reuse_epoch_itr_across_epochs = False
 
     def __init__(
-        self, pairs: Any, folder: Path, languages: tuple[str, str], rate: float, seed: int, longest: tuple[int, int]
+        self,
+        pairs: Any,
+        folder: Path,
+        languages: tuple[str, str],
+        rate: float,
+        seed: int,
+        longest: tuple[int, int],
+        which: str = BOTH,
     ) -> None:
         super().__init__(pairs)
         self.rate, self.seed, self.cut_for = rate, seed, 0
-        self.source = recut(pairs.src, pairs.src_dict, read_codes(folder, languages[0]), longest[0])
-        self.target = recut(pairs.tgt, pairs.tgt_dict, read_codes(folder, languages[1]), longest[1])
-        pairs.src, pairs.tgt = Side(self.source), Side(self.target)
+        self.texts: dict[int, RecutText] = {}
+        if which != TARGET:
+            self.texts[0] = recut(pairs.src, pairs.src_dict, read_codes(folder, languages[0]), longest[0])
+            pairs.src = Side(self.texts[0])
+        if which != SOURCE:
+            self.texts[1] = recut(pairs.tgt, pairs.tgt_dict, read_codes(folder, languages[1]), longest[1])
+            pairs.tgt = Side(self.texts[1])
 
     def set_epoch(self, epoch: int) -> None:
         """Cut the text as an epoch has it; fairseq calls this more than once an epoch."""
@@ -89,11 +104,13 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
             return
         super().set_epoch(epoch)
         self.cut_for = epoch
-        for number, side in enumerate((self.source, self.target)):
-            side.cut(self.rate, (self.seed, epoch, number))
-        pairs, kept = self.dataset, self.source.kept + self.target.kept
-        pairs.src_sizes, pairs.tgt_sizes = self.source.lengths, self.target.lengths
-        pairs.sizes = np.stack((pairs.src_sizes, pairs.tgt_sizes), axis=1)
+        pairs, lengths = self.dataset, [self.dataset.src_sizes, self.dataset.tgt_sizes]
+        for side, text in self.texts.items():
+            text.cut(self.rate, (self.seed, epoch, side))
+            lengths[side] = text.lengths
+        pairs.src_sizes, pairs.tgt_sizes = lengths
+        pairs.sizes = np.stack(lengths, axis=1)
+        kept = sum(text.kept for text in self.texts.values())
         logger.info(
             f"--bpe-dropout {self.rate}: epoch {epoch} has {pairs.src_sizes.sum()} source and {pairs.tgt_sizes.sum()} "
             f"target tokens; {kept} words kept their cut, for want of a type in the dictionary"

@@ -79,6 +79,20 @@ def test_each_epoch_has_other_cuts_of_the_same_words(data: Path) -> None:
     assert sizes.tolist() == [[len(pair["source"]), len(pair["target"])] for pair in cut.dataset("train").dataset]
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_one_side_alone(data: Path, side: int) -> None:
+    made, whole = task(data, 0.3, bpe_dropout_side=("source", "target")[side]), task(data, 0.3)
+    plain = by_number(batches(task(data, 0), 1))
+    for epoch in (1, 2):
+        both = by_number(batches(whole, epoch))
+        found = by_number(batches(made, epoch))
+        # This side is cut as in both, the other as the text comes.
+        assert found[side] == both[side] != plain[side]
+        assert found[1 - side] == plain[1 - side] != both[1 - side]
+    pairs = made.dataset("train").dataset
+    assert made.dataset("train").sizes.tolist() == [[len(pair["source"]), len(pair["target"])] for pair in pairs]
+
+
 def test_rate_0_is_the_plain_task(data: Path) -> None:
     made = task(data, 0)
     first, third = batches(made, 1), batches(made, 3)
@@ -160,6 +174,11 @@ def test_rates_out_of_range_are_refused(data: Path, rate: float) -> None:
         task(data, rate)
 
 
+def test_a_side_without_a_rate_is_refused(data: Path) -> None:
+    with pytest.raises(UserError, match=r"^--bpe-dropout-side: must be given with --bpe-dropout$"):
+        task(data, 0, bpe_dropout_side="source")
+
+
 @pytest.mark.parametrize("option", ["truncate_source", "load_alignments"])
 def test_options_that_need_one_cut_are_refused(data: Path, option: str) -> None:
     with pytest.raises(UserError, match=f"--{option.replace('_', '-')}: must not be given with --bpe-dropout"):
@@ -183,5 +202,11 @@ def test_faulty_data_are_refused(tmp_path: Path) -> None:
     (data / "codes").unlink()
     with pytest.raises(UserError, match=r"DATA must have the file codes of preprocess.sh, but .*data has none"):
         load()
+    # Of a side that is not cut, nothing is needed.
+    codes = [f"{word}\n" for word in codes]
+    (data / "codes.de").write_text("".join(codes))
+    task(data, 0.1, bpe_dropout_side="source").load_dataset("train", combine=True)
+    with pytest.raises(UserError, match=r"DATA must have the file codes of preprocess.sh, but .*data has none"):
+        task(data, 0.1, bpe_dropout_side="target").load_dataset("train", combine=True)
     # Only training text is cut anew.
     task(data, 0.1).load_dataset("valid")
