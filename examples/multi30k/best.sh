@@ -31,7 +31,8 @@ the same command again to resume, also stage by stage.
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: r_drop, with --short short); r_drop trains the control of its seed further, an hour
+                     given (default: r_drop, with --short short); r_drop and r_drop_settled train the control of its seed further,
+                     an hour
   --seed SEED        of the members (default: 1, 2 and 3, with --short 1 and 2)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
@@ -170,19 +171,14 @@ members() {
 
 # The same, several at a time: each by this script, whose lines then begin with RECIPE:SEED.
 members_at_a_time() {
-    local share=$(($(cores) / JOBS)) of=--member each apart=()
+    local share=$(($(cores) / JOBS)) of=--member
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
     members_of "$1"
-    # r_drop trains the control of its seed, which must not be trained twice at a time.
-    for each in "${EACH[@]}"; do
-        [[ $each == control:* && " ${EACH[*]} " == *" r_drop:${each#*:} "* ]] || apart+=("$each")
-    done
     [[ $1 -eq 1 ]] || of=--student
     # shellcheck disable=SC2016  # the inner shell expands these.
     run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
         "$0" ${SHORT:+--short} --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
-        --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${apart[@]}")
-    members "$1"
+        --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
 }
 
 # Translate validation by the average of a member's last ten checkpoints: validate NAME

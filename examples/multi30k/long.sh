@@ -81,27 +81,43 @@ text_of() {
 
 # Train a recipe, unless the same has been done: train RECIPE SAVE DATA [options of fairseq-train]
 train() {
-    local recipe=$1 save=$2 data=$3
+    local recipe=$1 save=$2 data=$3 lock
     shift 3
+    # Several members may begin with it, of which one trains it. Some machines have no flock.
+    mkdir -p -- "$save"
+    exec {lock}>"$save/flow.lock"
+    if command -v flock >/dev/null && ! flock --nonblock "$lock"; then
+        echo "$save is being trained: waiting"
+        flock "$lock"
+    fi
     if [[ -f $save/done && $(<"$save/done") == "$recipe $data $*" ]]; then
         echo "$save is trained"
-        return
+    else
+        run "$ROOT/scripts/train.sh" "$ROOT/configs/multi30k/$recipe.yaml" "$data" "$save" "${WAY[@]}" "$@"
+        printf '%s\n' "$recipe $data $*" >"$save/done"
     fi
-    run "$ROOT/scripts/train.sh" "$ROOT/configs/multi30k/$recipe.yaml" "$data" "$save" "${WAY[@]}" "$@"
-    printf '%s\n' "$recipe $data $*" >"$save/done"
+    exec {lock}>&-
 }
 
-# Train a member: train_member RECIPE NAME SEED [options of fairseq-train]
+# Set BEFORE to the recipe that another one begins with, if it does, and FROM to the checkpoint: begins_with RECIPE
+begins_with() {
+    BEFORE='' FROM=checkpoint_last.pt
+    case $1 in
+        bi_simcut) BEFORE=bi FROM=checkpoint_best.pt ;;
+        r_drop | r_drop_recut) BEFORE=control ;;
+        r_drop_settled) BEFORE=r_drop_recut ;;
+    esac
+}
+
+# Train a member, and first what it begins with, the member of this seed when there is one:
+# train_member RECIPE NAME SEED [options of fairseq-train]
 train_member() {
-    local recipe=$1 name=$2 seed=$3 start=()
+    local recipe=$1 name=$2 seed=$3 start=() BEFORE FROM
     shift 3
-    if [[ $recipe == bi_simcut ]]; then
-        train bi "$HERE/checkpoints/bi-$seed/trained" "$BOTH" --seed "$seed" "$@"
-        start=(--finetune-from-model "$HERE/checkpoints/bi-$seed/trained/checkpoint_best.pt")
-    elif [[ $recipe == r_drop ]]; then
-        # The member control of this seed, when there is one.
-        train control "$HERE/checkpoints/control-$seed/trained" "$PLAIN" --seed "$seed" "$@"
-        start=(--finetune-from-model "$HERE/checkpoints/control-$seed/trained/checkpoint_last.pt")
+    begins_with "$recipe"
+    if [[ -n $BEFORE ]]; then
+        start=(--finetune-from-model "$HERE/checkpoints/$BEFORE-$seed/trained/$FROM")
+        train_member "$BEFORE" "$BEFORE-$seed" "$seed" "$@"
     fi
     text_of "$recipe"
     train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" --seed "$seed" "${start[@]}" "$@"

@@ -334,21 +334,26 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     # Long enough to be seen by another training at that time.
     script = root / "scripts" / "train.sh"
     script.write_text(script.read_text("utf-8").replace("touch", "sleep 0.5; touch", 1), encoding="utf-8")
-    members = ("r_drop", "control", "bi_simcut", "dlcl_8_3_simcut:4")
+    members = ("r_drop", "control", "r_drop_settled", "bi_simcut", "dlcl_8_3_simcut:4")
     given = [word for member in members for word in ("--member", member)]
     given += ["--seed", "2", "--generation", "1", "--jobs", jobs]
     calls = run(root, "best.sh", "--stage", "members", *given)
     trained = [call for call in calls if call.startswith("train.sh")]
     # R-Drop's control is the member, and trained once.
     recipes = [call.split()[1].removeprefix("configs/multi30k/") for call in trained]
-    assert sorted(recipes) == ["bi.yaml", "bi_simcut.yaml", "control.yaml", "dlcl_8_3_simcut.yaml", "r_drop.yaml"]
+    assert sorted(recipes) == [
+        "bi.yaml", "bi_simcut.yaml", "control.yaml", "dlcl_8_3_simcut.yaml", "r_drop.yaml",
+        "r_drop_recut.yaml", "r_drop_settled.yaml",
+    ]  # fmt: skip
     call = dict(zip(recipes, trained, strict=True))
     assert "BEST/data-both " in call["bi.yaml"]
     assert call["bi_simcut.yaml"].endswith("--finetune-from-model BEST/checkpoints/bi-2/trained/checkpoint_best.pt")
     assert "--seed 4" in call["dlcl_8_3_simcut.yaml"]
     assert "BEST/checkpoints/control-2/trained --seed 2" in call["control.yaml"]
-    assert call["r_drop.yaml"].endswith("--finetune-from-model BEST/checkpoints/control-2/trained/checkpoint_last.pt")
+    start = " --seed 2 --finetune-from-model BEST/checkpoints/{}-2/trained/checkpoint_last.pt"
+    for recipe, before in (("r_drop", "control"), ("r_drop_recut", "control"), ("r_drop_settled", "r_drop_recut")):
+        assert call[f"{recipe}.yaml"].endswith(start.format(before))
+        assert recipes.index(f"{before}.yaml") < recipes.index(f"{recipe}.yaml")
     assert recipes.index("bi.yaml") < recipes.index("bi_simcut.yaml")
-    assert recipes.index("control.yaml") < recipes.index("r_drop.yaml")
     averaged = {call.split()[3] for call in calls if call.startswith("sweep.sh")}
     assert {"BEST/results/control-2/trained", "BEST/results/r_drop-2/trained"} <= averaged

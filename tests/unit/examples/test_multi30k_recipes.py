@@ -38,7 +38,11 @@ def size(name: str) -> tuple[int, int, int]:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     deepnmt.register()
-    return binarised_text(tmp_path_factory.mktemp("corpus"))
+    text = binarised_text(tmp_path_factory.mktemp("corpus"))
+    # For BPE-dropout: a merge for each word of the corpus.
+    merges = [f"{letter} {digit}</w>\n" for letter in "ab" for digit in range(8)]
+    (text / "codes").write_text("".join(["#version: 0.2\n", *merges]))
+    return text
 
 
 @pytest.fixture(scope="module")
@@ -98,4 +102,6 @@ def test_recipes_that_begin_with_the_plain_loss() -> None:
         "wide_192_simcut": 40 * 138,
         "bi_simcut": 0,
         "r_drop": 0,
+        "r_drop_recut": 0,
+        "r_drop_settled": 0,
     }
