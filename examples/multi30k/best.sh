@@ -31,8 +31,8 @@ the same command again to resume, also stage by stage.
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: r_drop, with --short short); r_drop and r_drop_settled train the control of its seed further,
-                     an hour
+                     given (default: r_drop, with --short short); r_drop and r_drop_settled train the control of its seed
+                     further, an hour
   --seed SEED        of the members (default: 1, 2 and 3, with --short 1 and 2)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
