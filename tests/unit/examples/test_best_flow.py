@@ -97,6 +97,25 @@ def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert again == {"preprocess.sh", "binarise.sh"}
 
 
+def test_a_changed_recipe_is_trained_again(root: Path) -> None:
+    command = ["best.sh", "--member", "r_drop:1", "--stage", "members"]
+
+    def trained() -> list[str]:
+        return [call.split()[1] for call in run(root, *command) if call.startswith("train.sh")]
+
+    control, r_drop = (f"configs/multi30k/{name}.yaml" for name in ("control", "r_drop"))
+    assert trained() == [control, r_drop]
+    recipe = root / r_drop
+    recipe.write_text("# Another comment.\n" + recipe.read_text("utf-8"), encoding="utf-8")
+    assert trained() == []
+    recipe.write_text(recipe.read_text("utf-8") + "max-epoch: 30\n", encoding="utf-8")
+    assert trained() == [r_drop]
+    # What both extend.
+    base = root / "configs" / "multi30k" / "transformer_tiny.yaml"
+    base.write_text(base.read_text("utf-8") + "clip-norm: 0.1\n", encoding="utf-8")
+    assert trained() == [control, r_drop]
+
+
 def test_reranking_follows_its_models(root: Path) -> None:
     stages = [word for stage in ("members", "ensemble", "rerank", "test") for word in ("--stage", stage)]
     command = ["best.sh", "--member", "control:1", *stages]
