@@ -96,12 +96,21 @@ def limits(curves: Mapping[str, Sequence[tuple[float, float]]], reach: float) ->
     return low - room, high + room
 
 
-def draw(path: Path, label: str, curves: Mapping[str, Sequence[tuple[float, float]]], reach: float) -> None:
-    """Write a picture.
+def recipes(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the trainings of each recipe, a training being named RECIPE-SEED, or as it likes."""
+    result: dict[str, list[str]] = {}
+    for name in names:
+        recipe, _, seed = name.rpartition("-")
+        result.setdefault(recipe if recipe and seed.isdigit() else name, []).append(name)
+    return result
+
+
+def draw(path: Path, value: str, curves: Mapping[str, Sequence[tuple[float, float]]], reach: float) -> None:
+    """Write a picture, in which the seeds of a recipe have one colour.
 
     Args:
         path: SVG to write
-        label: of the vertical axis
+        value: what the vertical axis shows
         curves: hours and values, by name
         reach: of the vertical axis, as for `limits`
     """
@@ -113,9 +122,12 @@ def draw(path: Path, label: str, curves: Mapping[str, Sequence[tuple[float, floa
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
-    for name, curve in curves.items():
-        axes.plot(*zip(*curve), label=name)
-    axes.set(xlabel="hours of training", ylabel=label, ylim=limits(curves, reach))
+    for number, (recipe, names) in enumerate(recipes(curves).items()):
+        label = f"{recipe} ({len(names)} seeds)" if len(names) > 1 else recipe
+        for name in names:
+            axes.plot(*zip(*curves[name]), color=f"C{number}", linewidth=1, label=label)
+            label = "_"  # not in the legend
+    axes.set(xlabel="hours of training", ylabel=value, ylim=limits(curves, reach))
     axes.legend()
     with console.whole_file(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})

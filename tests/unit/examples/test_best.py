@@ -11,6 +11,7 @@ from typing import Any
 
 import choices
 import curves
+import matplotlib
 import pytest
 import study_table
 from sacrebleu.metrics.bleu import BLEU
@@ -140,6 +141,22 @@ def test_the_axis_shows_where_trainings_end(values: list[float], reach: float, w
     low, high = curves.limits({"a": [(0.0, values[0])], "b": [(1.0, value) for value in values]}, reach)
     room = 0.03 * (wanted[1] - wanted[0]) or 0.5
     assert (low, high) == pytest.approx((wanted[0] - room, wanted[1] + room))
+
+
+def test_seeds_of_a_recipe_are_one_line_of_the_legend(tmp_path: Path) -> None:
+    names = ["control-1", "control-2", "student-2-1", "student-2-7", "merges-4k", "-1", "alone"]
+    assert curves.recipes(names) == {
+        "control": ["control-1", "control-2"], "student-2": ["student-2-1", "student-2-7"],
+        "merges-4k": ["merges-4k"], "-1": ["-1"], "alone": ["alone"],
+    }  # fmt: skip
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text as text
+        curves.draw(tmp_path / "picture.svg", "BLEU", {name: [(0.0, 1.0), (1.0, 2.0)] for name in names}, 15)
+    picture = (tmp_path / "picture.svg").read_text("utf-8")
+    for shown in ("control (2 seeds)", "student-2 (2 seeds)", "merges-4k", "alone"):
+        assert picture.count(f">{shown}<") == 1
+    assert "control-1" not in picture
+    # Two of one colour.
+    assert picture.count("stroke: #1f77b4") == 2 + 1
 
 
 def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
