@@ -29,6 +29,14 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def content(path: Path) -> bytes:
+    """Return what a file has that may be gone by now."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A copy of the example, beside scripts that do nothing."""
@@ -335,17 +343,26 @@ def test_penalties_compete_on_validation(root: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_members_at_a_time_end_together(root: Path, sent: int) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_members_at_a_time_end_together(root: Path, sent: int, waits: bool) -> None:
+    """So do two that begin with one control, which one of them trains while the other one waits."""
     script, pids = root / "scripts" / "train.sh", root / "pids"
     script.write_text(script.read_text("utf-8") + f'echo $$ >>"{pids}"; exec sleep 60\n', encoding="utf-8")
     environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(root / "calls")}
     environment["DEEPNMT_PYTHON_BIN"] = str(ROOT / ".venv" / "bin")
-    command = [str(root / "examples" / "multi30k" / "best.sh"), "--short", "--stage", "members"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        until(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
+    members = ["--member", "r_drop:1", "--member", "r_drop_recut:1", "--jobs", "2"] if waits else ["--short"]
+    command = [str(root / "examples" / "multi30k" / "best.sh"), *members, "--stage", "members"]
+    said = root / "said"
+    with (
+        open(said, "wb") as out,
+        subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.DEVNULL) as process,
+    ):
+        until(lambda: pids.is_file() and len(pids.read_text().split()) == (1 if waits else 2))
+        until(lambda: ("control-1/trained is being trained: waiting\n" in said.read_text()) == waits)
         process.send_signal(sent)
         assert process.wait(30) == (143 if sent == signal.SIGTERM else 130)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()))
+    until(lambda: not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(root).encode() in content(path)])
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
