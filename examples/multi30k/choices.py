@@ -10,11 +10,14 @@ commands:
   choices.py systems FOLDER                                     print the results in FOLDER, the control first
   choices.py settings FOLDER                                    print the fields of a result, a line each
   choices.py table FOLDER OUT.tsv                               compare the test scores of FOLDER's results
+  choices.py digest RECIPE                                      print what differs when the recipe says something else
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -23,6 +26,7 @@ from typing import Any, NamedTuple
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.recipe.recipe_file import read_recipe
 from deepnmt.text.record import read_record, write_record
 
 CHOSEN, CONTROL = "chosen.json", "control-1"
@@ -150,6 +154,12 @@ def table(folder: Path, output: Path) -> None:
         print("  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip())
 
 
+def digest(recipe: Path) -> str:
+    """Return what differs between recipes that say something else, with what they extend; comments say nothing."""
+    options = {key: option.value for key, option in read_recipe(recipe).items()}
+    return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -161,6 +171,7 @@ def main() -> None:
         "systems": ("folder",),
         "settings": ("folder",),
         "table": ("folder", "output"),
+        "digest": ("recipe",),
     }
     kinds: dict[str, Any] = {"models": str, "beam": int, "lenpen": float}
     for name, arguments in places.items():
@@ -188,6 +199,8 @@ def main() -> None:
     elif given.command == "settings":
         choice = Choice.read(given.folder)
         print(choice.checkpoint, choice.data, choice.beam, f"{choice.lenpen:g}", sep="\n")
+    elif given.command == "digest":
+        print(digest(given.recipe))
     else:
         table(given.folder, given.output)
 

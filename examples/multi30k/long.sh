@@ -79,22 +79,11 @@ text_of() {
     esac
 }
 
-# Print a number for what a recipe says, and those that it extends, comments aside: content RECIPE
-content() {
-    local file=$ROOT/configs/multi30k/$1.yaml depth
-    # A recipe that extends itself is train.sh's to refuse.
-    for ((depth = 0; depth < 50; depth++)); do
-        [[ -f $file ]] || break
-        sed 's/ *#.*//; /^$/d' "$file"
-        file=$(sed -n "s|^extends: *\([^ ]*\).*|${file%/*}/\1|p" "$file")
-    done | cksum
-}
-
 # Train a recipe, unless the same has been done: train RECIPE SAVE DATA [options of fairseq-train]
 train() {
     local recipe=$1 save=$2 data=$3 lock now
     shift 3
-    now="$recipe $data $* $(content "$recipe")"
+    now="$recipe $data $* $(python3 "$HELPER" digest "$ROOT/configs/multi30k/$recipe.yaml")"
     # Several members may begin with it, of which one trains it. Some machines have no flock.
     mkdir -p -- "$save"
     exec {lock}>"$save/flow.lock"

@@ -30,7 +30,7 @@ echo "{\\"tokenised BLEU\\": {\\"score\\": $(<"$1/bleu")}, \\"BLEU\\": {\\"score
 
 def copy_of_example(root: Path, stand_ins: Mapping[str, str]) -> Path:
     """Copy the example with Multi30k beside scripts that do what is given, in Bash; its text is taken to be there."""
-    for folder in ("examples/multi30k", "configs/multi30k"):
+    for folder in ("examples/multi30k", "configs"):
         shutil.copytree(ROOT / folder, root / folder)
     (root / "scripts").mkdir()
     shutil.copyfile(ROOT / "scripts" / "common.sh", root / "scripts" / "common.sh")

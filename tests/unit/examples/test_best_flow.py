@@ -116,11 +116,11 @@ def test_a_changed_recipe_is_trained_again(root: Path) -> None:
     recipe = root / r_drop
     recipe.write_text("# Another comment.\n" + recipe.read_text("utf-8"), encoding="utf-8")
     assert trained() == []
-    recipe.write_text(recipe.read_text("utf-8") + "max-epoch: 30\n", encoding="utf-8")
+    recipe.write_text(recipe.read_text("utf-8") + "clip-norm: 0.2\n", encoding="utf-8")
     assert trained() == [r_drop]
     # What both extend.
     base = root / "configs" / "multi30k" / "transformer_tiny.yaml"
-    base.write_text(base.read_text("utf-8") + "clip-norm: 0.1\n", encoding="utf-8")
+    base.write_text(base.read_text("utf-8") + "weight-decay: 0.0001\n", encoding="utf-8")
     assert trained() == [control, r_drop]
 
 
