@@ -70,13 +70,15 @@ def moments(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return result
 
 
-def binarised_text(folder: Path) -> Path:
-    """A data folder of two small languages, forty sentences, made in `folder`."""
+def binarised_text(folder: Path, *, pieces: bool = False) -> Path:
+    """A data folder of two small languages, made in `folder`: forty sentences, and with `pieces` one of cut words."""
     draw = random.Random(1)
     for split, sentences in (("train", 40), ("valid", 8), ("test", 6)):
         for language in "ab":
             words = [f"{language}{number}" for number in range(8)]
             lines = [" ".join(draw.choices(words, k=draw.randint(3, 6))) + "\n" for _ in range(sentences)]
+            if pieces and split == "train":
+                lines.append(" ".join(f"{language}@@ {number}" for number in range(8)) + "\n")
             (folder / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -18,6 +18,7 @@ from support.trainings import binarised_text
 
 import deepnmt
 from deepnmt import recipe
+from deepnmt.data.recut_text import RecutText
 from deepnmt.model.stack import STACKS
 from deepnmt.recipe.checking import check_recipe
 
@@ -38,8 +39,8 @@ def size(name: str) -> tuple[int, int, int]:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     deepnmt.register()
-    text = binarised_text(tmp_path_factory.mktemp("corpus"))
-    # For BPE-dropout: a merge for each word of the corpus.
+    text = binarised_text(tmp_path_factory.mktemp("corpus"), pieces=True)
+    # For BPE-dropout: a merge for each word of the corpus, whose pieces are in the dictionary.
     merges = [f"{letter} {digit}</w>\n" for letter in "ab" for digit in range(8)]
     (text / "codes").write_text("".join(["#version: 0.2\n", *merges]))
     return text
@@ -73,12 +74,22 @@ def test_a_recipe_trains(
     more += ["--cooldown-updates=2"] if name.startswith(("short", "student")) else []
     more += [f"--teacher={teacher}"] if name.startswith("student") else []
     read = recipe.read_recipe(FOLDER / f"{name}.yaml")
+    lengths: list[int] = []
+    stock = RecutText.cut
+
+    def cut(self: RecutText, rate: float, seeds: tuple[int, ...]) -> None:
+        before = int(self.lengths.sum())
+        stock(self, rate, seeds)
+        lengths.append(int(self.lengths.sum()) - before)
+
+    monkeypatch.setattr(RecutText, "cut", cut)
     monkeypatch.setattr(sys, "argv", ["fairseq-train"])
     check_recipe(FOLDER / f"{name}.yaml", read, [])
     args = options.parse_args_and_arch(
         options.get_training_parser(), [str(data), *recipe.to_arguments(read), *more, "--disable-validation"]
     )
     train.main(convert_namespace_to_omegaconf(args))
+    assert (max(lengths, default=0) > 0) == ("bpe-dropout" in read)
     state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
     assert state["optimizer_history"][-1]["num_updates"] == 2
     names = state["model"]
