@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from subword_nmt.apply_bpe import BPE
 from support.cut_data import cut_folder
 from support.restarts import train_until
 
@@ -53,6 +55,14 @@ def by_number(made: Batches) -> list[list[list[int]]]:
     return [[[token for token in side if token != 1] for side in sides] for sides in list(zip(*pairs))[1:]]
 
 
+def sizes_in(made: DeepTranslationTask, epoch: int) -> Any:
+    """Pieces of the sources and targets in an epoch."""
+    if "train" not in made.datasets:
+        made.load_dataset("train", combine=True)
+    made.dataset("train").set_epoch(epoch)
+    return made.dataset("train").sizes
+
+
 def words(made: DeepTranslationTask, tokens: list[int]) -> str:
     return str(made.src_dict.string([token for token in tokens if token != made.src_dict.pad()], "@@ "))
 
@@ -91,6 +101,21 @@ def test_one_side_alone(data: Path, side: int) -> None:
         assert found[1 - side] == plain[1 - side] != both[1 - side]
     pairs = made.dataset("train").dataset
     assert made.dataset("train").sizes.tolist() == [[len(pair["source"]), len(pair["target"])] for pair in pairs]
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+def test_text_is_cut_as_often_as_subword_nmt_cuts_it(data: Path, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = task(data, rate)
+    whole = [line for side in by_number(batches(task(data, 0), 1)) for line in side]
+    with (data / "codes").open(encoding="utf-8") as codes:
+        bpe = BPE(codes)
+    monkeypatch.setattr("random.random", random.Random(5).random)
+    texts = [made.src_dict.string(line, "@@ ") for line in whole]
+    pieces = sum(len(line) - 1 for line in whole)
+    # Pieces that an epoch has more; with end symbols in the sizes.
+    expected = sum(len(bpe.segment(text, dropout=rate).split()) for text in texts for _ in range(40)) / 40 - pieces
+    found = sum(int(sizes_in(made, epoch).sum()) - len(whole) for epoch in range(1, 41)) / 40 - pieces
+    assert found == pytest.approx(expected, rel=0.1)
 
 
 def test_rate_0_is_the_plain_task(data: Path) -> None:
