@@ -22,7 +22,7 @@ ten checkpoints, with beam 5 and length penalty 1. Test 2016 is scored once for 
 the same command again to resume, also stage by stage.
 
   --stage STAGE      one of these, in this order (default: all). The times are those of a processor with AVX-512 BF16; one
-                     with AVX2 alone takes three to four times as long.
+                     with AVX2 alone takes about three times as long.
     data        BPE by the protocol
     control     the reference protocol, seed 1                            (1.2 to 2 hours of a core)
     members     of each generation: a training for each, and validation   (2 to 3 hours of a core each, a student 1)
