@@ -20,7 +20,7 @@ from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without_replaced
 from deepnmt.recipe.parser import PARTS, actions, parse, training_parser
 from deepnmt.recipe.ranges import TEXT_TASKS, Fault, precision_faults, range_faults, rule_faults
-from deepnmt.recipe.recipe_file import Option
+from deepnmt.recipe.recipe_file import EXTENDS, STAGES, Option
 
 # Given by the scripts that run recipes.
 TAKEN = {
@@ -193,8 +193,15 @@ def _unknown(sources: Sources, stray: Sequence[str], known: Mapping[str, argpars
             assert isinstance(source, Read)
             yield f"{source.option}: '{name}' is not an option of fairseq-train for this recipe{_hint(name, names)}"
     for word in stray:
-        name = word.split("=")[0].lstrip("-")
-        yield f"{word.split('=')[0]} is not an option of fairseq-train for this recipe{_hint(name, names)}"
+        option = word.split("=")[0]
+        name = option.lstrip("-")
+        if name in OWN_KEYS:
+            instead = " or ".join(f"--{other}" for other in OWN_KEYS[name].yields_to)
+            yield f"{option} must stand in a recipe; on the command line give {instead} instead"
+        elif name in (EXTENDS, STAGES):
+            yield f"{option} must stand in a recipe, not on the command line"
+        else:
+            yield f"{option} is not an option of fairseq-train for this recipe{_hint(name, names)}"
 
 
 def _hint(name: str, names: Sequence[str]) -> str:

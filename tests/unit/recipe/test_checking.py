@@ -139,6 +139,13 @@ def test_command_line_is_held_against_the_same_table(run: Run) -> None:
         run(text_of(), "--lr=nan", "--lr=1")
     with pytest.raises(UserError, match=r"^--drop-out is not an option of .* \(did you mean 'dropout'\?\)$"):
         run(text_of(), "--drop-out", "0.1")
+    with pytest.raises(
+        UserError, match=r"^--batches-per-update must stand in a recipe; .* give --update-freq instead$"
+    ):
+        run(text_of(), "--batches-per-update", "1")
+    for key in ("--extends=base.yaml", "--stages=2"):
+        with pytest.raises(UserError, match=rf"^{key.split('=')[0]} must stand in a recipe, not on the command line$"):
+            run(text_of(), key)
     with pytest.raises(UserError, match=r"^--save-dir must not be set on the command line: it is the script's SAVE$"):
         run(text_of(), "--save-dir", "x")
 
