@@ -28,9 +28,9 @@ options:
   --workers N     processes (default: one per core)
 
 OUT gets forward.align, reverse.align and joined.align (grow-diag-final), a pair a line, which fairseq and other tools
-read; scores.tsv, a header and a line for each pair: align_forward and align_reverse, the mean log P of a word of the
-target and of the source, in nats, before them align, the mean of both, and at last aligned, the share of the words of
-both sides that have a link; and align.json.
+read; align.json; and scores.tsv, a header and a line for each pair. Its columns are align, the mean of the next two;
+align_forward and align_reverse, the mean log P, in nats, of a word of the target and of the source; aligned, the share
+of the words of both sides that have a link. With --forward and --reverse, scores.tsv has the column aligned alone.
 Pairs with an empty side, or more than 400 words on one, have no links and the lowest scores.
 
 The work done so far is in OUT.parts. The script can be stopped at any moment; run the same command again to resume. The

@@ -16,7 +16,7 @@ checkpoint_best.pt and checkpoint_last.pt count only if their update has no chec
   --until-best N    the last N checkpoints up to the best by validation (checkpoint_best.pt): what --validate-average N
                     has validated
   --around-best N   N consecutive checkpoints with the best by validation (checkpoint_best.pt) in the middle;
-                    nearer to an end of the training, N from that end
+                    if that is too near the start or the end of the training, the first or the last N
 
 An OUT.pt that exists is replaced when the new one is complete.
 

@@ -9,9 +9,10 @@ usage() {
 usage: clean.sh --input PREFIX --output PREFIX --source-lang LANG --target-lang LANG [--recipe FILE] [filters] [options]
 
 Reads parallel text, PREFIX.LANG with one sentence per line, and keeps the pairs that pass all filters, as they are and
-in their order. Each pair that goes is counted by the first filter that it does not pass.
+in their order. Each pair that is removed is counted under the first filter that it fails.
 
-filters, in the order in which pairs meet them; each can also be a line of the recipe, without the dashes:
+filters; pairs meet those of the recipe in its order, then the others in the order of the command line; each can also be
+a line of the recipe, without the dashes:
   --length LOW:HIGH      words on each side (1:100)
   --ratio LOW:HIGH       words of the target for each word of the source
   --ratio-sigma K        log length ratio within K standard deviations of the corpus's median (4)
@@ -29,7 +30,7 @@ filters, in the order in which pairs meet them; each can also be a line of the r
   --partners X           least mean log P of the words of each side, the other given, by the lexicons of --lexicon
   --fluency X            highest cross entropy of each side in nats a word, by --language-models
   --dedup pair|source|target               the first of equal pairs, or of those with an equal side (pair)
-  The numbers in brackets are taken where a filter has no value of its own.
+  The value in brackets is used where a filter is named without one. A filter that is not named is not applied.
 
 one score out of many, and what would be unseen; in a recipe too:
   --lexicon FOLDER       made by align.sh --raw --lexicon

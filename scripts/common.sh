@@ -101,6 +101,8 @@ number_from() {
     while [[ $number == 0?* ]]; do number=${number#0}; done
     [[ ${#number} -le ${#3} && $number -le $3 ]] || die "$1 must be at most $3, but is $4"
     [[ $number -ge $2 ]] || die "$1 must be at least $2, but is $4"
+    # Bash would read it as octal.
+    [[ $number == "$4" ]] || die "$1 must not begin with a zero, but is $4"
 }
 
 # The command gets a process group of its own, so that on Ctrl-C this script alone is told, ends the

@@ -6,7 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
     cat <<'HELP'
-usage: generate.sh CHECKPOINT[:CHECKPOINT2...] DATA OUT_DIR [--subset SUBSET] [--reverse] [fairseq-generate options]
+usage: generate.sh CHECKPOINT[:CHECKPOINT2...] DATA OUT_DIR [--subset SUBSET] [--reverse] [--nbest N]
+                   [--terms FILE] [fairseq-generate options]
 
 Translates a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble: on the GPU in half
 precision if there is one, else on the CPU.
@@ -16,8 +17,8 @@ precision if there is one, else on the CPU.
   --nbest N         write the N best translations of each sentence to OUT_DIR/nbest.tsv as well: sentence (from 0),
                     rank, subwords, and features as name=value: model (log P in nats), length, coverage, unk
 
-  --terms FILE      force translations of terms: a term and its translation, with a tab between them, a line. Where a
-                    source has the term, the translation has that; slower, and with none of this package's search options
+  --terms FILE      force translations of terms: on each line a term, a tab, and its translation, which the output must
+                    contain wherever the source has the term; slower, and excludes this package's search options
 
 All other options go to fairseq-generate and override the defaults --beam 5 --batch-size 128. docs/search.md lists those
 of this package: length and coverage penalties, length ranges, when to stop, ensembles. They and --nbest need the

@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
     cat <<'HELP'
-usage: iterate.sh RECIPE [--rounds N] [--min-gain BLEU] [--KEY VALUE...]
+usage: iterate.sh RECIPE [--rounds N] [--min-gain G] [--KEY VALUE...]
 
 Runs the rounds of a recipe, such as those under configs/synthetic/, and stops after a round that gains less than
 --min-gain on validation, or after N. It can be stopped at any moment; run the same command again to resume.
@@ -35,7 +35,7 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     exit 0
 fi
 [[ $# -ge 1 ]] || die "RECIPE must be given (see --help)"
-need python3 fairseq-train fairseq-generate flock
+need python3 fairseq-train fairseq-generate flock column
 ON_INTERRUPT="resume"
 
 SAVE=$(python3 "$ROOT/scripts/iterate.py" check "$@")

@@ -21,8 +21,9 @@ usage: ngram.sh train TEXT OUT.arpa [--order N] [--learn-from N] [--raw]
   --column NAME    of the header of OUT.tsv (default: cross_entropy)
   --workers N      processes (default: one per core)
 
-OUT appears only when everything is done. The script can be stopped at any moment; run the same command again to resume
-score from the scores made so far, which are in OUT.tsv.parts. train starts over; a million lines take about a minute.
+OUT appears only when everything is done. train replaces an OUT.arpa that exists; score refuses an OUT.tsv that exists.
+The script can be stopped at any moment; run the same command again: score resumes from the scores made so far, which
+are in OUT.tsv.parts; train starts over, and takes about a minute for a million lines.
 
 example:
   scripts/ngram.sh train data/de-en/text/train.tok.en english.arpa --order 4

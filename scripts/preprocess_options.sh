@@ -21,22 +21,23 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --dest DIR             folder to make; it must not exist, unless the same command made it
   --bpe-merges N         merge operations of the BPE, learnt on both languages together (default: 10000)
   --subwords KIND        bpe (subword-nmt), wordpiece, unigram (learnt by sentencepiece), or char (default: bpe)
-  --vocabulary N         types of the subwords, characters included; for bpe in place of --bpe-merges (default: 10000)
+  --vocabulary N         number of subword types, characters included (default for wordpiece and unigram: 10000);
+                         for bpe in place of --bpe-merges; not for char
   --min-pair-count N     times that two word pieces must be seen side by side to be merged (default: 30)
   --separate             learn the subwords of each language by itself
-  --vocabulary-threshold N                 take types apart again that a language's training text has fewer than N times
-  --spell-unknown        cut words into characters that would have a type that the training text lacks
+  --vocabulary-threshold N                 split types again that occur fewer than N times in a language's training text
+  --spell-unknown        cut a word into characters if it would have a type that the training text lacks
   --byte-fallback        cut characters that the training text lacks into bytes, so that nothing is unknown; with
                          --vocabulary-threshold rarer ones too, so that bytes are trained
   --protect FILE         patterns, a regular expression a line: words that one matches are cut neither by the tokeniser
                          nor into subwords
-  --placeholders KINDS   numbers, urls, or both with a comma: tags stand in their place where both sides of a training
-                         pair agree, and always in the source of a translation, where they are put back by their order
+  --placeholders KINDS   numbers, urls, or numbers,urls: replace them by tags, in training where both sides of a pair
+                         agree, in translation always; the originals are then put back in their order
   --segment jieba        cut Chinese into words by jieba (pip install 'deepnmt[chinese]')
   --lowercase            lower-case all text; scores are then case-insensitive
   --truecase             give the first word of each sentence the form that it mostly has elsewhere in the training
                          text; generate.sh and deepnmt-translate begin sentences with a capital again
-  --normalise STEPS      one code for one sign, before tokenisation; STEPS are width (full-width and small forms),
+  --normalise STEPS      unify variants of characters before tokenisation; STEPS are width (full-width and small forms),
                          nfkc (Unicode's NFKC), punctuation (Unicode's punctuation to ASCII) and simplified
                          (traditional Chinese), with commas between them, and are done in this order
   --keep-punctuation     tokenise without normalising the punctuation
@@ -47,7 +48,8 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --max-len N            longest side of a training pair, in tokens before BPE; 0: no limit (default: 175)
   --max-ratio R          highest ratio of the two lengths of a training pair; 0: no limit (default: 0)
   --bpe-dropout P --copies N               segment the training text N times, leaving out each merge with probability P,
-                         in place of once; the seeds are 1 to N (default: no dropout)
+                         in place of once; the seeds are 1 to N (default: no dropout). For bpe and wordpiece; not with
+                         --separate, --vocabulary-threshold, --spell-unknown, --byte-fallback, --protect, --placeholders
   --workers N            processes (default: one per core)
 
 DIR gets fairseq's dict.LANG.txt, *.bin and *.idx; the BPE's codes; preprocess.json (settings, checksums of the

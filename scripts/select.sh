@@ -16,7 +16,7 @@ else is DATA's. finetune.sh trains a model further on it.
   --number N     of pairs
   --method tfidf           by the highest cosine with a line of TEXT, words weighted by tf-idf (default)
   --method cross-entropy   by the cross entropy under a language model of DATA's source, less that under one of TEXT;
-                           TEXT must have 100 lines (Moore and Lewis 2010)
+                           TEXT must have at least 100 lines (Moore and Lewis 2010)
 
 OUT/selection.tsv has the score of each pair of DATA, the higher the more alike. The file and the checksum of TEXT are
 recorded as selected_on in OUT/preprocess.json, in checkpoints trained on OUT, and in the generate.json of their

@@ -8,8 +8,8 @@ usage() {
     cat <<'HELP'
 usage: setup.sh
 
-Installs everything of requirements.txt, and this package, into .venv: about 4 minutes the first time, most of them for
-compiling fairseq. Needs Python 3.11 with its headers and venv, a C and C++ compiler, and access to PyPI.
+Installs everything in requirements.txt, and this package, into .venv: about 4 minutes the first time, most of it spent
+compiling fairseq. Needs Python 3.11 or later with its headers and venv, a C and a C++ compiler, and access to PyPI.
 
 environment:
   PYTHON                 the Python to use (default: python3)
@@ -56,13 +56,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 TMP=$(mktemp)
 grep -v '^fairseq' "$ROOT/requirements.txt" >"$TMP"
 printf 'Setting up %s: about 4 minutes\n' "$VENV" >&2
-[[ -x $VENV/bin/python ]] || run "$PYTHON" -m venv "$VENV"
+[[ -x $VENV/bin/pip ]] || run "$PYTHON" -m venv "$VENV"
 run "$VENV/bin/pip" install --progress-bar on -r "$TMP" || die "the installation failed; see above"
 printf 'Compiling fairseq: about 2.5 minutes\n' >&2
 # fairseq asks for torchaudio, which translation never imports; without optimisation the compiler needs half the time,
 # and the part that matters, batching, sets its own.
 CFLAGS="-O0 -g0" run "$VENV/bin/pip" install --no-build-isolation --no-deps \
     "$(grep '^fairseq' "$ROOT/requirements.txt")" || die "fairseq could not be built; see above"
-run "$VENV/bin/pip" install --quiet --no-build-isolation --no-deps --editable "$ROOT" || die "see above"
+run "$VENV/bin/pip" install --quiet --no-build-isolation --no-deps --editable "$ROOT" ||
+    die "this package could not be installed; see above"
 cat -- "$ROOT/requirements.txt" "$ROOT/setup.py" >"$DONE.tmp"
 mv -- "$DONE.tmp" "$DONE"

@@ -8,10 +8,10 @@ usage() {
     cat <<'HELP'
 usage: sweep.sh SAVE DATA OUT [--last N,N...] [--beam N,N...] [--lenpen X,X...] [fairseq-generate options]
 
-Finds how a trained model translates the validation set of DATA best: for each average of the last N checkpoints in SAVE
-and each beam, one search with --nbest, from whose lists every length penalty's translations are taken. fairseq's search
-divides by the length only when all is found, so that these are the translations of a search with that penalty. The best
-setting is then searched itself.
+Finds the settings with which a trained model translates the validation set of DATA best. For each average of the last N
+checkpoints in SAVE and each beam, it searches once with --nbest, and picks from these lists the translations for every
+length penalty. fairseq's search applies the penalty only to finished hypotheses, so a search with that penalty would
+find the same ones. At last it runs a search with the best setting.
 
   --last N,N...     checkpoints to average; 1 is the last checkpoint (default: 1,3,5,10 as far as SAVE has them)
   --beam N,N...     (default: 5)
@@ -21,7 +21,8 @@ Any other option is fairseq-generate's, as in generate.sh.
 
 OUT gets sweep.tsv, a line a setting, the best first; best.json, the best setting; best.*, its translations and scores;
 the averages, and their n-best lists. Test sets are not touched. It can be stopped at any moment; run the same command
-again to resume, and other numbers may be given later.
+again to resume. Other numbers may be given later: sweep.tsv and best.json are then of these alone, so name the earlier
+ones again; they are not searched anew.
 
 example:
   scripts/sweep.sh checkpoints/de-en data/de-en results/sweep --last 5,10 --beam 4,8

@@ -11,8 +11,8 @@ usage: synthesise.sh back REVERSE.pt[:REVERSE2.pt...] DATA MONO OUT [options]
        synthesise.sh copy DATA MONO OUT [options]
        synthesise.sh distil TEACHER.pt[:TEACHER2.pt...] DATA OUT [options]
 
-Makes pairs for the model that translates DATA's source to its target, as the training text of a data folder OUT that
-else is like DATA. mix.sh joins it with real pairs.
+Makes pairs for a model that translates from DATA's source language to its target language. They become the training
+text of a data folder OUT that is otherwise like DATA. mix.sh joins it with real pairs.
 
   back        text of the target in MONO, and its translations by a model of the other direction as the source
   forward     text of the source in MONO, and its translations as the target

@@ -6,16 +6,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
     cat <<'HELP'
-usage: train_lm.sh DATA SAVE --lang LANG [--recipe RECIPE] [--train SUBSET] [--valid SUBSET] [fairseq-train options]
+usage: train_lm.sh DATA SAVE --lang LANG [--recipe RECIPE] [--train SUBSET] [--valid SUBSET] [--text DATA2]
+                   [fairseq-train options]
 
 Trains fairseq's transformer_lm on one language of DATA, a folder made by preprocess.sh or binarise.sh, and validates
 it on that language's side of the validation set. It can be stopped at any moment; run the same command again to resume.
 
-  --lang LANG       the language, the target's of the translations that the model is to help with
+  --lang LANG       the language to model: the target language of the translations that it is to help with
   --recipe RECIPE   YAML file, one fairseq option a key (default: configs/language_model.yaml)
   --train SUBSET    the subset to train on (default: train), such as the 'mono' of binarise.sh --mono
   --valid SUBSET    the subset to validate on (default: valid)
-  --text DATA2      folder that SUBSET of --train is in, if not DATA; its dictionary must be DATA's
+  --text DATA2      the folder that has the subset of --train, if it is not DATA; its dictionary must be the same
 
 All other options go to fairseq-train and win over the recipe's. SAVE gets the checkpoints, train.log, data/ (links to
 DATA under the names that fairseq wants), and dict.txt, the dictionary of the language, beside the checkpoints.

@@ -43,7 +43,7 @@ IFS=: read -r -a FOLDERS <<<"$DATA"
 for FOLDER in "${FOLDERS[@]}"; do
     [[ -d $FOLDER ]] || die "DATA must be a folder made by preprocess.sh, but there is no '$FOLDER'"
 done
-need python3 fairseq-train fairseq-generate flock
+need python3 fairseq-train fairseq-generate flock column
 
 ON_INTERRUPT="resume with the first stage that is not done"
 TMP=$(mktemp)

@@ -16,7 +16,8 @@ most 1.5, every 23rd of them for validation; dev2010, dev2012, tst2010, tst2011 
 10,000 merges and one dictionary. It can be stopped at any moment; run the same command again to resume.
 
   --archive FILE    the archive de-en.tgz (default: it is downloaded to OUT/de-en.tgz)
-  --url URL         where to download it from (default: the place that fairseq's script names, then the organisers')
+  --url URL         where to download it from; repeat it for more places, tried in turn (default: the place that
+                    fairseq's script names, then the organisers')
   --sha256 HEX      checksum that the archive must have (default: that of the first download, OUT/de-en.tgz.sha256)
   --bpe-merges N    merge operations (default: 10000)
   --workers N       processes (default: one per core)
@@ -24,9 +25,9 @@ most 1.5, every 23rd of them for validation; dev2010, dev2012, tst2010, tst2011 
 environment:
   OUT        folder for everything that is made (default: output/iwslt14); the data is in OUT/data
 
-No published checksum of the archive is known that a first download could be held against. What is checked is that it
-is whole, by gzip's own checksum, that it has the right members, and that the splits have 160,239, 7,283 and 6,750 pairs;
-where they have not, a line says what that means.
+No published checksum of the archive is known, so a first download cannot be compared with one. The script checks that
+the archive is whole (gzip's own checksum), that it has the right members, and that the splits have 160,239, 7,283 and
+6,750 pairs; if they do not, it says what that means.
 HELP
 }
 
@@ -45,7 +46,7 @@ while [[ $# -gt 0 ]]; do
 done
 whole_number --bpe-merges "$MERGES"
 [[ -z $DIGEST || $DIGEST =~ ^[0-9a-fA-F]{64}$ ]] || die "--sha256 must be 64 hexadecimal digits, but is '$DIGEST'"
-[[ -z $ARCHIVE || ${#FETCH[@]} -eq 0 ]] || die "--archive and --url must not be given both"
+[[ -z $ARCHIVE || ${#FETCH[@]} -eq 0 ]] || die "--archive and --url must not be given together"
 need python3
 CHECK=()
 if [[ -n $DIGEST ]]; then CHECK=(--sha256 "$DIGEST"); fi

@@ -10,21 +10,22 @@ usage() {
     cat <<'HELP'
 usage: run.sh ROW [options] [fairseq-train options]
 
-Does all of one row of the study: data (prepare.sh), training, the average of the last five epochs, beam and length
-penalty by BLEU on the validation set, and with these the test set, translated by the average and by the epoch of the
-best validation loss. Scores are tokenised BLEU, the same with compounds split, and sacreBLEU. It can be stopped or
-killed at any moment; run the same command again to resume. report.sh shows all rows beside the published figures.
+Does all of one row of the study: data (prepare.sh), training, the average of the last five epochs (of ten for
+peers/t_fixup), the choice of beam and length penalty by BLEU on the validation set, and with these the translation of
+the test set, by the average and by the epoch with the best validation loss. Scores are tokenised BLEU, the same with
+compounds split, and sacreBLEU. It can be stopped or killed at any moment; run the same command again to resume.
+report.sh shows all rows beside the published figures.
 
   ROW               a recipe under configs/iwslt14, such as 3.1/10
   --list            show all rows with their published BLEU
   --seeds 1,2,3     one training for each (default: 1)
   --beams 5,4,8     beams to try, the first with every length penalty, the others with the best (default: 5,4,8)
-  --lenpens 1,0.6,1.4
-                    length penalties to try (default: 1,0.6,0.8,1.2,1.4,1.6)
+  --lenpens X,X...  length penalties to try (default: 1,0.6,0.8,1.2,1.4,1.6)
   --archive FILE    the archive de-en.tgz, for prepare.sh (default: downloaded)
   --smoke           try the flow on the CPU in a few minutes: a small generated archive, a narrow model of the row's
-                    depth and method, six epochs; all in OUT/smoke
-  options           of fairseq-train, which win over the recipe's; report.sh names them
+                    depth and method, six epochs; all in OUT/smoke. --archive, --beams and --lenpens do nothing then
+  options           of fairseq-train, which win over the recipe's; report.sh names them. They come last: whatever
+                    follows the first of them goes to fairseq-train, too
 
 On several GPUs the tokens of an update stay those of one: each GPU gets its part. These models are small, so that eight
 rows on a GPU each are done sooner than one after the other on all: CUDA_VISIBLE_DEVICES=0 run.sh 3.1/10 & ...

@@ -21,8 +21,8 @@ the real pairs, beside the references, and join it. Every system translates as t
 ten checkpoints, with beam 5 and length penalty 1. Test 2016 is scored once for each. It can be stopped at any moment; run
 the same command again to resume, also stage by stage.
 
-  --stage STAGE      one of these, in this order (default: all). The times are those of a processor with AVX-512 BF16; one
-                     with AVX2 alone takes about three times as long.
+  --stage STAGE      one of these (default: all, in this order; with --short all but control and rerank). The times are
+                     for a processor with AVX-512 BF16; one with AVX2 alone takes about three times as long.
     data        BPE by the protocol
     control     the reference protocol, seed 1                            (1.2 to 2 hours of a core)
     members     of each generation: a training for each, and validation   (2 to 3 hours of a core each, a student 1)
@@ -32,8 +32,8 @@ the same command again to resume, also stage by stage.
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: r_drop, with --short short); r_drop and r_drop_settled train the control of its seed
-                     further, an hour
+                     given (default: r_drop, with --short short); r_drop trains the control of its seed an hour
+                     further; r_drop_settled trains r_drop_recut further, which itself begins with that control
   --seed SEED        of the members (default: 1, 2 and 3, with --short 1 and 2)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
@@ -44,8 +44,9 @@ the same command again to resume, also stage by stage.
                      protocol's)
   --direction D      (default: en-de)
   --short            one generation, two members, and their ensemble: an hour of two cores
-  --jobs N           members that are trained at a time, each on its share of the cores (default: 1, with --short 2)
-  --limit N          the first N pairs of training, validation and test only, to try it
+  --jobs N           members to train at the same time, each on its share of the cores (default: 1, with --short 2)
+  --limit N          the first N pairs (at least 40) of training, validation and test only, to try it; results go to
+                     OUT/best/limit-N
   options            of fairseq-train, which win over the recipes' in all trainings
 
 environment:
@@ -73,6 +74,7 @@ while [[ $# -gt 0 ]]; do
         --lenpens) PENALTIES=$(value "$@") || exit; shift ;;
         --jobs) JOBS=$(value "$@") || exit; shift ;;
         --short) SHORT=yes ;;
+        --seed=*) die "--seed must be followed by a space and its value, but is '$1'" ;;
         -h | --help) usage; exit 0 ;;
         *) OPTIONS+=("$1") ;;
     esac
@@ -294,10 +296,13 @@ for stage in "${STAGES[@]}"; do
             ;;
         rerank) rerank ;;
         test)
-            mapfile -t SYSTEMS < <(python3 "$HELPER" systems "$HERE/results")
+            FOUND=$(python3 "$HELPER" systems "$HERE/results")
+            [[ -n $FOUND ]] || die "the stage test must have results to translate with, but $HERE/results has none"
+            mapfile -t SYSTEMS <<<"$FOUND"
             for system in "${SYSTEMS[@]}"; do
                 if [[ $system == *reranked ]]; then
-                    mapfile -t SETTING < <(python3 "$HELPER" settings "$system")
+                    FOUND=$(python3 "$HELPER" settings "$system")
+                    mapfile -t SETTING <<<"$FOUND"
                     rerank_subset "$system" "${SETTING[0]}" "$(<"$system/back")" "${SETTING[3]}" test --weights "$system/valid/weights.json"
                 else
                     translate_test "$system"

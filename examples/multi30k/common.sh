@@ -24,6 +24,9 @@ sort_rows() {
     for row in "${ROWS[@]}"; do
         [[ $row != *' '* && " $known " == *" $row "* ]] || die "ROW must be one of those of --help, but is '$row'"
     done
+    for row in "$@"; do
+        [[ $row != --seed && $row != --seed=* ]] || die "the variable SEED must be set in place of --seed"
+    done
     SEED=${SEED:-1} REST=("$@")
     number_from SEED 1 1000000 "$SEED"
     need python3 fairseq-train

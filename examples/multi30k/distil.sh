@@ -13,8 +13,8 @@ usage() {
 usage: distil.sh [ROW]... [fairseq-train options]
 
 Trains a teacher (configs/multi30k/short.yaml) on Multi30k task 1, and students with one decoder layer
-(configs/synthetic/student.yaml). Averages, beams and length penalties are chosen by BLEU on validation; test 2016 is
-translated with the choice, and greedily. It can be stopped at any moment; run the same command again to resume.
+(configs/synthetic/student.yaml). Average and length penalty are chosen by BLEU on validation, with a beam of 5; test
+2016 is translated with the choice, and greedily. It can be stopped at any moment; run the same command again to resume.
 
   ROW        what students learn from (default: all):
     real       the real pairs
@@ -37,6 +37,7 @@ HELP
 
 sort_rows 'real distilled closest both' 'real distilled closest both' "$@"
 OPTIONS=("${REST[@]}")
+need column
 ON_INTERRUPT="resume"
 
 places en-de ''
@@ -46,15 +47,16 @@ mkdir -p -- "$HERE/pairs"
 
 # Translate the test set with the choice of a result, and greedily: score_both RESULT
 score_both() {
-    local setting
+    local setting found
     translate_test "$1"
-    mapfile -t setting < <(python3 "$HELPER" settings "$1")
+    found=$(python3 "$HELPER" settings "$1")
+    mapfile -t setting <<<"$found"
     score_subset "${setting[0]}" "$PLAIN" test "$1/test.greedy" --beam 1
 }
 
 if [[ -n ${TEACHER:-} ]]; then
-    score_subset "$TEACHER" "$PLAIN" test "$HERE/results/teacher/given/test"
-    score_subset "$TEACHER" "$PLAIN" test "$HERE/results/teacher/given/test.greedy" --beam 1
+    translate "$TEACHER" "$PLAIN" "$HERE/results/teacher/given/test" --subset test
+    translate "$TEACHER" "$PLAIN" "$HERE/results/teacher/given/test.greedy" --subset test --beam 1
 else
     train short "$HERE/checkpoints/teacher/trained" "$PLAIN" --seed 1 "${OPTIONS[@]}"
     sweep teacher trained

@@ -164,7 +164,8 @@ translate() {
 
 # Translate and score the test set once by a system's choice: translate_test RESULT
 translate_test() {
-    local setting
-    mapfile -t setting < <(python3 "$HELPER" settings "$1")
+    local setting found
+    found=$(python3 "$HELPER" settings "$1")
+    mapfile -t setting <<<"$found"
     translate "${setting[0]}" "${setting[1]}" "$1/test" --subset test --beam "${setting[2]}" --lenpen "${setting[3]}"
 }

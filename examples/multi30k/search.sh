@@ -6,22 +6,23 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
 usage() {
     cat <<'HELP'
-usage: search.sh MODEL DATA OUT [--more MODEL]... [--r2l MODEL] [--two-sided MODEL] [--reverse MODEL] [--lm MODEL] [options]
+usage: search.sh MODEL DATA OUT [--more MODEL]... [--r2l MODEL] [--two-sided MODEL] [--reverse MODEL] [--lm MODEL]
+                 [options]
 
 Measures the techniques of docs/search.md with a trained model: beams, length penalties, length range, coverage, stopping,
 pruning; reranking, consensus, recombination; and what further models allow. Settings are chosen by BLEU on validation
 alone; the test set sees what was chosen. It can be stopped at any moment; run the same command again to resume.
 
-A MODEL of these is a checkpoint, or 'train': then it is trained first, by a recipe of configs/multi30k.
+MODEL is a checkpoint; in the options below it can also be 'train': it is then trained first, by a recipe of configs.
 
-  --more MODEL       another model of the same direction, for ensembles and lists; repeatable (train: another seed)
+  --more MODEL       another model of the same direction, for ensembles and lists; repeatable (train, once: seed 2)
   --r2l MODEL        trained with --right-to-left
   --two-sided MODEL  trained with --two-sided
   --reverse MODEL    of the other direction
   --lm MODEL         a language model of the target, made by train_lm.sh
 
   --max-update N       updates of what is trained (default: the recipe's)
-  --error-sentences N  validation sentences in which search errors are counted, up to 10 seconds each (default: 200)
+  --error-sentences N  validation sentences in which search errors are counted, up to 10 s each (default: 200; 0: none)
   --errors FILE        search_errors.json, of search_errors.sh, in the place of counting
   --limit N            the first N pairs of validation and test only, to try it
 

@@ -12,13 +12,14 @@ usage() {
     cat <<'HELP'
 usage: study.sh [RUNG|ROW]... [--limit N] [fairseq-train options]
 
-Trains the rows of examples/multi30k/study.tsv that are named, or those of the rungs that are, with seed 1, each to the end
-that its options set; finds its best average and length penalty on validation (sweep.sh), and adds it to one table,
-OUT/best/study/study.tsv: BLEU of that average, NLL, updates, hours. Without a RUNG or ROW, all are trained. A row that
-begins with another one's model trains that first. Differences below 0.4 BLEU are noise. It can be stopped at any moment;
-run the same command again to resume.
+Trains rows of examples/multi30k/study.tsv with seed 1: those named by ROW, and all of a RUNG (1, 2, finish or short);
+without a ROW or RUNG, all. Each is trained as far as its options say; its best average and length penalty are found on
+validation (sweep.sh); and it is added to one table, OUT/best/study/study.tsv: BLEU, beam, length penalty, average, NLL,
+updates, hours. A row that begins with another one's model trains that first. Differences below 0.4 BLEU are noise. It
+can be stopped at any moment; run the same command again to resume.
 
-  --limit N   the first N pairs of training and validation only, to try it
+  --limit N   the first N pairs (at least 40) of training and validation only, to try it; results go to
+              OUT/best/limit-N/study
   options     of fairseq-train, which win over the rows'
 
 environment:

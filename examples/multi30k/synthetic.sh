@@ -37,6 +37,7 @@ HELP
 }
 
 read_rows 'bitext back sampling top10 greedy tagged noise copy forward full' 'bitext back full' "$@"
+need column
 ON_INTERRUPT="resume"
 HERE=$OUT/synthetic REAL=5000
 

@@ -197,6 +197,14 @@ def test_a_long_value_is_cut_in_an_error_of_a_script() -> None:
     assert len(done.stderr) == len("made.sh: error: ") + 5000 + len("\n")
 
 
+@pytest.mark.parametrize(("number", "taken"), [("8", True), ("0", True), ("08", False), ("00", False)])
+def test_a_number_of_a_script_has_no_leading_zero(number: str, taken: bool) -> None:
+    checked = f'source "{ROOT}/scripts/common.sh"; number_from --seed 0 9 {number}'
+    done = subprocess.run(["bash", "-c", checked, "made.sh"], capture_output=True, text=True, check=False)
+    wrong = f"made.sh: error: --seed must not begin with a zero, but is {number}\n"
+    assert (done.returncode, done.stderr) == ((0, "") if taken else (2, wrong))
+
+
 def test_scripts_count_the_processors_that_they_may_use() -> None:
     mine = sorted(os.sched_getaffinity(0))
     for some in {len(mine), 1}:

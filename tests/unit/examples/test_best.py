@@ -221,9 +221,12 @@ def test_rows_of_the_study(tmp_path: Path) -> None:
         (["best.sh", "--generation", "2"], "--generation must be at most 1, but is 2"),
         (["best.sh", "--direction", "fr-en"], "--direction must be en-de or de-en, but is 'fr-en'"),
         (["best.sh", "--seed", "x"], "--seed must be a whole number, but is 'x'"),
+        (["best.sh", "--seed=2"], "--seed must be followed by a space and its value, but is '--seed=2'"),
         (["best.sh", "--jobs", "0"], "--jobs must be at least 1, but is 0"),
         (["best.sh", "--lenpens", "1,x"], "--lenpens must be numbers such as 1 or 0.8,1,1.2, but is '1,x'"),
         (["best.sh", "--jobs"], "option --jobs needs a value"),
+        (["distil.sh", "--seed", "2"], "the variable SEED must be set in place of --seed"),
+        (["synthetic.sh", "full", "--lr", "0.1", "--seed=2"], "the variable SEED must be set in place of --seed"),
         (["distil.sh", "hind"], "ROW must be one of those of --help, but is 'hind'"),
         (["study.sh", "17"], r"ROW must be a rung or row of examples/multi30k/study\.tsv, but is '17'"),
     ],
@@ -233,6 +236,15 @@ def test_what_is_unknown_is_refused(arguments: list[str], message: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert re.fullmatch(rf"{re.escape(arguments[0])}: error: {message}\n", done.stderr)
+
+
+def test_nothing_to_translate_with_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OUT", str(tmp_path))
+    command = [str(EXAMPLE / "best.sh"), "--stage", "test"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    last = f"best.sh: error: the stage test must have results to translate with, but {tmp_path}/best/results has none"
+    assert done.stderr.splitlines()[-1] == last
 
 
 def test_a_number_of_merges_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

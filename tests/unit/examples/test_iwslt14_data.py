@@ -154,7 +154,7 @@ BASICS = ["--source-lang", "de", "--target-lang", "en", "--train", "t", "--dest"
 def test_faulty_command_lines(tmp_path: Path) -> None:
     prepare = EXAMPLE / "prepare.sh"
     faults = {
-        ("--archive", "x", "--url", "y"): "--archive and --url must not be given both",
+        ("--archive", "x", "--url", "y"): "--archive and --url must not be given together",
         ("--sha256", "12"): "--sha256 must be 64 hexadecimal digits, but is '12'",
         ("--bpe-merges", "ten"): "--bpe-merges must be a whole number, but is 'ten'",
         ("--merges",): "unknown argument '--merges' (see --help)",
