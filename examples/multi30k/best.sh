@@ -301,8 +301,7 @@ for stage in "${STAGES[@]}"; do
             mapfile -t SYSTEMS <<<"$FOUND"
             for system in "${SYSTEMS[@]}"; do
                 if [[ $system == *reranked ]]; then
-                    FOUND=$(python3 "$HELPER" settings "$system")
-                    mapfile -t SETTING <<<"$FOUND"
+                    setting_of "$system"
                     rerank_subset "$system" "${SETTING[0]}" "$(<"$system/back")" "${SETTING[3]}" test --weights "$system/valid/weights.json"
                 else
                     translate_test "$system"

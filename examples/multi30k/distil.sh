@@ -47,11 +47,8 @@ mkdir -p -- "$HERE/pairs"
 
 # Translate the test set with the choice of a result, and greedily: score_both RESULT
 score_both() {
-    local setting found
     translate_test "$1"
-    found=$(python3 "$HELPER" settings "$1")
-    mapfile -t setting <<<"$found"
-    score_subset "${setting[0]}" "$PLAIN" test "$1/test.greedy" --beam 1
+    score_subset "${SETTING[0]}" "$PLAIN" test "$1/test.greedy" --beam 1
 }
 
 if [[ -n ${TEACHER:-} ]]; then

@@ -162,10 +162,16 @@ translate() {
     [[ -f $3/scores.json && ! $3/by -nt $3/scores.json ]] || run "$ROOT/scripts/score.sh" "$3" "${REVERSE[@]}"
 }
 
+# Set SETTING to a system's choice, its checkpoint, data, beam and length penalty: setting_of RESULT
+setting_of() {
+    local found
+    # Not from a process substitution, whose failure would go unseen.
+    found=$(python3 "$HELPER" settings "$1")
+    mapfile -t SETTING <<<"$found"
+}
+
 # Translate and score the test set once by a system's choice: translate_test RESULT
 translate_test() {
-    local setting found
-    found=$(python3 "$HELPER" settings "$1")
-    mapfile -t setting <<<"$found"
-    translate "${setting[0]}" "${setting[1]}" "$1/test" --subset test --beam "${setting[2]}" --lenpen "${setting[3]}"
+    setting_of "$1"
+    translate "${SETTING[0]}" "${SETTING[1]}" "$1/test" --subset test --beam "${SETTING[2]}" --lenpen "${SETTING[3]}"
 }

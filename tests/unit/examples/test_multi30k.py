@@ -146,13 +146,30 @@ def test_rows_of_the_table(tmp_path: Path) -> None:
     assert rows.lines(tmp_path)[1:] == [["seed-1/back", "12.25", "11.00", "11.50", "110.5", "10.00", ""]]
 
 
-def test_setup_names_what_the_machine_lacks(tmp_path: Path) -> None:
-    scripts = tmp_path / "scripts"
+def copy_of_setup(folder: Path) -> list[str]:
+    """Copy what sets up into a folder with a requirement that does not exist, and return its command."""
+    scripts = folder / "scripts"
     scripts.mkdir()
     for name in ("setup.sh", "common.sh"):
         (scripts / name).write_bytes((ROOT / "scripts" / name).read_bytes())
-    (tmp_path / "requirements.txt").write_text("")
-    command = ["bash", str(scripts / "setup.sh")]
+    (folder / "requirements.txt").write_text(f"{folder}/nowhere\n")
+    return ["bash", str(scripts / "setup.sh")]
+
+
+def test_setup_goes_on_where_it_was_stopped_within_venv(tmp_path: Path) -> None:
+    command = copy_of_setup(tmp_path)
+    made = tmp_path / ".venv" / "bin"
+    made.mkdir(parents=True)
+    # venv makes python first, and pip last.
+    (made / "python").symlink_to(sys.executable)
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert f" -m venv {tmp_path}/.venv\n" in done.stderr
+    assert (made / "pip").is_file()
+
+
+def test_setup_names_what_the_machine_lacks(tmp_path: Path) -> None:
+    command = copy_of_setup(tmp_path)
     environment = {"PATH": "/usr/bin:/bin", "PYTHON": "no-such-python"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 2

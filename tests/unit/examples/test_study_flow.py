@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,8 @@ def test_a_row_of_a_given_teacher(root: Path) -> None:
     # Its validation comes from the sweep, and its teacher was given.
     rows = [line.split() for line in printed.splitlines() if line.startswith(("seed-3", "teacher"))]
     assert rows == [["seed-3/both", "40.00", "39.00", "39.00"], ["teacher/given", "39.00", "39.00"]]
+    # Another teacher, of the same time, has scores of its own; the same one keeps them.
+    shutil.copy2(root / "a.pt", root / "b.pt")
+    for teacher, translated in (("b.pt", 2), ("b.pt", 0), ("a.pt", 2)):
+        calls, _ = stand_ins.run(root, "distil.sh", "real", TEACHER=f"{root}/{teacher}", SEED="3")
+        assert len([call for call in calls if call.startswith(f"generate.sh {teacher} ")]) == translated
