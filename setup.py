@@ -26,7 +26,7 @@ setup(
         # Upstream fairseq cannot be imported on Python 3.11 and later; the fork is its main branch with that mended.
         "fairseq==0.12.2; python_version < '3.11'",
         "fairseq-fixed>=0.12.3.1; python_version >= '3.11'",
-        "torch>=2.4",
+        "torch>=2.6",  # reads checkpoints with weights only by default
         "sacrebleu>=2.3",
         "sacremoses>=0.1",
         "subword-nmt>=0.3.8",

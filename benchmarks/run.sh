@@ -12,7 +12,7 @@ Runs the benchmarks of this folder and prints one table: what is compared, the r
 repetitions, the target, and the medians with their quartiles. Figures are worth something on a machine that does
 nothing else.
 
-  BENCHMARK        such as history or tiny_step (default: all)
+  BENCHMARK        such as history or tiny_step (default: all but corpus_tools, which has options of its own)
   --repetitions N  how often each case is timed (default: 7)
   --threads N      of torch (default: 2)
 
@@ -40,14 +40,18 @@ whole_number --threads "$THREADS"
 need python3 fairseq-train
 
 FOLDER=$ROOT/benchmarks
+# Whether a script's rows are of the common table: is_table NAME
+is_table() {
+    [[ -f $FOLDER/$1.py ]] && grep -q '^from common import .*main' "$FOLDER/$1.py"
+}
 if [[ ${#NAMES[@]} -eq 0 ]]; then
     for FILE in "$FOLDER"/*.py; do
         NAME=$(basename "$FILE" .py)
-        [[ $NAME == common || $NAME == random_model ]] || NAMES+=("$NAME")
+        ! is_table "$NAME" || NAMES+=("$NAME")
     done
 fi
 for NAME in "${NAMES[@]}"; do
-    [[ -f $FOLDER/$NAME.py ]] || die "BENCHMARK must be the name of a script in benchmarks/, but is '$NAME'"
+    is_table "$NAME" || die "BENCHMARK must be the name of a script in benchmarks/ with --rows, but is '$NAME'"
 done
 
 # OUT and DATA of the example, by which it makes the data, are the benchmarks' own.

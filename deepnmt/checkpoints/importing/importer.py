@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from deepnmt.checkpoints.contents import check_numbers, is_buffer
 from deepnmt.checkpoints.file import check_target, load, write
 from deepnmt.checkpoints.importing.import_report import model_lines
 from deepnmt.checkpoints.importing.inference import Given, check_present, infer
-from deepnmt.checkpoints.importing.new_checkpoint import Languages, configuration, new_checkpoint
+from deepnmt.checkpoints.importing.new_checkpoint import Languages, configuration, model_words, new_checkpoint
 from deepnmt.checkpoints.importing.published_names import shape_text, translate
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
@@ -32,7 +33,7 @@ def import_checkpoint(
         languages: source and target, where the folder does not say
 
     Returns:
-        what the model is, a line a fact
+        what the model is, a line a fact, and the options of `fairseq-train` that train it further
 
     Raises:
         UserError: the state dict is not one of the published code, does not fit the dictionaries, or leaves questions
@@ -55,7 +56,8 @@ def import_checkpoint(
     model = task.build_model(cfg.model)
     fill(model, tensors, origin)
     write(new_checkpoint(cfg, model), target)
-    return [*model_lines(options), f"tensors read: {len(published)}"]
+    further = " ".join(map(shlex.quote, ["--restore-file", str(target), *model_words(options)]))
+    return [*model_lines(options), f"tensors read: {len(published)}", f"to train it further: {further}"]
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:

@@ -20,6 +20,12 @@ from deepnmt.recipe.parser import own_command_line
 Languages = tuple[Optional[str], Optional[str]]
 
 
+def model_words(options: Mapping[str, Any]) -> list[str]:
+    """Return a model's options as `fairseq-train` is given them."""
+    words = [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in options.items()]
+    return [f"--arch={NAME}", *words]
+
+
 def configuration(data: Path, options: Mapping[str, Any], languages: Languages) -> Any:
     """What fairseq-train would have for a model's options and a data folder.
 
@@ -34,8 +40,7 @@ def configuration(data: Path, options: Mapping[str, Any], languages: Languages) 
             raise UserError(f"--{side}-lang must be given, since {data} holds no data such as train.de-en.de.idx")
         if not (data / f"dict.{language}.txt").is_file():
             raise UserError(f"{data} must hold the dictionary dict.{language}.txt, but does not")
-    words = [str(data), f"--arch={NAME}", f"--source-lang={found[0]}", f"--target-lang={found[1]}"]
-    words += [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in options.items()]
+    words = [str(data), f"--source-lang={found[0]}", f"--target-lang={found[1]}", *model_words(options)]
     with own_command_line():
         parser = fairseq_options.get_training_parser()
         return convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, words))

@@ -1,0 +1,46 @@
+"""benchmarks/run.sh, with a stand-in for Python."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from support.models import ROOT
+from support.processes import finish
+
+RUN = str(ROOT / "benchmarks" / "run.sh")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return one in which python3 notes its command line, and the data are there."""
+    tools, data = folder / "bin", folder / "data"
+    for path in (tools, data):
+        path.mkdir()
+    (data / "dict.en.txt").write_text("a 1\n", encoding="utf-8")
+    for name in ("python3", "fairseq-train"):
+        (tools / name).write_text('#!/usr/bin/env bash\necho "$*" >>"$CALLS"\n', encoding="utf-8")
+        (tools / name).chmod(0o755)
+    calls = {"CALLS": str(folder / "calls"), "DEEPNMT_PYTHON_BIN": str(tools), "DATA": str(data)}
+    return {**os.environ, **calls}
+
+
+def test_all_benchmarks_of_the_table_are_run(tmp_path: Path) -> None:
+    done = finish([RUN, "--repetitions", "3"], env=environment(tmp_path))
+    assert done.returncode == 0, done.stderr
+    _, *calls = (tmp_path / "calls").read_text("utf-8").splitlines()
+    pattern = re.compile(rf"{ROOT}/benchmarks/(\w+)\.py --rows --repetitions 3 --threads 2")
+    found = [pattern.fullmatch(call) for call in calls]
+    assert all(found), calls
+    readme = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `(\w+)\.py` \|", readme, re.MULTILINE))
+    assert sorted(match[1] for match in found if match) == sorted(listed - {"corpus_tools"})
+    assert len(listed) > 5
+
+
+@pytest.mark.parametrize("name", ["corpus_tools", "common", "no_such"])
+def test_others_are_refused(name: str, tmp_path: Path) -> None:
+    done = finish([RUN, name], env=environment(tmp_path))
+    assert done.returncode == 2
+    assert f"BENCHMARK must be the name of a script in benchmarks/ with --rows, but is '{name}'" in done.stderr
