@@ -8,6 +8,7 @@ commands:
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -23,10 +24,11 @@ from deepnmt.synthetic.like_folder import check_like, check_same_subwords
 from deepnmt.synthetic.round_recipe import BACK, DISTIL, KEYS
 from deepnmt.synthetic.rounds import Rounds
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.record import read_record
-from deepnmt.text.settings import TextSettings
+from deepnmt.text.record import read_record, sha256
+from deepnmt.text.settings import RECORD, TextSettings
 
 BEGUN = "rounds.json"
+CONTENT = "content of "
 
 
 def read_rounds(words: Sequence[str]) -> Rounds:
@@ -61,17 +63,28 @@ def check(rounds: Rounds) -> None:
     settings = check_like(rounds.data)
     if not rounds.train.is_file():
         raise UserError(f"train must be a recipe, but there is no {rounds.train}")
+    for teacher in filter(None, rounds.teacher.split(":")):
+        if not Path(teacher).is_file():
+            raise UserError(f"teacher must be checkpoints with colons between them, but there is no {teacher}")
     monos = {settings.source_lang: rounds.mono_source, settings.target_lang: rounds.mono_target}
     for language, mono in monos.items():
         if mono is not None:
             check_mono(mono, language, rounds.data)
     check_synthesis(rounds)
     begun = rounds.save / BEGUN
-    now = rounds.identity()
+    now = rounds.identity() | contents(rounds)
     if begun.exists():
         before = read_record(begun)
         for key in sorted(before.keys() | now.keys()):
-            if before.get(key) != now.get(key):
+            if key.startswith(CONTENT):
+                # Earlier versions have not noted it.
+                if before.get(key, now[key]) != now[key]:
+                    name = key[len(CONTENT) :]
+                    raise UserError(
+                        f"{rounds.save} was begun with another {name} than {getattr(rounds, name.replace('-', '_'))} "
+                        "is now; choose another --save"
+                    )
+            elif before.get(key) != now.get(key):
                 name = key.replace("_", "-")
                 raise UserError(
                     f"{rounds.save} was begun with {name} {before.get(key)}, not {now.get(key)}; choose another --save"
@@ -79,6 +92,17 @@ def check(rounds: Rounds) -> None:
     rounds.save.mkdir(parents=True, exist_ok=True)
     with console.whole_file(begun) as temporary:
         temporary.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
+
+
+def contents(rounds: Rounds) -> dict[str, str]:
+    """Return checksums of what the recipe names: it may be made anew under the same name."""
+    options = {key: option.value for key, option in read_recipe(rounds.train).items()}
+    found = {"train": hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()}
+    folders = {"data": rounds.data, "mono-source": rounds.mono_source, "mono-target": rounds.mono_target}
+    found |= {name: sha256(folder / RECORD) for name, folder in folders.items() if folder is not None}
+    if rounds.teacher:
+        found["teacher"] = ":".join(sha256(Path(path)) for path in rounds.teacher.split(":") if path)
+    return {f"{CONTENT}{name}": checksum for name, checksum in found.items()}
 
 
 def check_mono(mono: Path, language: str, data: Path) -> None:

@@ -30,10 +30,12 @@ example:
 HELP
 }
 
-if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-    usage
-    exit 0
-fi
+for argument in "$@"; do
+    if [[ $argument == -h || $argument == --help ]]; then
+        usage
+        exit 0
+    fi
+done
 [[ $# -ge 1 ]] || die "RECIPE must be given (see --help)"
 need python3 fairseq-train fairseq-generate flock column
 ON_INTERRUPT="resume"

@@ -31,10 +31,12 @@ example:
 HELP
 }
 
-if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-    usage
-    exit 0
-fi
+for argument in "$@"; do
+    if [[ $argument == -h || $argument == --help ]]; then
+        usage
+        exit 0
+    fi
+done
 [[ $# -ge 3 ]] || die "RECIPE, DATA and SAVE must be given (see --help)"
 RECIPE=$1 DATA=$2 SAVE=${3%/}
 shift 3

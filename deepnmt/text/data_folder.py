@@ -17,8 +17,8 @@ from deepnmt.text.lines import read_lines
 from deepnmt.text.record import read_record
 from deepnmt.text.settings import RECORD, TextSettings
 
-# fairseq joins them to `train` and `valid`: train1, train2, ...
-SUBSET_FILE = re.compile(r"(?P<subset>[^.]+)\.(?P<pair>[^.-]+-[^.-]+)\.(?P<language>[^.]+)(\.(idx|bin))?")
+# fairseq joins them to `train` and `valid`: train1, train2, ... Languages may have hyphens, as zh-CN has.
+SUBSET_FILE = re.compile(r"(?P<subset>[^.]+)\.(?P<pair>[^.]+-[^.]+)\.(?P<language>[^.]+)(\.(idx|bin))?")
 
 
 def check_data_folder(folder: Path, subsets: Iterable[str], languages: Optional[tuple[str, str]] = None) -> None:
@@ -70,8 +70,11 @@ def languages_of(folder: Path) -> tuple[str, str]:
         return TextSettings.read(folder).languages
     for path in sorted(folder.iterdir()):
         if found := SUBSET_FILE.fullmatch(path.name):
-            source, target = found["pair"].split("-")
-            return source, target
+            pair, language = found["pair"], found["language"]
+            if pair.startswith(f"{language}-"):
+                return language, pair[len(language) + 1 :]
+            if pair.endswith(f"-{language}"):
+                return pair[: -len(language) - 1], language
     raise UserError(f"{folder}: must be a data folder with files such as train.de-en.de.idx, but has none")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -43,6 +44,62 @@ def test_what_fits_is_begun_and_resumed_with_the_same(folders: dict[str, Path], 
     iterate.check(iterate.read_rounds(words(folders, save, rounds=7, min_gain=0.5)))
     with pytest.raises(UserError, match=r"was begun with upsample 1, not 2; choose another --save"):
         iterate.check(iterate.read_rounds(words(folders, save, upsample=2)))
+
+
+def test_what_was_made_anew_under_its_name_is_seen(folders: dict[str, Path], tmp_path: Path) -> None:
+    places = {name: tmp_path / path.name for name, path in folders.items()}
+    for name, path in folders.items():
+        (shutil.copyfile if path.is_file() else shutil.copytree)(path, places[name])
+    shutil.copyfile(folders["recipe"].parent / "tiny.yaml", tmp_path / "base.yaml")
+    recipe = tmp_path / "tiny.yaml"
+    recipe.write_text("extends: base.yaml\n")
+    save = tmp_path / "save"
+    iterate.check(iterate.read_rounds(words(places, save)))
+    # A comment says nothing.
+    recipe.write_text("extends: base.yaml\n# of a kind\n")
+    iterate.check(iterate.read_rounds(words(places, save)))
+    (tmp_path / "base.yaml").write_text("arch: transformer\nlr: 1\n")
+    with pytest.raises(
+        UserError, match=r"save was begun with another train than .*tiny\.yaml is now; choose another --"
+    ):
+        iterate.check(iterate.read_rounds(words(places, save)))
+    shutil.copyfile(folders["recipe"].parent / "tiny.yaml", tmp_path / "base.yaml")
+    record = places["mono-target"] / "preprocess.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "inputs": {"news": "other"}}))
+    with pytest.raises(UserError, match=r"was begun with another mono-target than .*mono-en is now; choose"):
+        iterate.check(iterate.read_rounds(words(places, save)))
+    # Of an earlier version, which noted no content.
+    begun = json.loads((save / iterate.BEGUN).read_text())
+    (save / iterate.BEGUN).write_text(json.dumps({key: value for key, value in begun.items() if " " not in key}))
+    iterate.check(iterate.read_rounds(words(places, save)))
+
+
+def test_a_teacher_is_known_by_its_content(folders: dict[str, Path], tmp_path: Path) -> None:
+    recipe, teacher, save = tmp_path / "distil.yaml", tmp_path / "a.pt", tmp_path / "save"
+    recipe.write_text(f"kind: distil\ntrain: {folders['recipe'].parent / 'tiny.yaml'}\n")
+    given = [str(recipe), "--data", str(folders["data"]), "--save", str(save), "--students", "2"]
+    given += ["--teacher", f"{teacher}:{teacher}"]
+    with pytest.raises(
+        UserError, match=r"^teacher must be checkpoints with colons between them, but there is no .*a\.pt"
+    ):
+        iterate.check(iterate.read_rounds(given))
+    assert not save.exists()
+    for content, fault in ((b"one", None), (b"one", None), (b"two", r"was begun with another teacher than .*a\.pt")):
+        teacher.write_bytes(content)
+        if fault is None:
+            iterate.check(iterate.read_rounds(given))
+        else:
+            with pytest.raises(UserError, match=fault):
+                iterate.check(iterate.read_rounds(given))
+
+
+def test_help_may_stand_anywhere(tmp_path: Path) -> None:
+    for script in ("iterate.sh", "train_progressive.sh"):
+        command = [str(SCRIPTS / script), "recipe.yaml", "data", "save", "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"usage: {script} RECIPE")
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

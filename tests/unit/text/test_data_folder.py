@@ -13,11 +13,13 @@ from fairseq.data import Dictionary
 from fairseq.tasks.translation import load_langpair_dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from language_model_data import side
 from support.data_folders import LANGUAGES, SENTENCES, TYPES, data_folder, write_side
 
 from deepnmt.errors import UserError
+from deepnmt.synthetic.leakage import held_out
 from deepnmt.text import check_data_folder, languages_of
-from deepnmt.text.data_folder import check_texts, check_training_data
+from deepnmt.text.data_folder import check_texts, check_training_data, subsets_of
 from deepnmt.text.index_file import OTHER_MAGICS
 from deepnmt.text.training_data import check_named_data
 
@@ -180,6 +182,26 @@ def test_missing_subsets_and_folders(tmp_path: Path) -> None:
 def test_files_may_name_the_languages_in_the_other_order(tmp_path: Path) -> None:
     data = data_folder(tmp_path / "data")
     check_data_folder(data, SUBSETS, ("en", "de"))
+
+
+@pytest.mark.parametrize(("source", "target"), [("zh-CN", "en"), ("zh-CN", "pt-BR"), ("de", "zh-Hant-TW")])
+def test_languages_may_have_hyphens(source: str, target: str, tmp_path: Path) -> None:
+    data = data_folder(tmp_path / "data")
+    names = {"de-en": f"{source}-{target}", ".de": f".{source}", ".en": f".{target}"}
+    for path in [path for path in data.rglob("*") if path.is_file() and path.name != "preprocess.json"]:
+        name = path.name
+        for old, new in names.items():
+            name = name.replace(old, new)
+        path.rename(path.with_name(name))
+    (data / "preprocess.json").unlink()
+    assert languages_of(data) == (source, target)
+    check_data_folder(data, SUBSETS)
+    assert sorted(subsets_of(data)) == sorted(SUBSETS)
+    for language in (source, target):
+        assert side(data, "valid", language) == data / f"valid.{source}-{target}.{language}"
+        # What must not be trained on is found.
+        (data / "text" / f"valid.tok.{language}").write_text("a b\nc\nd\n")
+        assert {"a b", "c", "d"} <= set(held_out(data, language))
 
 
 def test_texts_have_a_line_for_each_sentence(tmp_path: Path) -> None:
