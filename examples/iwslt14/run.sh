@@ -59,6 +59,9 @@ while [[ $# -gt 0 ]]; do
     esac
     shift
 done
+for OPTION in "${OPTIONS[@]}"; do
+    [[ $OPTION != --seed && $OPTION != --seed=* ]] || die "--seeds must be used in place of --seed, before other options"
+done
 [[ -n $ROW ]] || die "ROW must be given (see --help)"
 [[ $SEEDS =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seeds must be whole numbers such as 1,2,3, but is '$SEEDS'"
 [[ $BEAMS =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || die "--beams must be whole numbers such as 5,4,8, but is '$BEAMS'"
@@ -88,9 +91,22 @@ IFS=, read -ra PENALTIES <<<"$PENALTIES"
 mkdir -p -- "$OUT"
 exec {LOCK}>"$OUT/data.lock"
 flock "$LOCK"
+GIVEN=''
+if [[ ${#ARCHIVE[@]} -gt 0 && -z $SMOKE ]]; then
+    [[ -f ${ARCHIVE[1]} ]] || die "--archive must be a file, but there is no '${ARCHIVE[1]}'"
+    GIVEN=$(sha256sum <"${ARCHIVE[1]}")
+fi
+NOTED=$OUT/archive.sha256
 if ! [[ -f $DATA/preprocess.json ]]; then
     if [[ -n $SMOKE ]]; then study small_archive "$OUT/small.tgz"; fi
     run "$ROOT/examples/iwslt14/prepare.sh" "${PREPARE[@]}"
+    rm -f -- "$NOTED"
+    [[ -z $GIVEN ]] || printf '%s\n' "${GIVEN%% *}" >"$NOTED"
+elif [[ -n $GIVEN ]]; then
+    # Of a download prepare.sh has noted it.
+    [[ -f $NOTED ]] || NOTED=$OUT/de-en.tgz.sha256
+    [[ ! -f $NOTED || $(<"$NOTED") == "${GIVEN%% *}"* ]] ||
+        die "--archive must be the one that $DATA was made from, but '${ARCHIVE[1]}' is another; choose another OUT"
 fi
 exec {LOCK}>&-
 
@@ -122,6 +138,8 @@ for SEED in "${SEEDS[@]}"; do
     fi
 
     EPOCHS=$(find "$SAVE" -maxdepth 1 -name 'checkpoint[0-9]*.pt' | wc -l)
+    # A training of less than an epoch has none, but its last state.
+    EPOCHS=$((EPOCHS > 0 ? EPOCHS : 1))
     AVERAGE=$SAVE/average$AVERAGED.pt
     if ! [[ $AVERAGE -nt $SAVE/checkpoint_last.pt ]]; then
         run "$ROOT/scripts/average.sh" "$SAVE" "$AVERAGE" --last "$((EPOCHS < AVERAGED ? EPOCHS : AVERAGED))"

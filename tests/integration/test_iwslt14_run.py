@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -39,7 +40,7 @@ if not (save / "checkpoint_last.pt").exists():
         options = {"model": {"_name": "transformer"}, "task": {"_name": "translation"}}
         model = {"w": torch.ones(2) * epoch}
         return {"cfg": options, "model": model, "extra_state": extra, "optimizer_history": [names]}
-    for epoch in range(1, 8):
+    for epoch in range(1, 1 if "--no-epoch-checkpoints" in sys.argv else 8):
         torch.save(state(epoch), save / f"checkpoint{epoch}.pt")
     torch.save(state(5), save / "checkpoint_best.pt")
     torch.save(state(7), save / "checkpoint_last.pt")
@@ -140,6 +141,31 @@ def test_row_from_data_to_record(study: dict[str, str]) -> None:
     assert (Path(study["OUT"]) / "report.html").is_file()
 
 
+def test_another_archive_is_not_taken_for_that_of_the_data(study: dict[str, str], tmp_path: Path) -> None:
+    # Of a folder of before, nothing is known.
+    archive, noted = tmp_path / "an archive.tgz", Path(study["OUT"]) / "archive.sha256"
+    archive.write_bytes(b"one")
+    grid = ("--beams", "5", "--lenpens", "1")
+    run(study, "3.1/1", "--archive", str(archive), *grid)
+    noted.write_text(hashlib.sha256(b"one").hexdigest() + "\n")
+    run(study, "3.1/1", "--archive", str(archive), *grid)
+    archive.write_bytes(b"two")
+    done = run(study, "3.1/1", "--archive", str(archive), status=2)
+    data = Path(study["OUT"]) / "data"
+    assert done.stderr.endswith(
+        f"run.sh: error: --archive must be the one that {data} was made from, but '{archive}' is another; choose "
+        "another OUT\n"
+    )
+    archive.unlink()
+    done = run(study, "3.1/1", "--archive", str(archive), status=2)
+    assert done.stderr.endswith(f"run.sh: error: --archive must be a file, but there is no '{archive}'\n")
+
+
+def test_a_training_of_less_than_an_epoch(study: dict[str, str]) -> None:
+    run(study, "3.1/1", "--beams", "5", "--lenpens", "1", "--no-epoch-checkpoints")
+    assert calls(study) == ["train 1 anew", "valid average5 5 1", "test checkpoint_best 5 1", "test average5 5 1"]
+
+
 def test_fault_that_is_no_result(study: dict[str, str]) -> None:
     done = run(study, "3.1/1", "--seeds", "8", status=2)
     assert "run.sh: error: the training ended with an error: see " in done.stderr
@@ -177,6 +203,10 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "two": (["3.1/1", "3.1/2"], "run.sh: error: unexpected argument '3.1/2' (see --help)"),
     "seeds": (["3.1/1", "--seeds", "a"], "run.sh: error: --seeds must be whole numbers such as 1,2,3, but is 'a'"),
     "seed": (["3.1/1", "--seed", "2"], "run.sh: error: --seeds must be used in place of --seed"),
+    "late seed": (
+        ["3.1/1", "--lr", "1", "--seed=2"],
+        "run.sh: error: --seeds must be used in place of --seed, before other options",
+    ),
     "beams": (["3.1/1", "--beams", "0"], "run.sh: error: --beams must be whole numbers such as 5,4,8, but is '0'"),
     "penalty": (["3.1/1", "--lenpens", "x"], "run.sh: error: --lenpens must be numbers such as 1,0.6,1.4, but is 'x'"),
 }
