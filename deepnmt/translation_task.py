@@ -168,10 +168,13 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         """
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
-        if combine:
+        # fairseq combines its training sets, and with --combine-valid-subsets those of validation as `valid`.
+        training = combine and split != "valid"
+        if training:
             self._note_selection()
-        # fairseq combines its training sets, and no others.
-        if self.cfg.bpe_dropout and combine:
+            if self.cfg.constraint_file is not None:
+                raise UserError("--constraint-file: must be given to fairseq-generate alone")
+        if self.cfg.bpe_dropout and training:
             folders = split_paths(self.cfg.data)
             folder = Path(folders[(epoch - 1) % len(folders)])
             languages = (self.cfg.source_lang, self.cfg.target_lang)
@@ -188,11 +191,18 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             dataset.constraints = read_constraints(Path(self.cfg.constraint_file), self.tgt_dict, len(dataset))
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
-        if self.cfg.pair_weights and combine:
+        if self.cfg.pair_weights and training:
             if len(split_paths(self.cfg.data)) > 1:
                 raise UserError("--pair-weights: must be given with one data folder, but DATA is several")
             weights = read_weights(Path(self.cfg.pair_weights), len(dataset))
             self.datasets[split] = WeightedPairs(self.datasets[split], weights)
+
+    def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
+        """Return lines of text as fairseq-interactive reads them. Raises `UserError` for what needs a whole subset."""
+        given = [f"--{name.replace('_', '-')}" for name in ("constraint_file", "nbest_file") if getattr(self.cfg, name)]
+        if given:
+            raise UserError(*(f"{name}: must be given to fairseq-generate alone" for name in given))
+        return super().build_dataset_for_inference(*args, **kwargs)
 
     def _note_selection(self) -> None:
         """Keep in checkpoints which text the training pairs were chosen to be like."""
@@ -223,6 +233,9 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             UserError: options exclude each other, or do not fit the models
         """
         self.nbest = int(getattr(args, "nbest", 1))
+        for model in models:
+            # A training builds its generator first; fairseq's does the same below.
+            model.eval()
         options, more = SearchOptions.of(self.cfg), dict(extra_gen_cls_kwargs or {})
         given = options.given()
         if getattr(args, "lm_path", None) and "lm_model" not in more:
@@ -247,6 +260,8 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             seq_gen_cls = BeamGenerator
             more["options"] = options
         generator = super().build_generator(models, args, seq_gen_cls, more, prefix_allowed_tokens_fn)
+        if language_model is not None:
+            generator.max_len = min(generator.max_len, fusion.longest(language_model))
         if self.cfg.constraint_file is not None:
             generator.search = WholeWordConstraints(self.tgt_dict)
         return generator
@@ -258,10 +273,16 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         found = self._left_to_right(generator, found, sample)
         if self.cfg.nbest_file is not None:
-            lines = translations(sample, found, self.target_dictionary, self.nbest)
+            axis = self._target_axis(generator)
+            lines = translations(sample, found, self.target_dictionary, self.nbest, axis)
             with Path(self.cfg.nbest_file).open("a", encoding="utf-8") as file:
                 file.writelines(f"{each.line()}\n" for each in lines)
         return found
+
+    @staticmethod
+    def _target_axis(generator: Any) -> int:
+        """Return which axis of a hypothesis's attention is the target's."""
+        return 0 if isinstance(generator, SequenceScorer) else 1
 
     def _left_to_right(self, generator: Any, found: Any, sample: dict[str, Any]) -> Any:
         """Return what was found; from right to left, it and the batch's targets are turned back."""
@@ -270,8 +291,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         if sample.get("target") is not None:
             # fairseq reads the references from the batch after the search.
             sample["target"] = turned_targets(sample["target"], self.tgt_dict)
-        axis = 0 if isinstance(generator, SequenceScorer) else 1
-        turned = partial(turned_hypothesis, dictionary=self.tgt_dict, axis=axis)
+        turned = partial(turned_hypothesis, dictionary=self.tgt_dict, axis=self._target_axis(generator))
         return [list(map(turned, hypotheses)) for hypotheses in found]
 
     def _inference_with_bleu(self, generator: Any, sample: dict[str, Any], model: Any) -> Any:

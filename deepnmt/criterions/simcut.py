@@ -82,7 +82,7 @@ def cut_second_half(model: nn.Module, rate: float, target: Tensor, pad: int) -> 
     def cut(module: nn.Module, inputs: tuple[Tensor, ...], embedding: Tensor) -> Tensor:
         tokens = inputs[0]
         is_target = tokens.data_ptr() == target.data_ptr()
-        chosen = dropped_target(tokens, rate) if is_target else dropped_source(tokens, rate, pad)
+        chosen = dropped_target(tokens, rate, pad) if is_target else dropped_source(tokens, rate, pad)
         chosen[: len(tokens) // 2] = False
         return without(embedding, chosen)
 

@@ -19,11 +19,10 @@ def dropped_source(tokens: Tensor, rate: float, pad: int) -> Tensor:
     return _drawn(tokens, rate) & following.ne(1)
 
 
-def dropped_target(tokens: Tensor, rate: float) -> Tensor:
+def dropped_target(tokens: Tensor, rate: float, pad: int) -> Tensor:
     """Return the same of what a decoder reads; never the first, which says that a translation begins."""
-    drawn = _drawn(tokens, rate)
-    drawn[:, 0] = False
-    return drawn
+    preceding = tokens.ne(pad).long().cumsum(1)
+    return _drawn(tokens, rate) & preceding.gt(1)
 
 
 def without(embedding: Tensor, dropped: Tensor) -> Tensor:

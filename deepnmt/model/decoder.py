@@ -115,7 +115,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
             positions = positions[:, -1:] if positions is not None else None
         embedding = self.embed_tokens(tokens.contiguous())
         if self.training and self.word_dropout:
-            embedding = without(embedding, dropped_target(tokens, self.word_dropout))
+            embedding = without(embedding, dropped_target(tokens, self.word_dropout, self.padding_idx))
         x = self.embed_scale * embedding
         if self.quant_noise is not None:
             x = self.quant_noise(x)

@@ -61,9 +61,9 @@ def beam_fits(arguments: object) -> bool:
 
 
 def is_json_mapping(arguments: object) -> bool:
-    """Return whether a text is a mapping in JSON; none at all is an empty one."""
+    """Return whether a text is a mapping in JSON; None is an empty one."""
     try:
-        return isinstance(json.loads(str(arguments or "{}")), dict)
+        return arguments is None or isinstance(json.loads(str(arguments)), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -245,6 +245,14 @@ def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
             "keep-last-epochs",
             f"must be at least {number + patience}, the sum of validate-average and patience, or -1 (all), so that the "
             f"best average can be made again, but is {kept}",
+        )
+    kept = values.get("keep_interval_updates") or -1
+    pattern = values.get("keep_interval_updates_pattern") or -1
+    if values.get("save_interval_updates") and pattern == -1 and 0 <= kept < number + patience:
+        yield (
+            "keep-interval-updates",
+            f"must be at least {number + patience}, the sum of validate-average and patience, or -1 (all), so that "
+            f"there is what is averaged, but is {kept}",
         )
 
 

@@ -40,7 +40,8 @@ class PrefixScorer:
         self, loaded: LoadedModels, sources: Sequence[str], networks: Sequence[Sequence[Slot]], max_tokens: int
     ) -> None:
         self.loaded, self.max_tokens = loaded, max_tokens
-        encoded = [encode(loaded.source, source) for source in sources]
+        # Without slots there is nothing to score; the source may be longer than the models' positions.
+        encoded = [encode(loaded.source, source if slots else "") for source, slots in zip(sources, networks)]
         tokens = collate_tokens(encoded, loaded.source.pad(), left_pad=True)
         self.device = torch.device("cuda" if loaded.cuda else "cpu")
         lengths = torch.tensor([len(each) for each in encoded], device=self.device)

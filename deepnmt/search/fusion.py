@@ -10,6 +10,7 @@ Shapes: N sentences of M hypotheses; V types in W columns; C channels. Rows are 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -17,6 +18,7 @@ from typing import Any, Optional
 from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary
 from fairseq.models import FairseqLanguageModel
+from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
 
 from deepnmt.errors import UserError
@@ -59,6 +61,12 @@ class FusedModel:
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """As `DecoderSteps.keep`."""
         self.decoder.keep(sentences, holes, movers)
+
+
+def longest(model: Any) -> int:
+    """Return how many tokens, the end symbol included, a language model can read: as many as it has positions."""
+    positions = model.decoder.embed_positions
+    return int(positions.max_positions) if isinstance(positions, LearnedPositionalEmbedding) else sys.maxsize
 
 
 def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> Iterator[str]:

@@ -65,6 +65,10 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
                 "--constraints must be given to fairseq-interactive alone, which reads them with each line, or with "
                 "--constraint-file"
             )
+        if self.lm_model is not None:
+            # A training builds its generator before the model is on its device.
+            weights = next(self.model.parameters())
+            self.lm_model.to(device=weights.device, dtype=weights.dtype)
         if "src_tokens" in sample["net_input"]:
             longest = longest_translation(self, sample["net_input"]["src_tokens"])
             check_constraints(constraints, longest)

@@ -17,7 +17,11 @@ from deepnmt.text.nbest import COVERAGE, LENGTH, MODEL, UNKNOWN, Translation
 
 
 def translations(
-    sample: dict[str, Any], hypotheses: Sequence[Sequence[dict[str, Any]]], dictionary: Dictionary, nbest: int
+    sample: dict[str, Any],
+    hypotheses: Sequence[Sequence[dict[str, Any]]],
+    dictionary: Dictionary,
+    nbest: int,
+    target_axis: int = 1,
 ) -> Iterator[Translation]:
     """Give the best hypotheses of a batch as lines.
 
@@ -26,6 +30,7 @@ def translations(
         hypotheses: of each sentence, the best first
         dictionary: of the target
         nbest: how many of each sentence
+        target_axis: of the attention: 1 of a search (S x P), 0 where references are scored (P x S)
     """
     source = sample["net_input"].get("src_tokens")
     for row, (sentence, found) in enumerate(zip(sample["id"].tolist(), hypotheses)):
@@ -35,26 +40,30 @@ def translations(
         # Tiny vocabularies have fewer translations than the beam; those that fill it up are impossible.
         possible = [each for each in found[:nbest] if math.isfinite(float(each["score"]))]
         for rank, hypothesis in enumerate(possible, start=1):
-            yield Translation(
-                sentence, rank, dictionary.string(hypothesis["tokens"]), features(hypothesis, words, dictionary)
-            )
+            values = features(hypothesis, words, dictionary, target_axis)
+            yield Translation(sentence, rank, dictionary.string(hypothesis["tokens"]), values)
 
 
-def features(hypothesis: dict[str, Any], words: Optional[Tensor], dictionary: Dictionary) -> dict[str, float]:
+def features(
+    hypothesis: dict[str, Any], words: Optional[Tensor], dictionary: Dictionary, target_axis: int = 1
+) -> dict[str, float]:
     """Return what the search says of a hypothesis; no coverage where it has no attention.
 
     Args:
         hypothesis: fairseq's
         words: where the source has words, S; None: it is no text
         dictionary: of the target
+        target_axis: see `translations`
     """
     tokens = hypothesis["tokens"]
     result = {
         MODEL: float(hypothesis["positional_scores"].double().sum()),
         LENGTH: float(tokens.numel()),
     }
-    attention = hypothesis.get("attention")  # S x P
+    attention = hypothesis.get("attention")
     if attention is not None and attention.numel() and words is not None:
-        result[COVERAGE] = float(GnmtCoverage(1.0)(attention.float().sum(1)[words.to(attention.device)]))
+        # Where references are scored, it is as long as the batch's longest.
+        attention = attention.narrow(target_axis, 0, tokens.numel())
+        result[COVERAGE] = float(GnmtCoverage(1.0)(attention.float().sum(target_axis)[words.to(attention.device)]))
     result[UNKNOWN] = float(tokens.eq(dictionary.unk()).sum())
     return result

@@ -7,6 +7,7 @@ model2.pt, model3.pt, ... besides. Large weights are in bfloat16, or in int8 wit
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,8 @@ from deepnmt.search.reduced import reduce_products
 from deepnmt.translator.engine import Hypothesis, SearchSettings, Value
 from deepnmt.translator.model_folder import ModelFolder
 
+# Rows times positions of what is scored at a time: of each, there is a number for every type of the vocabulary.
+POSITIONS = 4096
 T = TypeVar("T")
 
 
@@ -133,17 +136,30 @@ class TorchEngine:
 
     def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """See `Engine`."""
-        if not sources:
-            return []
+        scored: list[list[float]] = [[] for _ in targets]
+        order = sorted(range(len(targets)), key=lambda number: len(targets[number]))
+        with self._lock, torch.no_grad():
+            while order:
+                # Of the last, the longest.
+                part = order[-max(1, POSITIONS // (len(targets[order[-1]]) + 1)) :]
+                del order[-len(part) :]
+                rows = self._scores([sources[number] for number in part], [targets[number] for number in part])
+                for number, row in zip(part, rows):
+                    scored[number] = row
+        return scored
+
+    def _scores(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Return the same of one batch."""
         eos, pad = self.target.eos(), self.target.pad()
         numbers = [[self.target.index(token) for token in self._turned(words)] + [eos] for words in targets]
         expected = collate_tokens(list(map(torch.tensor, numbers)), pad).to(self.device)
         previous = collate_tokens(list(map(torch.tensor, numbers)), pad, eos, move_eos_to_beginning=True)
         inputs = {**self._sources(sources), "prev_output_tokens": previous.to(self.device)}
-        with self._lock, torch.no_grad():
-            each = [model.get_normalized_probs(model(**inputs), log_probs=True).float() for model in self.models]
-        log_probs = torch.stack(each).logsumexp(0) - torch.tensor(float(len(each))).log()
-        picked = log_probs.gather(2, expected.unsqueeze(2)).squeeze(2).tolist()
+        each = [
+            model.get_normalized_probs(model(**inputs), log_probs=True).gather(2, expected.unsqueeze(2)).float()
+            for model in self.models
+        ]
+        picked = (torch.stack(each).logsumexp(0) - math.log(len(each))).squeeze(2).tolist()
         rows = [row[: len(sentence)] for row, sentence in zip(picked, numbers)]
         return [[*self._turned(row[:-1]), row[-1]] for row in rows]
 

@@ -36,6 +36,8 @@ class OutputSteps:
         if type(projection) is not nn.Linear or not self.shared or not on_cpu:
             logits = model.decoder.output_layer(features.unsqueeze(1)).div_(self.temperature)
             result: Tensor = model.get_normalized_probs((logits, None), log_probs=True)[:, -1]
+            # An adaptive softmax leaves them in half precision, whose sums would be rounded.
+            result = result.to(torch.promote_types(result.dtype, torch.float32))
             types = result.size(1)
             return F.pad(result, (0, whole_blocks(types) - types), value=-math.inf)
         if decoder.vocabulary is not None:

@@ -184,6 +184,9 @@ def test_batches_have_the_weights_of_their_pairs(data: Path, tmp_path: Path) -> 
     made.load_dataset("train", combine=True)
     made.load_dataset("valid")
     assert not isinstance(made.dataset("valid"), WeightedPairs)
+    # As with --combine-valid-subsets.
+    made.load_dataset("valid", combine=True)
+    assert not isinstance(made.dataset("valid"), WeightedPairs)
     seen = []
     for each in made.get_batch_iterator(made.dataset("train"), max_tokens=60, seed=1).next_epoch_itr():
         numbers = each["id"].tolist()

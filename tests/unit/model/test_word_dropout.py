@@ -60,11 +60,11 @@ def test_first_and_last_tokens_stay_and_the_others_have_their_share(side: str) -
     torch.manual_seed(1)
     sentences, padding = torch.randint(4, 10, (200, 40)), torch.full((200, 7), PAD)
     tokens = torch.cat([padding, sentences] if side == "left" else [sentences, padding], dim=1)
-    source, target = dropped_source(tokens, 0.3, PAD), dropped_target(tokens, 0.3)
+    source, target = dropped_source(tokens, 0.3, PAD), dropped_target(tokens, 0.3, PAD)
     last = 46 if side == "left" else 39
-    assert not source[:, last].any()
-    assert not target[:, 0].any()
     begin = 7 if side == "left" else 0
+    assert not source[:, last].any()
+    assert not target[:, begin].any()
     for drawn in (source, target):
         inner = drawn[:, begin + 1 : last]
         assert abs(float(inner.double().mean()) - 0.3) < 0.02

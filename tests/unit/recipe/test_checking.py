@@ -166,6 +166,12 @@ def test_command_line_is_held_against_the_same_table(run: Run) -> None:
         {"lr-scheduler": "inverse_sqrt_reset", "cooldown-updates": "10", "max-update": "10"},
         {"task": "deep_translation", "validate-average": "5", "keep-last-epochs": "8", "patience": "3"},
         {"task": "deep_translation", "validate-average": "5", "patience": "3"},
+        {
+            "task": "deep_translation",
+            "validate-average": "5",
+            "save-interval-updates": "10",
+            "keep-interval-updates": "5",
+        },
     ],
     ids=str,
 )
@@ -199,6 +205,10 @@ AVERAGE = {"task": "deep_translation", "validate-average": "5"}
             "keep-last-epochs must be at least 8, the sum of .* is 7",
         ),
         ({**AVERAGE, "keep-last-epochs": "4"}, "keep-last-epochs must be at least 5, the sum of .*, but is 4"),
+        (
+            {**AVERAGE, "save-interval-updates": "10", "keep-interval-updates": "7", "patience": "3"},
+            "keep-interval-updates must be at least 8, the sum of .* is 7",
+        ),
         ({**AVERAGE, "no-epoch-checkpoints": "true"}, "no-epoch-checkpoints must not be set with validate-average 5"),
         ({**AVERAGE, "no-save": "true"}, "no-save must not be set with validate-average 5"),
     ],

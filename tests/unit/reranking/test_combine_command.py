@@ -59,6 +59,17 @@ def test_prefixes_have_the_scores_of_whole_passes(folders: Path) -> None:
     assert both_words[0] == pytest.approx(alone[0], rel=1e-4)
 
 
+def test_a_source_without_slots_may_be_longer_than_the_positions(folders: Path) -> None:
+    loaded = load_models((folders / "a.pt",), folders / "data", ("de", "en"))
+    widths: list[int] = []
+    loaded.models[0].encoder.register_forward_pre_hook(lambda encoder, inputs: widths.append(inputs[0].size(1)))
+    networks: list[list[Slot]] = [[{("w8",): 1.0}], []]
+    alone = PrefixScorer(loaded, ["w1 w2"], networks[:1], 100)([(0, ("w8",))], True)
+    beside = PrefixScorer(loaded, ["w1 w2", " ".join(["w3"] * 50)], networks, 100)([(0, ("w8",))], True)
+    assert beside == pytest.approx(alone, rel=1e-5)
+    assert widths == [3, 3]
+
+
 def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combination, "TOGETHER", 2)
     models = ["--models", f"{folders / 'a.pt'}:{folders / 'b.pt'}", "--paths", 3]

@@ -21,6 +21,7 @@ from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.search import generator
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.incremental.one_source_steps import OneSourceAttentionSteps
+from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.supported import model_obstacle
 
 
@@ -358,3 +359,13 @@ def test_tasks_build_it(options: dict[str, Any], kind: type) -> None:
 def test_own_generator_of_a_task_is_kept() -> None:
     built = Task().build_generator([model({})], Namespace(), seq_gen_cls=SequenceGenerator)
     assert type(built) is SequenceGenerator
+
+
+def test_an_adaptive_softmax_of_half_precision_is_summed_in_float32() -> None:
+    net = model({"adaptive_softmax_cutoff": "8,16"}).bfloat16()
+    features = torch.randn(3, net.decoder.output_embed_dim, dtype=torch.bfloat16)
+    steps: Any = None  # of the decoder, of which the general way reads nothing
+    found = OutputSteps(1.0, shared=True)(net, features, steps)
+    assert found.dtype == torch.float32
+    expected = net.get_normalized_probs((features.unsqueeze(1), None), log_probs=True)[:, -1]
+    assert torch.equal(found[:, : len(FEW)], expected.float())

@@ -54,6 +54,12 @@ def test_refusals(data: Path, tmp_path: Path) -> None:
     path.write_text("\n" * 6)
     with pytest.raises(UserError, match="--constraint-file: must be given with --constraints unordered, but is not"):
         task(data, path).build_generator([], Namespace(beam=2))
+    # fairseq-interactive and fairseq-train would not read it.
+    message = r"^--constraint-file: must be given to fairseq-generate alone$"
+    with pytest.raises(UserError, match=message):
+        task(data, path).build_dataset_for_inference([], [])
+    with pytest.raises(UserError, match=message):
+        task(data, path).load_dataset("train", combine=True)
     path.write_text("\n" * 5)
     with pytest.raises(UserError, match=r"constraints: must have a line for each of the 6 sentences, but has 5"):
         task(data, path).load_dataset("valid")

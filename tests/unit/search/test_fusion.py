@@ -62,6 +62,22 @@ def test_results_are_those_of_fairseq(options: dict[str, Any], models: int, capl
     assert [h[0]["tokens"].tolist() for h in here] != [h[0]["tokens"].tolist() for h in without]
 
 
+def test_a_language_model_ends_where_its_positions_do() -> None:
+    lm = language_model(TYPES, decoder_learned_pos=True, max_target_positions=5, tokens_per_sample=5)
+    here = found(generator({}, lm, lm_weight=0.3, min_len=4))
+    assert {len(each["tokens"]) for hypotheses in here for each in hypotheses} == {5}
+    assert_same(here, found(generator({}, lm, lm_weight=0.3, min_len=4, max_len_b=4, no_beamable_mm=True)))
+
+
+def test_a_language_model_follows_the_translation_model() -> None:
+    """As from the CPU to a GPU: a training builds its generator before the model is there."""
+    lm = language_model(TYPES)
+    expected = found(generator({}, lm, lm_weight=0.3))
+    lm.double()
+    assert_same(found(generator({}, lm, lm_weight=0.3)), expected)
+    assert next(lm.parameters()).dtype == torch.float32
+
+
 def test_weight_of_0_changes_nothing() -> None:
     with_, without = found(generator({}, language_model(TYPES), lm_weight=0.0)), found(generator({}))
     for mine, theirs in zip(with_, without):

@@ -8,12 +8,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import language_model_data
 import pytest
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import load_langpair_dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from language_model_data import side
 from support.data_folders import LANGUAGES, SENTENCES, TYPES, data_folder, write_side
 
 from deepnmt.errors import UserError
@@ -198,7 +198,7 @@ def test_languages_may_have_hyphens(source: str, target: str, tmp_path: Path) ->
     check_data_folder(data, SUBSETS)
     assert sorted(subsets_of(data)) == sorted(SUBSETS)
     for language in (source, target):
-        assert side(data, "valid", language) == data / f"valid.{source}-{target}.{language}"
+        assert language_model_data.side(data, "valid", language) == data / f"valid.{source}-{target}.{language}"
         # What must not be trained on is found.
         (data / "text" / f"valid.tok.{language}").write_text("a b\nc\nd\n")
         assert {"a b", "c", "d"} <= set(held_out(data, language))

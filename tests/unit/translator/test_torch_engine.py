@@ -20,7 +20,7 @@ from support.translation_models import write_checkpoint, write_data
 from deepnmt.errors import UserError
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.translator import Translator
+from deepnmt.translator import Translator, torch_engine
 from deepnmt.translator.engine import SearchSettings
 from deepnmt.translator.torch_engine import TorchEngine, load_checkpoints
 
@@ -70,12 +70,16 @@ def test_translations_are_those_of_fairseqs_search(paths: list[Path], data: Path
             assert found[3] == ""
 
 
-def test_scores_are_the_models_log_probabilities(paths: list[Path], data: Path) -> None:
-    """Also of an ensemble, whose probabilities are the mean."""
+@pytest.mark.parametrize("positions", [1, 9, 4096])
+def test_scores_are_the_models_log_probabilities(
+    positions: int, paths: list[Path], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of an ensemble, whose probabilities are the mean, and however many are scored at a time."""
+    monkeypatch.setattr(torch_engine, "POSITIONS", positions)
     words = Dictionary.load(str(data / "dict.de.txt"))
     pipeline = TextPipeline.read(data)
     sources = [pipeline.encode(line).split() for line in LINES if line]
-    targets = [source[1:4] for source in sources]
+    targets = [source[1 : 2 + number] for number, source in enumerate(sources)]
     each = [engine([path], data).score(sources, targets) for path in paths]
     mean = engine(paths, data).score(sources, targets)
     one = engine(paths[:1], data)
