@@ -105,6 +105,12 @@ number_from() {
     [[ $number == "$4" ]] || die "$1 must not begin with a zero, but is $4"
 }
 
+# NAME VALUE. Each number has one form, which is one in JSON too: records are compared, and read again.
+decimal() {
+    [[ $2 =~ ^(0|[1-9][0-9]{0,8})(\.[0-9]{1,16})?$ ]] ||
+        die "$1 must be a number in the form of 12 or 0.5, but is '$2'"
+}
+
 # The command gets a process group of its own, so that on Ctrl-C this script alone is told, ends the
 # whole group, and says one line, where every Python process would have printed a traceback.
 # Where LOG names a file, the file gets a copy of what the command prints.
@@ -170,18 +176,32 @@ trap on_exit EXIT
 trap 'on_signal INT' INT
 trap 'on_signal TERM' TERM HUP
 
+# Where a folder $1 is built: where it leads to, if it is a link, such as to a larger disk; the link stays.
+place_of() {
+    if [[ ! -L $1 ]] || ! realpath -m -- "$1" 2>/dev/null; then
+        printf '%s\n' "$1"
+    fi
+}
+
 # Refuse a place $1 that is a link to nowhere, which a folder cannot take.
 no_lost_link() {
+    if [[ -L $1 && ! -e $1 ]]; then
+        # A script that was killed between two renamings leaves it so.
+        PYTHONSAFEPATH=1 python3 -m deepnmt.beside "$(place_of "$1")"
+    fi
     [[ ! -L $1 || -e $1 ]] || die "$1: must be a new folder or one of this script, but is a link that leads nowhere"
 }
 
-# Set TMP to the name beside $1 under which it is built, as deepnmt/beside.py does, and remove what killed scripts have
-# left there. Commands inherit the lock: one that outlives the killed script still writes to TMP.
+# Set TMP to the name beside $1, or beside what it links to, under which it is built, as deepnmt/beside.py does, and
+# remove what killed scripts have left there. Commands inherit the lock: one that outlives the killed script still
+# writes to TMP.
 build_beside() {
     no_lost_link "$1"
-    PYTHONSAFEPATH=1 python3 -m deepnmt.beside "$1"
-    TMP=$1.tmp.$$
-    mkdir -p -- "$(dirname -- "$1")" 2>/dev/null || true
+    local place
+    place=$(place_of "$1")
+    PYTHONSAFEPATH=1 python3 -m deepnmt.beside "$place"
+    TMP=$place.tmp.$$
+    mkdir -p -- "$(dirname -- "$place")" 2>/dev/null || true
     # Some file systems have no locks, and some machines no flock.
     if { exec {BUILDING}>"$TMP.lock"; } 2>/dev/null; then
         flock "$BUILDING" 2>/dev/null || true
@@ -189,16 +209,18 @@ build_beside() {
     local reason
     if ! reason=$({ rm -rf -- "$TMP" && mkdir -- "$TMP" && rmdir -- "$TMP"; } 2>&1); then
         TMP=
-        die "$1: must be in a folder that can be written to, but is not: ${reason##*: }"
+        die "$place: must be in a folder that can be written to, but is not: ${reason##*: }"
     fi
 }
 
 # Put the finished folder $1 in the place of $2; what was there stays until the new one is in place.
 replace_folder() {
-    local old="$2.old.$$"
-    if [[ -e $2 ]]; then
-        mv -T -- "$2" "$old"
+    local place old
+    place=$(place_of "$2")
+    old=$place.old.$$
+    if [[ -e $place ]]; then
+        mv -T -- "$place" "$old"
     fi
-    mv -T -- "$1" "$2"
+    mv -T -- "$1" "$place"
     rm -rf -- "$old"
 }

@@ -1,27 +1,31 @@
 """The steps of finetune.sh: what a model was trained with, as a recipe for training it further.
 
 commands:
-  finetune.py recipe CHECKPOINT DATA FILE       write a recipe
+  finetune.py recipe CHECKPOINT DATA FILE       write a recipe, and beside it what the training begins with
   finetune.py data DATA OLD FOLDER              link DATA, and OLD's validation set as `old`, into FOLDER
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from deepnmt import console
+from deepnmt.checkpoints.averaging import LAST
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.recipe.parser import parse, training_parser
 from deepnmt.synthetic.like_folder import check_like, check_same_subwords
 from deepnmt.text.data_folder import check_data_folder, subset_prefix
+from deepnmt.text.record import read_record, sha256, write_record
 from deepnmt.text.settings import RECORD
 
+START = "finetune.json"
 VALID, OLD = "valid", "old"
 FUSED, SMOOTHED = "label_smoothed_cross_entropy_fused", "label_smoothed_cross_entropy"
 # Small batches, at a small rate that stays.
@@ -61,12 +65,32 @@ def model_options(architecture: str, options: Mapping[str, Any]) -> Iterator[tup
             yield name, str(value)
 
 
+def check_start(save: Path, start: Mapping[str, str]) -> None:
+    """Raise `UserError` if the training in a folder began with another checkpoint; fairseq would resume it anyway.
+
+    Args:
+        save: the folder; that of an earlier version does not say what it began with
+        start: path and checksum of the checkpoint
+    """
+    if not (save / START).exists() or not (save / LAST).exists():
+        return
+    before = read_record(save / START, checkpoint=str, sha256=str)
+    if before["sha256"] != start["sha256"]:
+        raise UserError(
+            f"SAVE must have been begun with CHECKPOINT, but {save} was begun with {before['checkpoint']}, whose "
+            f"contents were not those of {start['checkpoint']} now; choose another SAVE"
+        )
+
+
 def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
     """Write the recipe of a checkpoint's training.
 
     Raises:
-        UserError: the checkpoint or DATA is faulty, they do not fit, or the criterion is not one of cross entropy
+        UserError: the checkpoint or DATA is faulty, they do not fit, the criterion is not one of cross entropy, or the
+            folder of the recipe has a training that began with another checkpoint
     """
+    start = {"checkpoint": os.path.realpath(checkpoint), "sha256": sha256(checkpoint)}
+    check_start(path.parent, start)
     check_data_folder(data, ["train", VALID])
     settings = trained_settings([checkpoint], data)
     state = CheckpointState.of(checkpoint, numbers=False)
@@ -84,6 +108,9 @@ def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in (options | TRAINING).items())
     with console.whole_file(path) as temporary:
         temporary.write_text(f"# {checkpoint.name}, to be trained further\n{text}", encoding="utf-8")
+    if not (path.parent / LAST).exists():
+        with console.whole_file(path.parent / START) as temporary:
+            write_record(temporary, start)
 
 
 def link_data(data: Path, old: Path, folder: Path) -> None:

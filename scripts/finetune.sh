@@ -10,12 +10,13 @@ usage: finetune.sh CHECKPOINT DATA SAVE [--old DATA0] [fairseq-train options]
 
 Trains the model of CHECKPOINT further on DATA: its sizes, rules and label smoothing are those of the checkpoint, the
 rate is fixed and small (--lr 0.0001), and so are the batches (--max-tokens 1024), for at most 5 epochs. Adam begins
-anew. It can be stopped at any moment; run the same command again to resume from the last checkpoint in SAVE.
+anew. It can be stopped at any moment; run the same command again to resume from the last checkpoint in SAVE. A SAVE
+that was begun with another CHECKPOINT, or with this one before it was replaced, is refused.
 
   CHECKPOINT     the model, such as average.sh makes it
   DATA           data folder with the dictionaries of the model, such as select.sh makes it; its validation set, which is
                  then still that of the whole text, chooses the best checkpoint
-  SAVE           folder for the checkpoints, train.log and recipe.yaml
+  SAVE           folder for the checkpoints, train.log, recipe.yaml, and finetune.json, which says what it began with
   --old DATA0    validate on DATA0's validation set as well, as 'old', where DATA has one of its own: how much of what the
                  model could do before is lost
   options        of fairseq-train, such as --lr 0.00005, --max-epoch 3 or --pair-weights FILE; they win over the recipe's

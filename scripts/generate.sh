@@ -39,9 +39,7 @@ while [[ $# -gt 0 ]]; do
         --subset | --gen-subset) SUBSET=$(value "$@"); shift ;;
         --reverse) REVERSE=(--reverse) ;;
         --terms) TERMS=$(value "$@"); shift ;;
-        --nbest-file | --constraint-file) die "$1 cannot be used here: --nbest and --terms make it" ;;
         -h | --help) usage; exit 0 ;;
-        --results-path | --quiet) die "$1 cannot be used here: OUT_DIR is made from the output that it suppresses" ;;
         *)
             [[ $1 != --nbest && $1 != --nbest=* ]] || NBEST=(--nbest-file nbest.tsv)
             sort_argument "$1"

@@ -122,7 +122,8 @@ done
 [[ $TARGET != *[/[:space:]]* ]] || die "--target-lang must be a language such as en, but is '$TARGET'"
 [[ $SOURCE != "$TARGET" ]] || die "--source-lang and --target-lang must differ, but both are '$SOURCE'"
 # fairseq takes either for the end of a path.
-[[ $DEST != *,* ]] || die "--dest must not contain a comma, but is '$DEST'"
+PLACE=$(place_of "${DEST%/}")
+[[ $PLACE != *,* ]] || die "--dest must not contain a comma, but is '$PLACE'"
 [[ $DEST != *:* ]] || die "--dest must not contain a colon, but is '$DEST'"
 case $KIND in
     bpe) [[ -z $MERGES || -z $VOCABULARY ]] || die "--bpe-merges and --vocabulary must not be given together" ;;
@@ -143,10 +144,11 @@ LIMITED=false
 if [[ $THRESHOLD -gt 0 || $SPELL == true || $BYTES == true ]]; then LIMITED=true; fi
 number_from --max-len 0 2147483647 "$MAX_LEN"
 number_from --workers 1 1024 "$WORKERS"
-[[ $MAX_RATIO =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--max-ratio must be a number, but is '$MAX_RATIO'"
+decimal --max-ratio "$MAX_RATIO"
 if [[ -n $DROPOUT || -n $COPIES ]]; then
     [[ -n $DROPOUT && -n $COPIES ]] || die "--bpe-dropout and --copies must be given together"
-    [[ $DROPOUT =~ ^0?\.[0-9]+$ && $DROPOUT =~ [1-9] ]] || die "--bpe-dropout must be between 0 and 1, but is '$DROPOUT'"
+    decimal --bpe-dropout "$DROPOUT"
+    [[ $DROPOUT == 0.*[1-9]* ]] || die "--bpe-dropout must be between 0 and 1, but is '$DROPOUT'"
     number_from --copies 1 1000 "$COPIES"
     [[ $KIND == bpe || $KIND == wordpiece ]] || die "--bpe-dropout is for --subwords bpe or wordpiece, but KIND is $KIND"
     [[ $SEPARATE == false && $LIMITED == false && -z $PROTECT && -z $PLACEHOLDERS ]] ||

@@ -23,7 +23,8 @@ from deepnmt.errors import UserError
 from deepnmt.limits import BEAM
 from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor, string_log_prob
 from deepnmt.search.generator import BeamGenerator
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.data_folder import subset_prefix
+from deepnmt.text.record import read_record, sha256, write_record
 
 REPORT, LINES = "search_errors.json", "sentences.tsv"
 TOGETHER = 32  # sentences of a beam search
@@ -112,20 +113,47 @@ def numbers_of(text: str) -> list[int]:
     return sorted({int(word) for word in text.split(",")})
 
 
-def begin(folder: Path, settings: dict[str, Any]) -> list[Sentence]:
-    """Return what has been done, or make the folder. Raises `UserError` if it is of another command."""
+def checksums(paths: Sequence[str], data: Path, subset: str, languages: tuple[str, str]) -> dict[str, str]:
+    """Return the checksum of each file that the result depends on, since a path may lead to another file by now."""
+    prefix = subset_prefix(data, subset, languages)
+    dictionaries = [data / f"dict.{language}.txt" for language in languages]
+    sources = [Path(f"{prefix}.{languages[0]}.{ending}") for ending in ("bin", "idx")]
+    return {str(path): sha256(path) for path in [*map(Path, paths), *dictionaries, *sources]}
+
+
+def begin(folder: Path, settings: dict[str, Any], inputs: dict[str, str]) -> list[Sentence]:
+    """Return what has been done, or make the folder.
+
+    Args:
+        folder: for the results
+        settings: of the command
+        inputs: checksum of each file that it reads
+
+    Raises:
+        UserError: the folder is of another command, or of other files
+    """
     if folder.exists() and not (folder / REPORT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--out: must be a new folder or one of search_errors.sh, but is {folder}")
     if not (folder / REPORT).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        write_record(folder / REPORT, {"settings": settings})
+        with whole_file(folder / REPORT) as temporary:
+            write_record(temporary, {"settings": settings, "inputs": inputs})
         return []
-    before = read_record(folder / REPORT, settings=dict)["settings"]
+    record = read_record(folder / REPORT, settings=dict)
+    before = record["settings"]
     if before != settings:
         key = next(key for key in [*settings, *before] if settings.get(key) != before.get(key))
         raise UserError(
             f"--out: must be of the same command, but {folder} was made with {key} {before.get(key)}, not "
             f"{settings.get(key)}; remove it, or give another folder"
+        )
+    # Earlier versions did not note them.
+    noted = record.get("inputs", inputs)
+    if noted != inputs:
+        name = next((name for name in inputs if noted.get(name) != inputs[name]), "other files")
+        raise UserError(
+            f"--out: must be of the same files, but {folder} was made when {name} had other contents; remove it, or "
+            "give another folder"
         )
     if not (folder / LINES).exists():
         return []
@@ -211,13 +239,16 @@ def main() -> None:
         model.eval()
     task.load_dataset(arguments.subset, task_cfg=task.cfg)
     count = len(task.dataset(arguments.subset))
-    done = begin(arguments.out, settings)
+    inputs = checksums(paths, arguments.data, arguments.subset, languages)
+    wanted = range(min(arguments.sentences or count, count))
+    done = [each for each in begin(arguments.out, settings, inputs) if each.number in wanted]
     finished = {each.number for each in done}
-    left = [number for number in range(min(arguments.sentences or count, count)) if number not in finished]
+    left = [number for number in wanted if number not in finished]
     search_all(models, task, left, settings, done, arguments.out)
     figures = report(done, beams)
+    record = {"settings": settings, "inputs": inputs, **figures}
     with whole_file(arguments.out / REPORT) as temporary:
-        temporary.write_text(json.dumps({"settings": settings, **figures}, indent=2) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     print(shown(figures))
     print(f"{arguments.out / REPORT} is ready")
 

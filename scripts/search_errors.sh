@@ -20,7 +20,9 @@ win.
   --max-len N       longest string, in tokens (default: 200)
   --out DIR         for search_errors.json and sentences.tsv, a line for each sentence (default: CHECKPOINT.search_errors)
 
-It can be stopped at any moment; run the same command again to resume. Options of a length penalty are refused.
+It can be stopped at any moment; run the same command again to resume, as long as CHECKPOINT and DATA are the same. N may
+be another number then: the report is of the first N alone, and none is searched again. Options of a length penalty are
+refused.
 
 example:
   scripts/search_errors.sh checkpoints/de-en/average.pt data/de-en --limit 30 --sentences 200

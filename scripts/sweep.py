@@ -1,9 +1,10 @@
 """The steps of sweep.sh around averaging and translating.
 
 commands:
-  sweep.py plan OUT SAVE DATA LAST BEAM LENPEN [OPTION...]   note what to do; print a line for each search: LAST BEAM
-  sweep.py table OUT                                         write sweep.tsv, print it; print the best: LAST BEAM LENPEN
-  sweep.py best OUT FOLDER                                   write best.json from the search of the best setting
+  sweep.py plan [--last N,N...] --beam=N,N... --lenpen=X,X... OUT SAVE DATA [OPTION...]
+                              note what to do; print a line for each search: LAST BEAM
+  sweep.py table OUT          write sweep.tsv, print it; print the best: LAST BEAM LENPEN
+  sweep.py best OUT FOLDER    write best.json from the search of the best setting
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,12 @@ def penalties(text: str) -> list[float]:
     return values
 
 
+def size_and_time(path: Path) -> str:
+    """Return by what a file is known from another one that took its name."""
+    file = path.stat()
+    return f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime, timezone.utc)}"
+
+
 def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> None:
     """Note in OUT/sweep.json what is to be done, and print the searches.
 
@@ -75,14 +83,19 @@ def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: li
     there = len(checkpoints)
     lasts = whole_numbers("--last", last, there) if last else [number for number in DEFAULT if number <= there]
     searches: dict[str, Any] = {"last": lasts, "beam": whole_numbers("--beam", beam, BEAM), "lenpen": penalties(lenpen)}
+    names = [f"{path.name} of update {number}" for number, path in checkpoints.items()]
+    sizes = [size_and_time(path) for path in checkpoints.values()]
     settings = {
-        "checkpoints": [os.path.realpath(save), *(f"{path.name} of update {n}" for n, path in checkpoints.items())],
+        "checkpoints": [os.path.realpath(save), *(f"{name}, {size}" for name, size in zip(names, sizes))],
         "data": os.path.realpath(data),
         "options": options,
     }
     record = output / RECORD
     if record.exists():
         old = read_record(record)
+        # Earlier versions did not note sizes and times.
+        if old.get("checkpoints") == [os.path.realpath(save), *names]:
+            old["checkpoints"] = settings["checkpoints"]
         if other := [name for name, value in settings.items() if old.get(name) != value]:
             raise UserError(
                 f"{output} must be of the same {other[0]} as before, {old.get(other[0])}, but they are now "
@@ -179,7 +192,9 @@ def main() -> None:
     command = commands.add_parser("plan")
     for name in ("output", "save", "data"):
         command.add_argument(name, type=Path)
-    command.add_argument("texts", nargs=3, metavar=("LAST", "BEAM", "LENPEN"))
+    command.add_argument("--last", default="")
+    command.add_argument("--beam", required=True)
+    command.add_argument("--lenpen", required=True)
     command.add_argument("options", nargs=argparse.REMAINDER)
     command = commands.add_parser("table")
     command.add_argument("output", type=Path)
@@ -189,7 +204,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.command == "plan":
         check_data(arguments.data, "valid")
-        plan(arguments.output, arguments.save, arguments.data, arguments.texts, arguments.options)
+        texts = arguments.last, arguments.beam, arguments.lenpen
+        plan(arguments.output, arguments.save, arguments.data, texts, arguments.options)
     elif arguments.command == "table":
         table(arguments.output)
     else:

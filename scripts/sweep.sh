@@ -21,8 +21,8 @@ Any other option is fairseq-generate's, as in generate.sh.
 
 OUT gets sweep.tsv, a line a setting, the best first; best.json, the best setting; best.*, its translations and scores;
 the averages, and their n-best lists. Test sets are not touched. It can be stopped at any moment; run the same command
-again to resume. Other numbers may be given later: sweep.tsv and best.json are then of these alone, so name the earlier
-ones again; they are not searched anew.
+again to resume, as long as the checkpoints in SAVE are the same. Other numbers may be given later: sweep.tsv and
+best.json are then of these alone, so name the earlier ones again; they are not searched anew.
 
 example:
   scripts/sweep.sh checkpoints/de-en data/de-en results/sweep --last 5,10 --beam 4,8
@@ -35,9 +35,7 @@ while [[ $# -gt 0 ]]; do
         --last) LAST=$(value "$@"); shift ;;
         --beam) BEAM=$(value "$@"); shift ;;
         --lenpen) LENPEN=$(value "$@"); shift ;;
-        --last=*) LAST=${1#*=} ;;
-        --beam=*) BEAM=${1#*=} ;;
-        --lenpen=*) LENPEN=${1#*=} ;;
+        --last=* | --beam=* | --lenpen=*) set -- '' "${1%%=*}" "${1#*=}" "${@:2}" ;;
         -h | --help) usage; exit 0 ;;
         --nbest* | --subset* | --gen-subset* | --unnormalized | --length-penalty* | --coverage* | --beam-stop* | --prune-gap*)
             die "$1 cannot be used here: settings are compared by the n-best lists of fairseq's own search, on the validation set" ;;
@@ -50,7 +48,9 @@ SAVE=${POSITIONAL[0]%/} DATA=${POSITIONAL[1]%/} OUT=${POSITIONAL[2]%/}
 
 need python3 fairseq-generate
 ON_INTERRUPT="resume with the first search that is not done"
-PLAN=$(python3 "$ROOT/scripts/sweep.py" plan "$OUT" "$SAVE" "$DATA" "$LAST" "$BEAM" "$LENPEN" "${OPTIONS[@]}")
+# With =, since a list may begin with a minus.
+PLAN=$(python3 "$ROOT/scripts/sweep.py" plan ${LAST:+"--last=$LAST"} "--beam=$BEAM" "--lenpen=$LENPEN" \
+    "$OUT" "$SAVE" "$DATA" "${OPTIONS[@]}")
 
 # Translate the validation set into the folder $2, unless that is done: search CHECKPOINT FOLDER OPTIONS...
 search() {
@@ -74,5 +74,5 @@ done 3<<<"$PLAN"
 
 BEST=$(python3 "$ROOT/scripts/sweep.py" table "$OUT")
 read -r NUMBER WIDTH PENALTY <<<"$BEST"
-search "$OUT/last$NUMBER.pt" "$OUT/best.last$NUMBER.beam$WIDTH.lenpen$PENALTY" --beam "$WIDTH" --lenpen "$PENALTY"
+search "$OUT/last$NUMBER.pt" "$OUT/best.last$NUMBER.beam$WIDTH.lenpen$PENALTY" --beam "$WIDTH" "--lenpen=$PENALTY"
 python3 "$ROOT/scripts/sweep.py" best "$OUT" "$OUT/best.last$NUMBER.beam$WIDTH.lenpen$PENALTY"

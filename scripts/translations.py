@@ -43,14 +43,20 @@ OF_THE_TASK = (
     "nbest", "nbest-file", "right-to-left", "validate-average", "float32-matmul-precision", "bpe-dropout",
     "bpe-dropout-side", "pair-weights", "constraint-file", *SEARCH_OPTIONS,
 )  # fmt: skip
-# Options of fairseq-generate that generate.sh gives it, and what says them.
+# Options of fairseq-generate that generate.sh gives it or cannot use, and why.
 GIVEN = {
-    "user-dir": "it is the plug-in",
-    "path": "it is CHECKPOINT",
-    "gen-subset": "use --subset",
-    "source-lang": "it is DATA's, or with --reverse its target",
-    "target-lang": "it is DATA's, or with --reverse its source",
-    "results-path": "it is OUT_DIR",
+    "--user-dir": "it is the plug-in",
+    "--path": "it is CHECKPOINT",
+    "--gen-subset": "use --subset",
+    "--source-lang": "it is DATA's, or with --reverse its target",
+    "-s": "it is DATA's source language, or with --reverse its target",
+    "--target-lang": "it is DATA's, or with --reverse its source",
+    "-t": "it is DATA's target language, or with --reverse its source",
+    "--results-path": "it is OUT_DIR",
+    "--quiet": "OUT_DIR is made from the output that it suppresses",
+    "--nbest-file": "--nbest makes it",
+    "--constraint-file": "--terms makes it",
+    "--selected-on": "generate.json has it",
 }
 TASK = "deep_translation"
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
@@ -81,9 +87,10 @@ def check_options(options: list[str]) -> None:
     Raises:
         UserError: with a line for each
     """
-    names = [word.split("=")[0] for word in options]
-    if given := [name for name in GIVEN if f"--{name}" in names]:
-        raise UserError(*(f"--{name} must not be given: {GIVEN[name]}" for name in given))
+    # fairseq takes -sen for -s en as well.
+    names = [word.split("=")[0] if word.startswith("--") else word[:2] for word in options]
+    if refused := [name for name in GIVEN if name in names]:
+        raise UserError(*(f"{name} must not be given: {GIVEN[name]}" for name in refused))
     pairs = zip(options, [*options[1:], ""])
     tasks = [after if word == "--task" else word[7:] for word, after in pairs if word.split("=")[0] == "--task"]
     if tasks and tasks[-1] != TASK:

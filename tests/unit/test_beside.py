@@ -60,6 +60,37 @@ def test_a_link_that_leads_nowhere_is_no_place(tmp_path: Path) -> None:
     assert names(tmp_path) == ["builder", "out"]
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_script_builds_where_a_link_leads_to(relative: bool, tmp_path: Path) -> None:
+    """Also where what was there before is beside that place, from a process that was killed between two renamings."""
+    here, disk = tmp_path / "here", tmp_path / "disk"
+    (disk / "big").mkdir(parents=True)
+    (disk / "big" / "before").touch()
+    here.mkdir()
+    to = "../disk/big" if relative else str(disk / "big")
+    (here / "out").symlink_to(to)
+    build = f"""
+source {ROOT}/scripts/common.sh
+build_beside "$1"
+mkdir -- "$TMP"
+ls -- "$1"
+dirname -- "$TMP"
+touch -- "$TMP/$2"
+replace_folder "$TMP" "$1"
+"""
+    (tmp_path / "builder").write_text(build)
+    for before, new in (("before", "first"), ("first", "second")):
+        said = subprocess.run(
+            ["bash", tmp_path / "builder", here / "out", new], capture_output=True, text=True, timeout=60, check=True
+        )
+        assert said.stdout == f"{before}\n{disk}\n"
+        assert (names(here), names(disk), names(disk / "big")) == (["out"], ["big"], [new])
+        assert os.readlink(here / "out") == to
+        if new == "first":
+            (disk / "big").rename(disk / "big.old.7")
+            (disk / "big.tmp.7.lock").touch()
+
+
 @pytest.mark.parametrize(
     ("place", "reason"),
     [

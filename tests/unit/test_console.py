@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import runpy
@@ -203,6 +204,26 @@ def test_a_number_of_a_script_has_no_leading_zero(number: str, taken: bool) -> N
     done = subprocess.run(["bash", "-c", checked, "made.sh"], capture_output=True, text=True, check=False)
     wrong = f"made.sh: error: --seed must not begin with a zero, but is {number}\n"
     assert (done.returncode, done.stderr) == ((0, "") if taken else (2, wrong))
+
+
+@pytest.mark.parametrize("number", ["0", "7", "123456789", "0.5", "1.50", "0.9999999999999999", "10.0"])
+def test_a_decimal_of_a_script_is_a_number_in_json(number: str) -> None:
+    assert isinstance(json.loads(number), (int, float))
+    done = subprocess.run(
+        ["bash", "-c", f'source "{ROOT}/scripts/common.sh"; decimal --ratio {number}'],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("number", ["01.5", "00", ".1", "1.", "-1", "1e3", "x", "", "1" * 10, "0." + "9" * 17])
+def test_what_is_no_decimal_of_a_script(number: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f'source "{ROOT}/scripts/common.sh"; decimal --ratio "{number}"', "made.sh"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    wrong = f"made.sh: error: --ratio must be a number in the form of 12 or 0.5, but is '{number}'\n"
+    assert (done.returncode, done.stderr) == (2, wrong)
 
 
 def test_scripts_count_the_processors_that_they_may_use() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sys
@@ -91,6 +92,38 @@ def test_a_right_to_left_model_stays_one_and_other_criterions_become_plain(
     found = {name: option.value for name, option in read_recipe(tmp_path / "recipe.yaml").items()}
     assert (found["right-to-left"], found["criterion"]) == ("true", "cross_entropy")
     assert "label-smoothing" not in found
+
+
+def test_a_training_that_began_with_another_checkpoint_is_not_resumed(folders: dict[str, Path], tmp_path: Path) -> None:
+    model, save = tmp_path / "model.pt", tmp_path / "save"
+    save.mkdir()
+    shutil.copy(folders["model"], model)
+    finetune.write_recipe(model, folders["data"], save / "recipe.yaml")
+    expected = hashlib.sha256(model.read_bytes()).hexdigest()
+    start = (save / "finetune.json").read_text()
+    assert json.loads(start) == {"checkpoint": str(model), "sha256": expected}
+    (save / "checkpoint_last.pt").touch()
+    finetune.write_recipe(folders["model"], folders["data"], save / "recipe.yaml")
+    assert (save / "finetune.json").read_text() == start
+    recipe = (save / "recipe.yaml").read_text()
+
+    state = contents(folders)
+    state["model"]["encoder.embed_tokens.weight"] += 1
+    torch.save(state, model)
+    message = rf"^SAVE must have been begun with CHECKPOINT, but {save} was begun with {model}, whose .* another SAVE$"
+    with pytest.raises(UserError, match=message):
+        finetune.write_recipe(model, folders["data"], save / "recipe.yaml")
+    assert (save / "recipe.yaml").read_text() == recipe
+
+    # Where nothing was trained, it begins with this one; and an earlier version did not note it.
+    (save / "checkpoint_last.pt").unlink()
+    finetune.write_recipe(model, folders["data"], save / "recipe.yaml")
+    expected = hashlib.sha256(model.read_bytes()).hexdigest()
+    assert json.loads((save / "finetune.json").read_text())["sha256"] == expected
+    (save / "checkpoint_last.pt").touch()
+    (save / "finetune.json").unlink()
+    finetune.write_recipe(folders["model"], folders["data"], save / "recipe.yaml")
+    assert not (save / "finetune.json").exists()
 
 
 def test_a_model_of_other_data_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -212,7 +212,13 @@ def test_missing_file(tmp_path: Path) -> None:
         (["--source-lang", "d e"], "--source-lang must be a language such as de, but is 'd e'"),
         (["--bpe-merges", "many"], "--bpe-merges must be a whole number, but is 'many'"),
         (["--max-len", "-1"], "--max-len must be a whole number, but is '-1'"),
-        (["--max-ratio", "x"], "--max-ratio must be a number, but is 'x'"),
+        (["--max-ratio", "x"], "--max-ratio must be a number in the form of 12 or 0.5, but is 'x'"),
+        (["--max-ratio", "01.5"], "--max-ratio must be a number in the form of 12 or 0.5, but is '01.5'"),
+        (
+            ["--bpe-dropout", ".1", "--copies", "2"],
+            "--bpe-dropout must be a number in the form of 12 or 0.5, but is '.1'",
+        ),
+        (["--bpe-dropout", "0.0", "--copies", "2"], "--bpe-dropout must be between 0 and 1, but is '0.0'"),
         (["--workers", "00"], "--workers must be at least 1, but is 00"),
         (["--workers", "1" + "0" * 20], "--workers must be at most 1024, but is 1" + "0" * 20),
         (["--target-lang", "de"], "--source-lang and --target-lang must differ, but both are 'de'"),
@@ -225,6 +231,14 @@ def test_missing_file(tmp_path: Path) -> None:
 )
 def test_bad_options(tmp_path: Path, options: list[str], message: str) -> None:
     assert message in refused(tmp_path, corpus(tmp_path / "raw"), *options)
+
+
+def test_a_comma_in_the_place_that_a_link_leads_to_is_refused(tmp_path: Path) -> None:
+    files = corpus(tmp_path / "raw")
+    (tmp_path / "a,b").mkdir()
+    (tmp_path / "link").symlink_to("a,b")
+    result = preprocess(files, tmp_path / "link")
+    assert errors(result) == [f"preprocess.sh: error: --dest must not contain a comma, but is '{tmp_path}/a,b'"]
 
 
 def test_missing_tools_say_what_to_do(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -73,6 +74,42 @@ def test_resumed_after_half_a_line(folder: Path, capsys: pytest.CaptureFixture[s
     assert [each["beam"] for each in figures["beams"]] == [1, 3]
     expected = sum(each.best > each.beams[0] + 1e-4 for each in whole) / 3
     assert figures["beams"][0]["search_errors"] == pytest.approx(expected)
+
+
+def test_a_report_of_fewer_sentences_is_of_these_alone(folder: Path) -> None:
+    run(folder, "fewer")
+    text = (folder / "fewer" / "sentences.tsv").read_text()
+    run(folder, "fewer", "--sentences=1")
+    figures = json.loads((folder / "fewer" / "search_errors.json").read_text())
+    first = lines(folder / "fewer")[0]
+    assert (figures["sentences"], figures["beams"][0]["mean_log_prob"]) == (1, first.beams[0])
+    assert (folder / "fewer" / "sentences.tsv").read_text() == text
+
+
+@pytest.mark.parametrize("name", ["model.pt", "data/test.de-en.de.bin"])
+def test_results_of_a_file_that_was_replaced_are_refused(name: str, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "data", tmp_path / "data")
+    shutil.copy(folder / "model.pt", tmp_path)
+    run(tmp_path, "out")
+    before = (tmp_path / "out" / "sentences.tsv").read_text()
+    if name == "model.pt":
+        state = torch.load(folder / name, weights_only=False)
+        state["model"]["decoder.output_projection.weight"] *= 2
+        torch.save(state, tmp_path / name)
+    else:
+        # The first two numbers of the first sentence.
+        content = (folder / name).read_bytes()
+        (tmp_path / name).write_bytes(content[2:4] + content[:2] + content[4:])
+    message = rf"^--out: must be of the same files, but .*out was made when .*{name} had other contents; remove it, or"
+    with pytest.raises(UserError, match=message):
+        run(tmp_path, "out")
+    assert (tmp_path / "out" / "sentences.tsv").read_text() == before
+    # As earlier versions left it.
+    record = json.loads((tmp_path / "out" / "search_errors.json").read_text())
+    del record["inputs"]
+    (tmp_path / "out" / "search_errors.json").write_text(json.dumps(record))
+    run(tmp_path, "out")
+    assert (tmp_path / "out" / "sentences.tsv").read_text() == before
 
 
 def test_report() -> None:

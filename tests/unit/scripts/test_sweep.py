@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import sweep
 import torch
 from support.checkpoints import checkpoint, run_main
 from support.data_folders import data_folder
+from support.script_runs import run_script
 
 from deepnmt.errors import UserError
 from deepnmt.text.nbest import Translation, write_nbest
@@ -102,11 +104,58 @@ def test_faulty_numbers_are_refused(texts: tuple[str, str, str], message: str, t
 def test_faulty_data_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     save = save_checkpoints(tmp_path / "save")
     data = data_folder(tmp_path / "data", subsets=("train", "test"))
-    words = ("plan", tmp_path / "out", save, data, "", "5", "1")
+    words = ("plan", "--beam=5", "--lenpen=1", tmp_path / "out", save, data)
     message = rf"^the subset must be one of test, train \({data}\), but is valid$"
     with pytest.raises(UserError, match=message):
         run_main(sweep.main, "sweep.py", *words)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--lenpen=-1,x"], "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is '-1,x'"),
+        (["--lenpen", "-1,-101"], "--lenpen must be numbers from -100 to 100, such as 0.6,1, but is '-1,-101'"),
+        (["--beam", "-1,2"], "--beam must be whole numbers such as 5,10, but is '-1,2'"),
+        (["--last=-x"], "--last must be whole numbers such as 5,10, but is '-x'"),
+        (["--last=", "--beam=4"], "option --last needs a value"),
+    ],
+)
+def test_lists_that_begin_with_a_minus_are_no_options(options: list[str], message: str, tmp_path: Path) -> None:
+    save, data = save_checkpoints(tmp_path / "save"), data_folder(tmp_path / "data")
+    refused = run_script("sweep.sh", save, data, tmp_path / "out", *options)
+    assert (refused.returncode, refused.stderr) == (2, f"sweep.sh: error: {message}\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_negative_penalties_are_planned(tmp_path: Path) -> None:
+    save, data = save_checkpoints(tmp_path / "save"), data_folder(tmp_path / "data")
+    words = ("plan", "--beam=5", "--lenpen=-1,0.5", tmp_path / "out", save, data, "--unkpen", "-1", "--fp16")
+    run_main(sweep.main, "sweep.py", *words)
+    record = json.loads((tmp_path / "out" / "sweep.json").read_text(encoding="utf-8"))
+    assert (record["lenpen"], record["last"], record["beam"]) == ([-1.0, 0.5], [1], [5])
+    assert record["options"] == ["--unkpen", "-1", "--fp16"]
+
+
+def test_averages_of_checkpoints_that_were_replaced_are_refused(tmp_path: Path) -> None:
+    save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
+    path = save / "checkpoint1.pt"
+    sweep.plan(output, save, tmp_path, ("", "5", "1"), [])
+    noted = (output / "sweep.json").read_text(encoding="utf-8")
+    before = path.stat()
+    # The same name, update and size.
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 10**6))
+    message = rf"out must be of the same checkpoints as before, .* 7, {before.st_size} bytes of .* remove it or choose "
+    with pytest.raises(UserError, match=message):
+        sweep.plan(output, save, tmp_path, ("", "5", "1"), [])
+    assert (output / "sweep.json").read_text(encoding="utf-8") == noted
+    # As earlier versions wrote it.
+    names = [os.path.realpath(save), "checkpoint1.pt of update 7"]
+    (output / "sweep.json").write_text(json.dumps({**json.loads(noted), "checkpoints": names}), encoding="utf-8")
+    sweep.plan(output, save, tmp_path, ("", "4", "1"), [])
+    record = json.loads((output / "sweep.json").read_text(encoding="utf-8"))
+    assert record["beam"] == [4]
+    assert record["checkpoints"][1].startswith(f"{names[1]}, {before.st_size} bytes of ")
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

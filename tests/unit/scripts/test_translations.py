@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 import torch
 import translations
+from fairseq.options import get_generation_parser
 from fairseq.tasks.translation import TranslationConfig
 from support.data_folders import TYPES, data_folder
 from support.script_runs import SCRIPTS, error_of, folder_of_translations, run_script
 
 from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.errors import UserError
-from deepnmt.translation_task import DeepTranslationConfig
+from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 # What a training keeps beside its model.
 KEPT: dict[str, Any] = {"extra_state": {}, "optimizer_history": [{}]}
@@ -91,10 +92,14 @@ def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
         (["{0}/good.pt", "{0}/a:b", "{0}/out"], "DATA must not have a colon in its name, but is '{0}/a:b'"),
         (["{0}/good.pt", "{0}/data", "{0}/data"], "{0}/data exists, and was not made by generate.sh"),
         (["{0}/good.pt", "{0}/data", "{0}/good.pt"], "{0}/good.pt exists, and is not a folder"),
-        (["{0}/good.pt", "{0}/data", "{0}/out", "--quiet"], "--quiet cannot be used here"),
+        (["{0}/good.pt", "{0}/data", "{0}/out", "--quiet"], "--quiet must not be given: OUT_DIR is made from the"),
         (
-            ["{0}/good.pt", "{0}/data", "{0}/out", "--nbest-file", "x"],
-            "--nbest-file cannot be used here: --nbest and --terms make it",
+            ["{0}/good.pt", "{0}/data", "{0}/out", "--nbest", "2", "--nbest-file", "x"],
+            "--nbest-file must not be given: --nbest makes it",
+        ),
+        (
+            ["{0}/good.pt", "{0}/data", "{0}/out", "--nbest=2", "--nbest-file=x"],
+            "--nbest-file must not be given: --nbest makes it",
         ),
     ],
 )
@@ -263,6 +268,38 @@ def test_options_that_the_script_gives_itself_are_refused() -> None:
         "--target-lang must not be given: it is DATA's, or with --reverse its source",
         "--results-path must not be given: it is OUT_DIR",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-s", "en", "-t", "de"], "-s must not be given: it is DATA's source language, or with --reverse its target"),
+        (["--beam=3", "-sen"], "-s must not be given: it is DATA's source language, or with --reverse its target"),
+        (["-t=de"], "-t must not be given: it is DATA's target language, or with --reverse its source"),
+        (["--constraint-file=x"], "--constraint-file must not be given: --terms makes it"),
+        (["--constraint-file", "x"], "--constraint-file must not be given: --terms makes it"),
+        (["--nbest-file=x"], "--nbest-file must not be given: --nbest makes it"),
+        (["--results-path=x"], "--results-path must not be given: it is OUT_DIR"),
+        (["--selected-on=x"], "--selected-on must not be given: generate.json has it"),
+    ],
+)
+def test_other_forms_of_these_options_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        translations.check_options(words)
+
+
+def test_all_names_of_these_options_are_known() -> None:
+    """fairseq-generate has no other name for any of them."""
+    parser = get_generation_parser()
+    DeepTranslationTask.add_args(parser)
+    names = [set(action.option_strings) for action in parser._actions]
+    assert {"--source-lang", "-s"} in names
+    given = {*translations.GIVEN}
+    assert all(each <= given for each in names if each & given)
+
+
+def test_negative_numbers_are_no_short_options() -> None:
+    translations.check_options(["--lenpen", "-1", "--unkpen=-2", "--prefix-size", "-0.5"])
 
 
 def test_options_of_the_task_are_refused_beside_another() -> None:
