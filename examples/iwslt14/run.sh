@@ -25,7 +25,8 @@ report.sh shows all rows beside the published figures.
   --smoke           try the flow on the CPU in a few minutes: a small generated archive, a narrow model of the row's
                     depth and method, six epochs; all in OUT/smoke. --archive, --beams and --lenpens do nothing then
   options           of fairseq-train, which win over the recipe's; report.sh names them. They come last: whatever
-                    follows the first of them goes to fairseq-train, too
+                    follows the first of them goes to fairseq-train, too. A training that was begun with others is
+                    refused, but for a larger end such as --max-epoch
 
 On several GPUs the tokens of an update stay those of one: each GPU gets its part. These models are small, so that eight
 rows on a GPU each are done sooner than one after the other on all: CUDA_VISIBLE_DEVICES=0 run.sh 3.1/10 & ...
@@ -129,6 +130,7 @@ for SEED in "${SEEDS[@]}"; do
         flock "$LOCK"
     fi
 
+    python3 "$ROOT/scripts/begun.py" "$ROOT/configs/iwslt14/$ROW.yaml" "$DATA" "$SAVE" --seed "$SEED" "${OPTIONS[@]}"
     LOGGED=$(stat --format=%s -- "$SAVE/train.log" 2>/dev/null || echo 0)
     if ! run "$ROOT/scripts/train.sh" "$ROOT/configs/iwslt14/$ROW.yaml" "$DATA" "$SAVE" --seed "$SEED" "${OPTIONS[@]}"; then
         study record failed "$RUN" "$ROW" "$SEED" "$LOGGED" -- "${OPTIONS[@]}"

@@ -47,7 +47,8 @@ the same command again to resume, also stage by stage.
   --jobs N           members to train at the same time, each on its share of the cores (default: 1, with --short 2)
   --limit N          the first N pairs (at least 40) of training, validation and test only, to try it; results go to
                      OUT/best/limit-N
-  options            of fairseq-train, which win over the recipes' in all trainings
+  options            of fairseq-train, which win over the recipes' in all trainings; one that was begun with others is
+                     refused, but for a larger end
 
 environment:
   MULTI30K_DIR, OUT  as for run.sh; results go to OUT/best, or OUT/best/de-en
@@ -180,7 +181,7 @@ members_at_a_time() {
     [[ $1 -eq 1 ]] || of=--student
     # shellcheck disable=SC2016  # the inner shell expands these.
     run xargs -0 -n 1 -P "$JOBS" bash -o pipefail -c '"$@" 2>&1 | sed -u "s/^/${!#}: /"' "$SCRIPT" \
-        "$0" ${SHORT:+--short} --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
+        "$ROOT/examples/multi30k/best.sh" ${SHORT:+--short} --stage members --generation "$1" --generations "$LAST" --direction "$DIRECTION" \
         --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} --jobs 1 "${OPTIONS[@]}" "$of" < <(printf '%s\0' "${EACH[@]}")
 }
 
@@ -229,7 +230,7 @@ ensemble() {
 # leave something out; a reward of length would be fitted to validation's, which are longer for their sources than other text's.
 rerank() {
     local models lenpen back result=$HERE/results/${KIND}reranked
-    run "$0" --direction "$OTHER" --stage members --generation 1 --member "${FIRST[0]}" \
+    run "$ROOT/examples/multi30k/best.sh" --direction "$OTHER" --stage members --generation 1 --member "${FIRST[0]}" \
         --lenpens "$PENALTIES" ${LIMIT:+--limit "$LIMIT"} "${OPTIONS[@]}"
     back=$(best checkpoint "$THERE/results/${FIRST[0]/:/-}")
     models=$(best checkpoint "$HERE/results/${KIND}ensemble-$LAST")

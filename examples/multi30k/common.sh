@@ -6,20 +6,40 @@ OUT=${OUT:-$ROOT/output/multi30k}
 DATA=$OUT/data
 TYPES=9712
 
+# Print the help and end, wherever among the words it is asked for: help_first WORD...
+help_first() {
+    local word
+    for word in "$@"; do
+        if [[ $word == -h || $word == --help ]]; then
+            usage
+            exit 0
+        fi
+    done
+}
+
+# Train or resume by a recipe; a training that was begun with another one, other data or other options is refused. Larger
+# ends, such as --max-update, train it further: train_noted RECIPE DATA SAVE [options of fairseq-train]
+train_noted() {
+    note_begun "$@"
+    run "$ROOT/scripts/train.sh" "$@"
+}
+
+# The note and the refusal alone: note_begun RECIPE DATA SAVE [options of fairseq-train]
+note_begun() {
+    python3 "$ROOT/scripts/begun.py" "$@"
+}
+
 # Sort the words of a command that trains rows into ROWS and, from the first option on, REST; set SEED:
 # sort_rows 'KNOWN ROWS' 'DEFAULT ROWS' WORD...
 sort_rows() {
     local known=$1 default=$2 row
     shift 2
+    help_first "$@"
     ROWS=()
     while [[ $# -gt 0 && $1 != -* ]]; do
         ROWS+=("$1")
         shift
     done
-    if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-        usage
-        exit 0
-    fi
     [[ ${#ROWS[@]} -gt 0 ]] || read -r -a ROWS <<<"$default"
     for row in "${ROWS[@]}"; do
         [[ $row != *' '* && " $known " == *" $row "* ]] || die "ROW must be one of those of --help, but is '$row'"
@@ -45,7 +65,7 @@ read_rows() {
 train_row() {
     local save=$HERE/checkpoints/seed-$SEED/$1
     RESULT=$HERE/results/seed-$SEED/$1
-    run "$ROOT/scripts/train.sh" "$RECIPE" "$2" "$save" "${OPTIONS[@]}" "${@:3}" --seed "$SEED"
+    train_noted "$RECIPE" "$2" "$save" "${OPTIONS[@]}" "${@:3}" --seed "$SEED"
     choose "$save" "$2" "$RESULT"
     score_subset "$CHOSEN" "$2" test "$RESULT/test"
     printf '%s\n' "$CHOSEN" >"$RESULT/chosen"
@@ -69,6 +89,8 @@ prepare_data() {
 score_subset() {
     local checkpoint=$1 data=$2 subset=$3 result=$4
     shift 4
+    [[ -f ${checkpoint##*:} ]] ||
+        die "${checkpoint##*:}: must be a checkpoint, but is not there; train without --no-save and --disable-validation"
     [[ ${checkpoint##*:} -nt $result/scores.json ]] || return 0
     run "$ROOT/scripts/generate.sh" "$checkpoint" "$data" "$result" --subset "$subset" "$@"
     run "$ROOT/scripts/score.sh" "$result"

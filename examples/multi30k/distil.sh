@@ -21,7 +21,8 @@ Trains a teacher (configs/multi30k/short.yaml) on Multi30k task 1, and students 
     distilled  the teacher's translations of the training text
     closest    of its five best translations, the closest to the reference
     both       the real pairs and the teacher's translations
-  options    of fairseq-train, which win over the recipes'
+  options    of fairseq-train, which win over the recipes'; a training that was begun with others is refused, but for a
+             larger end
 
 environment:
   MULTI30K_DIR, OUT   as for run.sh; results go to OUT/distilled, the text to OUT/best, as for best.sh

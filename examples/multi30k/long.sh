@@ -79,11 +79,12 @@ text_of() {
     esac
 }
 
-# Train a recipe, unless the same has been done: train RECIPE SAVE DATA [options of fairseq-train]
+# Train a recipe, unless the same has been done; see train_noted: train RECIPE SAVE DATA [options of fairseq-train]
 train() {
-    local recipe=$1 save=$2 data=$3 lock now
+    local recipe=$1 save=$2 data=$3 lock now command
     shift 3
-    now="$recipe $data $* $(python3 "$HELPER" digest "$ROOT/configs/multi30k/$recipe.yaml")"
+    command=("$ROOT/configs/multi30k/$recipe.yaml" "$data" "$save" "${WAY[@]}" "$@")
+    now="$recipe $data $* $(python3 "$HELPER" digest "${command[0]}")"
     # Several members may begin with it, of which one trains it. Some machines have no flock.
     mkdir -p -- "$save"
     exec {lock}>"$save/flow.lock"
@@ -91,10 +92,12 @@ train() {
         echo "$save is being trained: waiting"
         flock "$lock"
     fi
+    # Also where it is done: what it began with may have been trained again since.
+    note_begun "${command[@]}"
     if [[ -f $save/done && $(<"$save/done") == "$now" ]]; then
         echo "$save is trained"
     else
-        run "$ROOT/scripts/train.sh" "$ROOT/configs/multi30k/$recipe.yaml" "$data" "$save" "${WAY[@]}" "$@"
+        run "$ROOT/scripts/train.sh" "${command[@]}"
         printf '%s\n' "$now" >"$save/done"
     fi
     exec {lock}>&-

@@ -26,10 +26,7 @@ example:
 HELP
 }
 
-if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-    usage
-    exit 0
-fi
+help_first "$@"
 RECIPE=multi30k
 if [[ $# -gt 0 && $1 != -* ]]; then
     RECIPE=$1

@@ -16,7 +16,8 @@ average, one of three epochs, and the checkpoint of the best validation loss; th
 It can be stopped at any moment; run the same command again to resume.
 
   RECIPE     transformer_tiny (fairseq's own, 4 + 4 layers), dlcl_12 (DLCL, 12 + 4), or a YAML file
-  options    of fairseq-train, which win over the recipe's, such as --max-update 2500
+  options    of fairseq-train, which win over the recipe's, such as --max-update 2500; a training that was begun with
+             others is refused, but for a larger end
 
 environment:
   MULTI30K_DIR   folder with train, val and test_2016_flickr as LANG.gz and lc.norm.tok.LANG.gz
@@ -28,10 +29,7 @@ example:
 HELP
 }
 
-if [[ ${1:-} == -h || ${1:-} == --help ]]; then
-    usage
-    exit 0
-fi
+help_first "$@"
 [[ $# -ge 1 ]] || die "RECIPE must be given (see --help)"
 RECIPE=$1
 shift
@@ -44,7 +42,7 @@ SAVE=$OUT/checkpoints/$NAME RESULT=$OUT/results/$NAME
 ON_INTERRUPT="resume"
 
 prepare_data
-run "$ROOT/scripts/train.sh" "$RECIPE" "$DATA" "$SAVE" "$@"
+train_noted "$RECIPE" "$DATA" "$SAVE" "$@"
 
 # The protocol's average of the last ten epochs reaches back too far in a short training, so that of three stands beside it.
 choose "$SAVE" "$DATA" "$RESULT"

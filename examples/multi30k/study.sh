@@ -20,7 +20,8 @@ can be stopped at any moment; run the same command again to resume.
 
   --limit N   the first N pairs (at least 40) of training and validation only, to try it; results go to
               OUT/best/limit-N/study
-  options     of fairseq-train, which win over the rows'
+  options     of fairseq-train, which win over the rows'; a training that was begun with others is refused, but for a larger
+              end
 
 environment:
   MULTI30K_DIR, OUT, MERGES   as for best.sh; results go to its folder

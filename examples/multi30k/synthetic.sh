@@ -23,7 +23,8 @@ differ by their pairs alone. It can be stopped at any moment; run the same comma
     copy       with the 24,000 German sentences on both sides
     forward    with the other 24,000 English sentences, translated by the model of the 5,000 pairs
     full       all 29,000 pairs, the upper bound
-  options    of fairseq-train, which win over the recipe's and over --max-tokens 2048 --update-freq 1 --max-update 2500
+  options    of fairseq-train, which win over the recipe's and over --max-tokens 2048 --update-freq 1 --max-update 2500; a
+             training that was begun with others is refused, but for a larger end, and so are pairs of another model
 
 environment:
   MULTI30K_DIR   as for run.sh
@@ -58,22 +59,21 @@ mono() {
 teacher() {
     local save=$HERE/checkpoints/$1 way=() reverse=()
     if [[ $1 == back ]]; then way=(--source-lang de --target-lang en) reverse=(--reverse); fi
-    run "$ROOT/scripts/train.sh" "$RECIPE" "$HERE/bitext" "$save" "${OPTIONS[@]}" --seed 1 "${way[@]}"
+    train_noted "$RECIPE" "$HERE/bitext" "$save" "${OPTIONS[@]}" --seed 1 "${way[@]}"
     choose "$save" "$HERE/bitext" "$HERE/results/$1" "${reverse[@]}"
 }
 
-# Make the pairs of a row: pairs ROW KIND MONO [options of synthesise.sh]
+# Make the pairs of a row, or see that they are of the teacher that is now: pairs ROW KIND MONO [options of synthesise.sh]
 pairs() {
-    local models=()
-    if [[ $2 != copy && ! -f $HERE/pairs/$1/preprocess.json ]]; then
+    local models=() start made=''
+    if [[ $2 != copy ]]; then
         teacher "$2"
         models=("$CHOSEN")
     fi
-    if [[ ! -f $HERE/pairs/$1/preprocess.json ]]; then
-        local start=$SECONDS
-        run "$ROOT/scripts/synthesise.sh" "$2" "${models[@]}" "$HERE/bitext" "$HERE/$3" "$HERE/pairs/$1" "${@:4}"
-        printf '%s\t%s\n' "$1" "$((SECONDS - start))" >>"$HERE/seconds.tsv"
-    fi
+    [[ ! -f $HERE/pairs/$1/preprocess.json ]] || made=yes
+    start=$SECONDS
+    run "$ROOT/scripts/synthesise.sh" "$2" "${models[@]}" "$HERE/bitext" "$HERE/$3" "$HERE/pairs/$1" "${@:4}"
+    [[ -n $made ]] || printf '%s\t%s\n' "$1" "$((SECONDS - start))" >>"$HERE/seconds.tsv"
     run "$ROOT/scripts/mix.sh" "$HERE/mixed/$1" "$HERE/bitext" "$HERE/pairs/$1"
 }
 

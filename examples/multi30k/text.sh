@@ -26,7 +26,8 @@ any moment; run the same command again to resume.
     few-dropout    these, with BPE-dropout 0.1
     selected       the 5,000 pairs that select.sh finds most like the half of the test set on one topic
     raw-case, truecase, lower-case         the text as people write it, its first words alone changed, or in lower case
-  options        of fairseq-train, which win over the recipe's and over --max-tokens 2048 --update-freq 1 --max-update 2500
+  options        of fairseq-train, which win over the recipe's and over --max-tokens 2048 --update-freq 1 --max-update 2500;
+                 a training that was begun with others is refused, but for a larger end
 
 environment:
   MULTI30K_DIR   as for run.sh

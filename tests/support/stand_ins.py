@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support.models import ROOT
@@ -33,7 +34,8 @@ def copy_of_example(root: Path, stand_ins: Mapping[str, str]) -> Path:
     for folder in ("examples/multi30k", "configs"):
         shutil.copytree(ROOT / folder, root / folder)
     (root / "scripts").mkdir()
-    shutil.copyfile(ROOT / "scripts" / "common.sh", root / "scripts" / "common.sh")
+    for file in ("common.sh", "begun.py"):
+        shutil.copyfile(ROOT / "scripts" / file, root / "scripts" / file)
     (root / "deepnmt").symlink_to(ROOT / "deepnmt")
     for name, work in stand_ins.items():
         path = root / "scripts" / name
@@ -45,6 +47,23 @@ def copy_of_example(root: Path, stand_ins: Mapping[str, str]) -> Path:
 
 def run(root: Path, script: str, *arguments: str, **environment: str) -> tuple[list[str], str]:
     """Return the calls of the stand-ins, without the folder of everything, and what the example prints."""
+    done = _finish(root, script, arguments, environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return _calls(root), done.stdout
+
+
+def refused(root: Path, script: str, *arguments: str, **environment: str) -> tuple[list[str], str]:
+    """Return the calls before an example ends with a line of error, and the line, without the folder of everything."""
+    done = _finish(root, script, arguments, environment)
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if ": error: " in line)
+    return _calls(root), line.removeprefix(f"{script}: error: ").replace(f"{root}/", "")
+
+
+def _finish(
+    root: Path, script: str, arguments: Sequence[str], environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     calls = root / "calls"
     calls.write_text("")
     environment = {
@@ -54,7 +73,8 @@ def run(root: Path, script: str, *arguments: str, **environment: str) -> tuple[l
         "DEEPNMT_PYTHON_BIN": str(ROOT / ".venv/bin"),
         **environment,
     }
-    command = [str(root / "examples" / "multi30k" / script), *arguments]
-    done = finish(command, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return calls.read_text("utf-8").replace(f"{root}/", "").splitlines(), done.stdout
+    return finish([str(root / "examples" / "multi30k" / script), *arguments], env=environment)
+
+
+def _calls(root: Path) -> list[str]:
+    return (root / "calls").read_text("utf-8").replace(f"{root}/", "").splitlines()

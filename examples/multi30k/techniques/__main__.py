@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.settings import RECORD, TextSettings
 from techniques.commands import ROOT, run
 from techniques.curves import over_length_penalty
 from techniques.findings import findings, settings_of
@@ -40,7 +43,8 @@ def main() -> None:
     # What is wrong need not wait for trainings.
     if arguments.errors:
         shares(arguments.errors)
-    check_models(models, arguments.limit, arguments.max_update, out)
+    TextSettings.read(arguments.data)
+    check_same(models, arguments, out)
     with locked(out):
         measure(arguments, models, wanted)
 
@@ -57,6 +61,8 @@ def measure(arguments: argparse.Namespace, models: Models, wanted: Sequence[tupl
     options = ["--max-update", str(arguments.max_update)] if arguments.max_update else []
     for kind, value in wanted:
         checkpoint(kind, value, data, out, options)
+    # Once more, with those that have been trained now.
+    check_same(models, arguments, out)
     if arguments.limit:
         first_pairs(data, arguments.limit, out / "data")
         data = out / "data"
@@ -108,18 +114,26 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def check_models(models: Models, limit: int | None, max_update: int | None, out: Path) -> None:
-    """Refuse to mix measurements of different models. Raises `UserError` if OUT has those of others."""
+def check_same(models: Models, arguments: argparse.Namespace, out: Path) -> None:
+    """Refuse to mix measurements of different models or data. Raises `UserError` if OUT has those of others.
+
+    What OUT does not say of them, as that of an earlier version or before a model was trained, is noted.
+    """
     paths = [*map(str, (models.best, *models.more)), *(str(path or "") for path in models.helpers())]
-    now = {"models": paths, "limit": limit or 0, "max_update": max_update or 0}
-    if (out / MODELS).exists():
-        before = read_record(out / MODELS, models=list, limit=int)
-        before.setdefault("max_update", now["max_update"])
-        if before != now:
-            raise UserError(f"{out}: must be of {json.dumps(now)}, but is of {json.dumps(before)}")
-        return
+    now: dict[str, Any] = {"models": paths, "limit": arguments.limit or 0, "max_update": arguments.max_update or 0}
+    now["data"] = f"{os.path.realpath(arguments.data)} (preprocess.json: {sha256(arguments.data / RECORD)})"
+    for path in map(Path, filter(None, paths)):
+        if path.is_file():
+            file = path.stat()
+            now[f"model {path}"] = f"{file.st_size} bytes of {file.st_mtime_ns} ns"
+    before = read_record(out / MODELS, models=list, limit=int) if (out / MODELS).exists() else {}
+    for key, value in now.items():
+        if before.get(key, value) != value:
+            difference = f"{key} {json.dumps(value)}, but is of {json.dumps(before[key])}"
+            raise UserError(f"{out}: must be of {difference}; remove it or choose another OUT")
     out.mkdir(parents=True, exist_ok=True)
-    write_record(out / MODELS, now)
+    with console.whole_file(out / MODELS) as temporary:
+        write_record(temporary, before | now)
 
 
 def errors(arguments: argparse.Namespace, data: Path, out: Path) -> Curve:

@@ -105,23 +105,13 @@ def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert again == {"preprocess.sh", "binarise.sh"}
 
 
-def test_a_changed_recipe_is_trained_again(root: Path) -> None:
-    command = ["best.sh", "--member", "r_drop:1", "--stage", "members"]
-
-    def trained() -> list[str]:
-        return [call.split()[1] for call in run(root, *command) if call.startswith("train.sh")]
-
-    control, r_drop = (f"configs/multi30k/{name}.yaml" for name in ("control", "r_drop"))
-    assert trained() == [control, r_drop]
-    recipe = root / r_drop
-    recipe.write_text("# Another comment.\n" + recipe.read_text("utf-8"), encoding="utf-8")
-    assert trained() == []
-    recipe.write_text(recipe.read_text("utf-8") + "clip-norm: 0.2\n", encoding="utf-8")
-    assert trained() == [r_drop]
-    # What both extend.
-    base = root / "configs" / "multi30k" / "transformer_tiny.yaml"
-    base.write_text(base.read_text("utf-8") + "weight-decay: 0.0001\n", encoding="utf-8")
-    assert trained() == [control, r_drop]
+def test_it_calls_itself_wherever_it_is_called(root: Path) -> None:
+    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(root / "calls"), "PATH": "/usr/bin:/bin"}
+    environment["DEEPNMT_PYTHON_BIN"] = str(root / "bin")
+    command = ["bash", "best.sh", "--short", "--stage", "members", "--stage", "ensemble", "--stage", "rerank"]
+    done = finish(command, env=environment, cwd=root / "examples" / "multi30k")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (root / "out" / "best" / "de-en" / "results" / "short-1" / "chosen.json").is_file()
 
 
 def test_reranking_follows_its_models(root: Path) -> None:

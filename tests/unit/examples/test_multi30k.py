@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -119,6 +120,21 @@ def test_unknown_recipe(script: str, recipes: str) -> None:
 def test_help(script: str) -> None:
     done = subprocess.run([str(ROOT / script), "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"usage: {Path(script).name}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["run.sh dlcl_12", "progressive.sh multi30k", "text.sh few", "synthetic.sh back", "distil.sh real", "study.sh 1"],
+)
+def test_help_after_other_words_starts_nothing(words: str, tmp_path: Path) -> None:
+    script, *given = words.split()
+    environment = {**os.environ, "OUT": str(tmp_path / "out"), "MULTI30K_DIR": str(tmp_path / "none")}
+    for more in ([], ["--lr", "0.1"]):
+        for asked in ("-h", "--help"):
+            command = [str(EXAMPLE / script), *given, *more, asked]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            assert done.stdout.startswith(f"usage: {script}")
+    assert not (tmp_path / "out").exists()
 
 
 def test_unknown_row() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ import techniques.runs
 import techniques.trainings
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import data_folder
-from techniques.__main__ import check_models, locked, main, shares
+from techniques.__main__ import check_same, locked, main, shares
 from techniques.curves import EXPONENTS, over_length_penalty
 from techniques.findings import HEADER, findings, repeated, settings_of
 from techniques.first_pairs import first_pairs
@@ -208,23 +211,94 @@ def test_all_settings_and_what_single_techniques_have(tmp_path: Path) -> None:
     ]
 
 
+def settings(data: Path, limit: int | None = None, max_update: int | None = None) -> argparse.Namespace:
+    """Return a command line, as far as measurements depend on it."""
+    return argparse.Namespace(data=data, limit=limit, max_update=max_update)
+
+
 def test_a_folder_is_of_one_set_of_models(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out, data = tmp_path / "out", data_folder(tmp_path / "data")
     for _ in range(2):
-        check_models(EVERY, None, 20, out)
-    with pytest.raises(
-        UserError,
-        match=r'out: must be of \{"models": \["a.pt", "b.pt".*"limit": 9, "max_update": 20\}, but is of .*20\}$',
-    ):
-        check_models(EVERY, 9, 20, out)
+        check_same(EVERY, settings(data, max_update=20), out)
+    end = "; remove it or choose another OUT$"
+    with pytest.raises(UserError, match=f"out: must be of limit 9, but is of 0{end}"):
+        check_same(EVERY, settings(data, 9, 20), out)
     # Models that were trained to try it must not pass for others.
-    with pytest.raises(UserError, match=r'"max_update": 2500\}, but is of .*"max_update": 20\}$'):
-        check_models(EVERY, None, 2500, out)
+    with pytest.raises(UserError, match=f"out: must be of max_update 2500, but is of 20{end}"):
+        check_same(EVERY, settings(data, max_update=2500), out)
+    with pytest.raises(UserError, match=rf'must be of models \["c\.pt", .*\], but is of \["a\.pt", "b\.pt", .*\]{end}'):
+        check_same(replace(EVERY, best=Path("c.pt")), settings(data, max_update=20), out)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_folder_is_of_one_data_folder_and_of_models_as_they_were(tmp_path: Path, earlier: bool) -> None:
+    out, data, other = tmp_path / "out", data_folder(tmp_path / "data"), data_folder(tmp_path / "other")
+    model, trained = tmp_path / "a.pt", out / "models" / "r2l" / "average.pt"
+    models = Models(model, right_to_left=trained)
+    model.write_text("one")
+    if earlier:
+        # Which did not note them.
+        out.mkdir()
+        record = {"models": [str(model), str(trained), "", "", ""], "limit": 0}
+        (out / "models.json").write_text(json.dumps(record))
+    check_same(models, settings(data), out)
+    # The same by another name.
+    (tmp_path / "link").symlink_to(data)
+    check_same(models, settings(tmp_path / "link"), out)
+    with pytest.raises(UserError, match=r"must be of data .*/other .*, but is of .*/data .*; remove it or choose"):
+        check_same(models, settings(other), out)
+    # One that was not there is noted when it is trained, and from then on the same.
+    trained.parent.mkdir(parents=True)
+    trained.write_text("one")
+    check_same(models, settings(data), out)
+    for path in (model, trained):
+        before = path.stat()
+        for text, time in (("another", before.st_mtime_ns), ("two", before.st_mtime_ns + 1)):
+            path.write_text(text)
+            os.utime(path, ns=(time, time))
+            now, noted = f"{len(text)} bytes of {time} ns", f"3 bytes of {before.st_mtime_ns} ns"
+            fault = rf'must be of model {path} "{now}", but is of "{noted}"; remove it or choose another OUT$'
+            with pytest.raises(UserError, match=fault):
+                check_same(models, settings(data), out)
+        path.write_text("one")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        check_same(models, settings(data), out)
+    # Made anew under the same name.
+    (data / "preprocess.json").write_text((data / "preprocess.json").read_text().replace("w0", "w1") + "\n")
+    with pytest.raises(UserError, match=r"must be of data .*/data \(preprocess.json: .*, but is of .*/data "):
+        check_same(models, settings(data), out)
+
+
+def test_what_is_trained_for_the_measurements_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, out = data_folder(tmp_path / "data"), tmp_path / "out"
+    (tmp_path / "a.pt").touch()
+
+    def train(kind: str, given: str, data: Path, out: Path, options: list[str]) -> Path:
+        path = place(kind, given, out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        return path
+
+    def stop(*_: object) -> None:
+        raise UserError("measuring")
+
+    monkeypatch.setattr(techniques.__main__, "checkpoint", train)
+    monkeypatch.setattr(techniques.__main__, "Runs", stop)
+    monkeypatch.setattr("sys.argv", ["search.sh", str(tmp_path / "a.pt"), str(data), str(out), "--r2l", "train"])
+    with pytest.raises(UserError, match=r"^measuring$"):
+        main()
+    trained = out / "models" / "r2l" / "average.pt"
+    assert f"model {trained}" in json.loads((out / "models.json").read_text())
+    # Removed, to be trained anew: another model.
+    trained.unlink()
+    with pytest.raises(UserError, match=r"must be of model .*average\.pt "):
+        main()
 
 
 def test_two_at_a_time_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(techniques.__main__, "measure", lambda *arguments: None)
     (tmp_path / "a.pt").touch()
+    data_folder(tmp_path / "data")
     monkeypatch.setattr("sys.argv", ["search.sh", *(str(tmp_path / name) for name in ("a.pt", "data", "out"))])
     main()
     fault = "out: must not be in use, but a search.sh is still running there"
@@ -245,13 +319,14 @@ def test_what_is_wrong_with_paths_is_said_before_anything_is_trained(
     for options, fault in [
         (["--lm", "x.pt"], r"^--lm: x\.pt: no such checkpoint"),
         (["--errors", "x.json"], r"^x\.json: no such file"),
+        ([], r"^.*preprocess\.json: no such file; is .*/data a folder made by preprocess\.sh\?$"),
         (["--max-update", "0"], "^--max-update: must be at least 1, but is 0"),
         (["--more", "train", "--more", "train"], "^--more: must be train once at most"),
     ]:
         monkeypatch.setattr("sys.argv", [*command, *options])
         with pytest.raises(UserError, match=fault):
             main()
-    check_models(EVERY, None, None, tmp_path / "out")
+    check_same(EVERY, settings(data_folder(tmp_path / "data")), tmp_path / "out")
     monkeypatch.setattr("sys.argv", command)
     with pytest.raises(UserError, match=r"out: must be of .*models/r2l/average\.pt.* but is of .*b\.pt"):
         main()

@@ -1,0 +1,120 @@
+"""Note in a training's folder what it is begun with, or refuse to take that training for another one.
+
+    begun.py RECIPE DATA SAVE [options of fairseq-train]
+
+train.sh resumes from SAVE/checkpoint_last.pt whatever recipe, data and options are now. Where the training has ended it
+makes no update then, and the old model's scores would pass for those of the new one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.recipe import read_recipe, to_arguments
+from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.settings import RECORD
+
+NOTE, LAST, LOCK = "begun.json", "checkpoint_last.pt", "train.lock"
+# A training is resumed to be trained further, and what is told of it, or kept, changes no parameter.
+ENDS = {"--max-update", "--max-epoch", "--patience", "--cooldown-updates", "--stop-time-hours", "--stop-min-lr"}
+TOLD = {"--log-interval", "--log-format", "--log-file", "--no-progress-bar", "--tensorboard-logdir", "--num-workers"}
+KEPT = {"--save-interval-updates", "--keep-interval-updates", "--keep-last-epochs"}
+CHECKPOINTS = ("--finetune-from-model", "--teacher")
+DEFAULTS = {"--seed": "1"}
+OPTION = re.compile(r"--?[A-Za-z]")
+
+
+def options_of(words: Iterable[str]) -> dict[str, str]:
+    """Return the values of a command line's options, the last of each; those of flags are empty."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in words:
+        if OPTION.match(word):
+            name, _, value = word.partition("=")
+            found[name] = value
+        else:
+            found[name] = f"{found.get(name, '')} {word}".strip()
+    return found
+
+
+def identity_of_data(folder: Path) -> str:
+    """Return what differs between data folders with other text or subwords; a copy of BPE-dropout has but its name."""
+    if not (folder / RECORD).is_file():
+        return folder.name
+    # The size of a log says nothing of the text.
+    record = {key: value for key, value in read_record(folder / RECORD).items() if key != "files"}
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:
+    """Write the note, or see that a training that has left a checkpoint was begun with the same, as far as is known.
+
+    Raises:
+        UserError: it was not, or is still running without a note
+    """
+    options = DEFAULTS | options_of([*to_arguments(read_recipe(recipe)), *words])
+    said = {"DATA": data} | {name: value for name, value in options.items() if name not in ENDS | TOLD | KEPT}
+    # Places may change; what is there may not.
+    values = said | {"DATA": ":".join(identity_of_data(Path(each)) for each in data.split(":"))}
+    for name in CHECKPOINTS:
+        paths = [Path(each) for each in said.get(name, "").split(":")]
+        # train.sh says what is wrong with one that is not there.
+        if all(path.is_file() for path in paths):
+            values[name] = ":".join(map(sha256, paths))
+    note = save / NOTE
+    if note.exists():
+        before = read_record(note, said=dict, values=dict)
+        if before["values"] == values:
+            return
+        if (save / LAST).exists():
+            names = sorted(before["values"].keys() | values.keys())
+            other = next(name for name in names if before["values"].get(name) != values.get(name))
+            raise UserError(
+                f"{save} was begun {difference(other, before['said'], said)}; remove it or choose another OUT"
+            )
+    if is_running(save):
+        raise UserError(f"SAVE must not be in use, but another training is still running in '{save}'")
+    save.mkdir(parents=True, exist_ok=True)
+    with console.whole_file(note) as temporary:
+        write_record(temporary, {"said": said, "values": values})
+
+
+def difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
+    """Return in words how a training was begun, and is not now."""
+    old, new = (f"with {name} {each[name]}".rstrip() if name in each else f"without {name}" for each in (before, now))
+    return f"{old}, which has changed since" if old == new else f"{old}, not {new}"
+
+
+def is_running(save: Path) -> bool:
+    """Return whether a train.sh has locked its folder."""
+    try:
+        with (save / LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("data")
+    parser.add_argument("save", type=Path)
+    parser.add_argument("options", nargs=argparse.REMAINDER)
+    given = parser.parse_args()
+    begin(given.recipe, given.data, given.save, given.options)
+
+
+if __name__ == "__main__":
+    console.run(main)
