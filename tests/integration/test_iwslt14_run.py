@@ -149,13 +149,10 @@ def test_row_from_data_to_record(study: dict[str, str]) -> None:
 
 
 def test_another_archive_is_not_taken_for_that_of_the_data(study: dict[str, str], tmp_path: Path) -> None:
-    # Of a folder of before, nothing is known.
     archive, noted = tmp_path / "an archive.tgz", Path(study["OUT"]) / "archive.sha256"
     archive.write_bytes(b"one")
-    grid = ("--beams", "5", "--lenpens", "1")
-    run(study, "3.1/1", "--archive", str(archive), *grid)
     noted.write_text(hashlib.sha256(b"one").hexdigest() + "\n")
-    run(study, "3.1/1", "--archive", str(archive), *grid)
+    run(study, "3.1/1", "--archive", str(archive), "--beams", "5", "--lenpens", "1")
     archive.write_bytes(b"two")
     done = run(study, "3.1/1", "--archive", str(archive), status=2)
     data = Path(study["OUT"]) / "data"
