@@ -107,7 +107,7 @@ def is_running(save: Path) -> bool:
 
 def main() -> None:
     """Do what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("data")
     parser.add_argument("save", type=Path)
