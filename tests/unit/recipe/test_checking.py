@@ -15,7 +15,7 @@ from deepnmt.errors import UserError
 from deepnmt.recipe import read_recipe
 from deepnmt.recipe.__main__ import main
 from deepnmt.recipe.checking import check_recipe
-from deepnmt.recipe.ranges import RANGES, dashed
+from deepnmt.recipe.ranges import RANGES, dashed, is_json_mapping
 
 VALID = {
     "arch": "dlcl_transformer_tiny",
@@ -362,3 +362,8 @@ def test_models_that_are_not_of_sentence_pairs(arch: str, run: Run) -> None:
 @pytest.mark.parametrize("arch", ["transformer", "transformer_tiny", "fconv", "lightconv", "bart_base"])
 def test_models_of_sentence_pairs(arch: str, run: Run) -> None:
     assert run(text_of(arch=arch))[0] == f"--arch={arch}"
+
+
+def test_an_empty_text_is_no_json() -> None:
+    """fairseq would end in a traceback; what is not given at all is its own default."""
+    assert [is_json_mapping(value) for value in (None, "{}", "", "[]", "{")] == [True, True, False, False, False]
