@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from deepnmt.errors import UserError
+
 LOCK = re.compile(r"(.+)\.tmp\.(\d+)\.lock", re.DOTALL)
 
 
@@ -53,9 +55,13 @@ def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
     """Give a folder to write to; it becomes `path`, in the place of what is there, only if nothing went wrong.
 
     Args:
-        path: of the folder
+        path: of the folder; a link stays, and the folder that it leads to is replaced
         kept: name of what is taken over from the folder that is there
+
+    Raises:
+        UserError: the path is a link that leads nowhere
     """
+    path = _place_of(path)
     with building(path) as temporary:
         temporary.mkdir()
         yield temporary
@@ -66,6 +72,17 @@ def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
         if kept and (old / kept).exists():
             os.replace(old / kept, path / kept)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _place_of(path: Path) -> Path:
+    if not path.is_symlink():
+        return path
+    place = Path(os.path.realpath(path))
+    # A process that was killed between two renamings leaves a link to nowhere.
+    remove_remains(place)
+    if not place.exists():
+        raise UserError(f"{path}: must be a new folder or one of this command, but is a link that leads nowhere")
+    return place
 
 
 def remove_remains(path: Path) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 PACKAGE = "deepnmt"
 # From the ground up; a room may import those below it, and modules of its own.
 FLOORS = (
-    ("beside", "errors", "limits"),
+    ("errors", "limits"),
+    ("beside",),
     ("console",),
     ("kernels", "literals", "lr_schedulers", "text"),
     ("alignment", "data", "model", "ngram", "training"),

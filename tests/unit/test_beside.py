@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.models import ROOT
 from support.processes import started
 
 from deepnmt.beside import building, remove_remains, whole_folder
+from deepnmt.errors import UserError
 
 # Each begins to build the folder that is its argument, says the number of a process that has its lock, and waits.
 BUILDERS = {
@@ -89,6 +91,31 @@ replace_folder "$TMP" "$1"
         if new == "first":
             (disk / "big").rename(disk / "big.old.7")
             (disk / "big.tmp.7.lock").touch()
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_command_builds_where_a_link_leads_to(relative: bool, tmp_path: Path) -> None:
+    here, disk = tmp_path / "here", tmp_path / "disk"
+    (disk / "big").mkdir(parents=True)
+    (disk / "big" / "kept").touch()
+    here.mkdir()
+    to = "../disk/big" if relative else str(disk / "big")
+    link = here / "out"
+    link.symlink_to(to)
+    for new in ("first", "second"):
+        with whole_folder(link, kept="kept") as folder:
+            assert folder.parent == disk
+            (folder / new).touch()
+        assert (names(here), names(disk), names(disk / "big")) == (["out"], ["big"], sorted([new, "kept"]))
+        assert os.readlink(link) == to
+        if new == "first":
+            # Killed between two renamings.
+            (disk / "big").rename(disk / "big.old.7")
+            (disk / "big.tmp.7.lock").touch()
+    shutil.rmtree(disk / "big")
+    with pytest.raises(UserError, match=r"out: must be a new folder .*, but is a link that leads nowhere"):
+        whole_folder(link).__enter__()
+    assert (names(here), names(disk)) == (["out"], [])
 
 
 @pytest.mark.parametrize(
