@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from translations import check_data
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.record import read_record, size_and_time, write_record
 
 DEFAULT = (2, 3, 4, 6)
 WHOLE = "whole"
@@ -67,10 +66,8 @@ def plan(output: Path, checkpoint: Path, data: Path, subset: str, every: dict[st
     check_checkpoint(checkpoint, data)
     tensors = CheckpointState.of(checkpoint, numbers=False).tensors()
     found = list(models({stack: depth_of(tensors, stack) for stack in STACKS}, every))
-    file = checkpoint.stat()
-    size_and_time = f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime)}"
     settings = {
-        "checkpoint": f"{os.path.realpath(checkpoint)} ({size_and_time})",
+        "checkpoint": f"{os.path.realpath(checkpoint)} ({size_and_time(checkpoint)})",
         "data": os.path.realpath(data),
         "subset": subset,
         "options": options,

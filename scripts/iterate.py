@@ -8,7 +8,6 @@ commands:
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ import synthesise
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.recipe import checksum as recipe_checksum
 from deepnmt.recipe import read_recipe
 from deepnmt.synthetic.like_folder import check_like, check_same_subwords
 from deepnmt.synthetic.round_recipe import BACK, DISTIL, KEYS
@@ -96,8 +96,7 @@ def check(rounds: Rounds) -> None:
 
 def contents(rounds: Rounds) -> dict[str, str]:
     """Return checksums of what the recipe names: it may be made anew under the same name."""
-    options = {key: option.value for key, option in read_recipe(rounds.train).items()}
-    found = {"train": hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()}
+    found = {"train": recipe_checksum(read_recipe(rounds.train))}
     folders = {"data": rounds.data, "mono-source": rounds.mono_source, "mono-target": rounds.mono_target}
     found |= {name: sha256(folder / RECORD) for name, folder in folders.items() if folder is not None}
     if rounds.teacher:

@@ -14,7 +14,6 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from deepnmt.errors import UserError
 from deepnmt.limits import BEAM, LENPEN
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.record import read_record, size_and_time, write_record
 from deepnmt.text.subwords import join_bpe
 
 RECORD, TABLE, BEST = "sweep.json", "sweep.tsv", "best.json"
@@ -53,12 +52,6 @@ def penalties(text: str) -> list[float]:
     if not all(-LENPEN <= value <= LENPEN for value in values):
         raise UserError(f"--lenpen must be numbers from {-LENPEN} to {LENPEN}, such as 0.6,1, but is '{text}'")
     return values
-
-
-def size_and_time(path: Path) -> str:
-    """Return by what a file is known from another one that took its name."""
-    file = path.stat()
-    return f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime, timezone.utc)}"
 
 
 def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> None:

@@ -12,6 +12,6 @@ checking one does.
 """
 
 from deepnmt.recipe.own_keys import to_arguments
-from deepnmt.recipe.recipe_file import Option, Recipe, read_recipe, read_stages
+from deepnmt.recipe.recipe_file import Option, Recipe, checksum, read_recipe, read_stages
 
-__all__ = ["Option", "Recipe", "read_recipe", "read_stages", "to_arguments"]
+__all__ = ["Option", "Recipe", "checksum", "read_recipe", "read_stages", "to_arguments"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Optional
 
@@ -68,6 +71,12 @@ def read_stages(path: Path) -> Recipe:
         chain.append(_read_file(base))
     options = {key: option for recipe in reversed(chain) for key, option in recipe.options.items()}
     return Recipe(options, next((recipe.stages for recipe in chain if recipe.stages), []))
+
+
+def checksum(options: Mapping[str, Option]) -> str:
+    """Return what differs between recipes that say something else, with what they extend; comments say nothing."""
+    values = {key: option.value for key, option in options.items()}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _exists(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,12 @@ def check_kinds(path: Path, record: dict[str, Any], keys: Mapping[str, type]) ->
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record, one key a line."""
     path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def size_and_time(path: Path) -> str:
+    """Return by what a large file is known from another one that took its name: its size and when it was written."""
+    file = path.stat()
+    return f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime, timezone.utc)}"
 
 
 def sha256(path: Path) -> str:

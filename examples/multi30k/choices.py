@@ -16,8 +16,6 @@ commands:
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ from typing import Any, NamedTuple
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.recipe.recipe_file import read_recipe
+from deepnmt.recipe import checksum, read_recipe
 from deepnmt.text.record import read_record, write_record
 
 CHOSEN, CONTROL = "chosen.json", "control-1"
@@ -154,12 +152,6 @@ def table(folder: Path, output: Path) -> None:
         print("  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip())
 
 
-def digest(recipe: Path) -> str:
-    """Return what differs between recipes that say something else, with what they extend; comments say nothing."""
-    options = {key: option.value for key, option in read_recipe(recipe).items()}
-    return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -200,7 +192,7 @@ def main() -> None:
         choice = Choice.read(given.folder)
         print(choice.checkpoint, choice.data, choice.beam, f"{choice.lenpen:g}", sep="\n")
     elif given.command == "digest":
-        print(digest(given.recipe))
+        print(checksum(read_recipe(given.recipe))[:16])
     else:
         table(given.folder, given.output)
 
