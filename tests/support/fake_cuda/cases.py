@@ -121,11 +121,13 @@ class Search:
         half: precision
         stock: it must find what fairseq's finds, too, and wait no oftener; of all models, tests of the search hold the
             former on the CPU
+        lm_weight: of a language model, which is on the CPU until the search begins
     """
 
     options: dict[str, Any]
     half: bool
     stock: bool = False
+    lm_weight: float = 0.0
 
 
 def cases() -> list[tuple[str, Union[Train, Search]]]:
@@ -146,6 +148,7 @@ def cases() -> list[tuple[str, Union[Train, Search]]]:
             found.append((f"{name}, search, fp32", Search(model, half=False, stock=name in STOCK)))
     for name in ("plain pre", "dlcl pre", "dlcl vector", "merged", "relative"):
         found.append((f"{name}, search, fp16", Search({**SHALLOW, **OPTIONS[name]}, half=True)))
+    found.append(("a language model, search, fp32", Search({**SHALLOW, **PRE}, half=False, lm_weight=0.5)))
     for name, options in DRAWING.items():
         found.append((f"{name}, fp16, drawing", Train({**SHALLOW, **options}, "fp16", compare=False)))
     for loss in ("r_drop", "simcut", "distillation"):
@@ -221,7 +224,7 @@ def _train(case: Train) -> tuple[list[str], dict[str, Any]]:
 
 
 def _search(case: Search) -> tuple[list[str], dict[str, Any]]:
-    got = search(case.options, case.half, on_cpu=False)
+    got = search(case.options, case.half, on_cpu=False, lm_weight=case.lm_weight)
     figures: dict[str, Any] = {"kernels": got.kernels, "waits": got.waits}
     if case.half:
         # Hypotheses that are nearly as good may change places.
@@ -233,6 +236,6 @@ def _search(case: Search) -> tuple[list[str], dict[str, Any]]:
         figures["fairseq"] = {"kernels": stock.kernels, "waits": stock.waits}
         if got.tokens != stock.tokens:
             faults.append("other translations than by fairseq's search")
-    if got.tokens != search(case.options, False, on_cpu=True).tokens:
+    if got.tokens != search(case.options, False, on_cpu=True, lm_weight=case.lm_weight).tokens:
         faults.append("other translations than on the CPU")
     return faults, figures

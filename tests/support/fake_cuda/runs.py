@@ -29,6 +29,7 @@ from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.search.generator import BeamGenerator
 from support.fake_cuda.device import FakeCuda, host
+from support.language_models import language_model
 from support.models import batch, dictionary
 
 NARROW = {
@@ -229,7 +230,7 @@ def search_model(options: Mapping[str, Any]) -> nn.Module:
     return model.eval()  # type: ignore[no-any-return]
 
 
-def search(options: Mapping[str, Any], half: bool, on_cpu: bool, own: bool = True) -> Found:
+def search(options: Mapping[str, Any], half: bool, on_cpu: bool, own: bool = True, lm_weight: float = 0.0) -> Found:
     """Translate the first sample by the package's search, or by fairseq's."""
     with device(on_cpu) as mode:
         model = search_model(options)
@@ -240,7 +241,8 @@ def search(options: Mapping[str, Any], half: bool, on_cpu: bool, own: bool = Tru
             _move(model)
             inputs = {name: value.to("cuda") for name, value in inputs.items()}
         kind = BeamGenerator if own else SequenceGenerator
-        generator = kind([model], WORDS, beam_size=4, max_len_b=12)
+        lm = {"lm_model": language_model(WORDS), "lm_weight": lm_weight} if lm_weight else {}
+        generator = kind([model], WORDS, beam_size=4, max_len_b=12, **lm)
         if mode is not None:
             mode.reset()
         with torch.no_grad():
