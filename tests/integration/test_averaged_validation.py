@@ -72,6 +72,7 @@ def test_the_mean_of_the_last_checkpoints_is_validated(monkeypatch: pytest.Monke
 
 
 def test_bleu_is_that_of_the_mean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of translations that are found with the options of the search."""
     deepnmt.register()
     data = binarised_text(tmp_path)
     stock = DeepTranslationTask._inference_with_bleu
@@ -82,8 +83,21 @@ def test_bleu_is_that_of_the_mean(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         seen.append({name: weight.clone() for name, weight in translating.state_dict().items()})
         return stock(self, generator, sample, model)
 
+    step = DeepTranslationTask.inference_step
+    lengths = []
+
+    def search(self: Any, generator: Any, models: Any, sample: Any, *rest: Any, **more: Any) -> Any:
+        found = step(self, generator, models, sample, *rest, **more)
+        sources = sample["net_input"]["src_lengths"].tolist()
+        lengths.extend((source, len(each[0]["tokens"])) for source, each in zip(sources, found))
+        return found
+
     monkeypatch.setattr(DeepTranslationTask, "_inference_with_bleu", inference)
-    train(monkeypatch, data, tmp_path / "save", 2, "--eval-bleu", '--eval-bleu-args={"beam": 1}')
+    monkeypatch.setattr(DeepTranslationTask, "inference_step", search)
+    same_length = ["--min-len-ratio=1", "--max-len-ratio=1"]
+    train(monkeypatch, data, tmp_path / "save", 2, "--eval-bleu", '--eval-bleu-args={"beam": 1}', *same_length)
+    assert lengths
+    assert all(source == target for source, target in lengths), lengths
     first, second = (load(tmp_path / "save", epoch)["model"] for epoch in (1, 2))
     assert torch.equal(seen[0]["encoder.embed_tokens.weight"], first["encoder.embed_tokens.weight"])
     for name, weight in second.items():
