@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from signal import Signals
+from typing import Optional
 
 from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -14,20 +15,25 @@ from torch.distributed.run import main as torchrun
 
 from deepnmt.console import run
 from deepnmt.errors import UserError
+from deepnmt.training import launched
 
 PROGRAM = "train.sh"
 
 
-def main() -> None:
-    """Start processes as torchrun does, with its options. Exits with 1 if one of them fails.
+def main(arguments: Optional[list[str]] = None) -> None:
+    """Start processes as torchrun does. Exits with 1 if one of them fails.
+
+    Args:
+        arguments: of torchrun; those of the command line if None
 
     Raises:
         UserError: the machines cannot reach each other
     """
     # Whatever it logs as an error is in the exception too.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    launched.lead()
     try:
-        torchrun()
+        torchrun(arguments)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode < 0:  # and could not say so itself

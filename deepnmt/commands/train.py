@@ -24,6 +24,7 @@ from fairseq_cli.train import cli_main
 import torch
 
 import deepnmt
+from deepnmt.commands import launch
 from deepnmt.commands.rehearsal import rehearse
 from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
@@ -72,10 +73,13 @@ def main() -> None:
     print("+", shlex.join(shown), file=sys.stderr, flush=True)
     copy_output(known.save / (f"train.node-{known.node}.log" if known.node else "train.log"))
     if launcher:
-        # Its children do not have the lock, but it has.
-        if subprocess.run(shown, close_fds=False, check=False).returncode:
-            print(f"{PROGRAM}: error: the training ended early; {what_next(known.save)}", file=sys.stderr)
-            sys.exit(1)
+        # In this process, which has the lock: one that waited for it could end before it.
+        try:
+            launch.main(shown[len(LAUNCHER) :])
+        except SystemExit as end:
+            if end.code == 1:
+                print(f"{PROGRAM}: error: the training ended early; {what_next(known.save)}", file=sys.stderr)
+            raise
         sys.exit()
     sys.argv = ["fairseq-train", *arguments]
 

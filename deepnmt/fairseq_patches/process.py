@@ -15,6 +15,7 @@ from deepnmt.console import hear_interruptions
 from deepnmt.errors import show_user_errors
 from deepnmt.fairseq_patches.patch import sets
 from deepnmt.fairseq_patches.refusals import show_refusals
+from deepnmt.training import launched
 
 # Message and category of each warning that every run prints and no user can act on.
 KNOWN_WARNINGS = (
@@ -50,6 +51,12 @@ def leave_errors_to_the_hook() -> None:
 def hear_interruptions_in_background() -> None:
     """Raise `KeyboardInterrupt` on SIGINT where it was ignored at the start."""
     hear_interruptions()
+
+
+@sets("prctl", order=17, why="a process of train.sh ends with its launcher, which torchrun's do not")
+def end_with_the_launcher() -> None:
+    """Have the process killed when train.sh's launcher ends."""
+    launched.follow()
 
 
 @sets("logging.root", order=20, why="importing fairseq leaves it at DEBUG")

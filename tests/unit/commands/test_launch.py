@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,36 @@ def test_a_signal_ends_launcher_and_processes(tmp_path: Path) -> None:
         # To their end, which none of the processes holds open any more.
         assert process.stdout.read() == ""
         assert "Traceback" not in process.stderr.read()
+
+
+FOLLOWING = """
+import os, time
+from deepnmt.training import launched
+launched.follow()
+os.write(1, b"begun\\n")
+time.sleep(600)
+"""
+
+
+def test_processes_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FOLLOWING)
+    command = [*train.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
+    with started(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["begun\n"] * 2
+        process.kill()
+        # To its end, which none of the processes holds open any more.
+        assert process.stdout.read() == ""
+
+
+@pytest.mark.parametrize(("launcher", "status"), [("", 0), ("own", 0), ("1234567", -signal.SIGKILL)])
+def test_a_process_whose_launcher_has_ended(launcher: str, status: int) -> None:
+    number = str(os.getpid()) if launcher == "own" else launcher
+    program = (
+        "from deepnmt.training import launched; launched.follow(); assert launched.LAUNCHER not in launched.os.environ"
+    )
+    done = finish([sys.executable, "-c", program], env={**os.environ, "DEEPNMT_LAUNCHER": number})
+    assert (done.returncode, done.stderr) == (status, "")
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:

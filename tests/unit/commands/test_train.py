@@ -71,16 +71,17 @@ def test_folder_of_a_training_that_still_works_is_refused(places: list[str], mon
         start(monkeypatch, 0, *places)
 
 
-def failing_torchrun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Put one in its place; the folder that it is in, and the file that it writes its arguments to."""
-    tools, calls = folder / "bin", folder / "calls"
-    tools.mkdir()
-    for name in ("torchrun", "fairseq-train"):
-        (tools / name).write_text(f'#!/bin/sh\necho "$@" >{shlex.quote(str(calls))}\nexit 3\n')
-        (tools / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tools), prepend=":")
-    monkeypatch.setattr(train, "LAUNCHER", [str(tools / "torchrun")])
-    return tools, calls
+def ending_launcher(monkeypatch: pytest.MonkeyPatch, status: int) -> list[list[str]]:
+    """Put one in its place, which runs in this process; the arguments of its calls."""
+    calls: list[list[str]] = []
+
+    def end(arguments: list[str]) -> None:
+        calls.append(arguments)
+        if status:
+            sys.exit(status)
+
+    monkeypatch.setattr(train.launch, "main", end)
+    return calls
 
 
 @pytest.mark.parametrize(
@@ -108,16 +109,30 @@ def test_several_processes_are_torchruns(
 ) -> None:
     (tmp_path / "r.yaml").write_text(f"{RECIPE}batches-per-update: 4\n", encoding="utf-8")
     monkeypatch.setattr(train, "rehearse", lambda arguments: None)
-    tools, calls = failing_torchrun(tmp_path, monkeypatch)
+    calls = ending_launcher(monkeypatch, 1)
     with pytest.raises(SystemExit, match="1"):
         start(monkeypatch, gpus, *places, *options)
-    given = calls.read_text().strip()
-    assert given.startswith(f"{place} {tools}/fairseq-train {places[1]} --user-dir ")
-    assert f"--update-freq={share}" in given.split()
+    program = shutil.which("fairseq-train")
+    given = shlex.join(calls[0])
+    assert given.startswith(f"{place} {program} {places[1]} --user-dir ")
+    assert f"--update-freq={share}" in calls[0]
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == f"+ {tools}/torchrun {given}"
+    assert said[0] == f"+ {sys.executable} -m deepnmt.commands.launch {given}"
     again = "run the same command again to start over"
     assert said[1:] == [f"train.sh: error: the training ended early; {again}"]
+
+
+@pytest.mark.parametrize("status", [0, 143])
+def test_the_status_of_several_processes(
+    status: int, places: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A signal ends them without a word, since whoever has sent it knows."""
+    monkeypatch.setattr(train, "rehearse", lambda arguments: None)
+    ending_launcher(monkeypatch, status)
+    with pytest.raises(SystemExit) as end:
+        start(monkeypatch, 2, *places)
+    assert (end.value.code or 0) == status
+    assert [line[0] for line in capsys.readouterr().err.splitlines()] == ["+"]
 
 
 def test_a_master_that_nobody_knows(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,30 +197,30 @@ REFUSED = {
 
 @pytest.mark.parametrize(("options", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_a_process_would_refuse_is_refused_before_torchrun(
-    places: list[str], trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    places: list[str], trained: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str], options: list[str], message: str,
 ) -> None:  # fmt: skip
-    _, calls = failing_torchrun(tmp_path, monkeypatch)
+    calls = ending_launcher(monkeypatch, 1)
     save = Path(places[2])
     save.mkdir()
     shutil.copy(trained, save)
     with pytest.raises(UserError, match=f"^({message.format(save=save, data=places[1])})$"):
         start(monkeypatch, 0, *places, "--processes=2", *(option.format(save=save) for option in options))
-    assert not calls.exists()
+    assert not calls
     assert capfd.readouterr() == ("", "")
     assert sorted(path.name for path in save.iterdir()) == ["checkpoint_last.pt", "train.lock"]
 
 
 def test_torchrun_that_fails_where_there_is_a_checkpoint(
-    places: list[str], trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    places: list[str], trained: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    _, calls = failing_torchrun(tmp_path, monkeypatch)
+    calls = ending_launcher(monkeypatch, 1)
     save = Path(places[2])
     save.mkdir()
     shutil.copy(trained, save)
     with pytest.raises(SystemExit, match="1"):
         start(monkeypatch, 0, *places, "--processes=2")
-    assert calls.exists()
+    assert calls
     again = f"run the same command again to resume from the last checkpoint in {save}"
     assert capfd.readouterr().err.endswith(f"train.sh: error: the training ended early; {again}\n")
 

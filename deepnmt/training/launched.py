@@ -1,0 +1,32 @@
+"""The processes of a training end with the launcher that has started them, however it ends.
+
+torchrun starts them in sessions of their own, which no signal to the launcher's process group reaches. Where it is
+killed, or ends before it has told them all, they would go on training, and write to a folder that nobody has locked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+LAUNCHER = "DEEPNMT_LAUNCHER"  # an environment variable
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def lead() -> None:
+    """Let the processes that this one starts follow it."""
+    os.environ[LAUNCHER] = str(os.getpid())
+
+
+def follow() -> None:
+    """Have Linux kill this process when its launcher ends; nothing where it has none, or on another system."""
+    # What this process starts has another parent.
+    launcher = os.environ.pop(LAUNCHER, "")
+    if not launcher or sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(launcher):
+        # It has ended before.
+        os.kill(os.getpid(), signal.SIGKILL)
