@@ -36,7 +36,7 @@ from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.nbest_output import translations
 from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.right_to_left import ReversedTargets, turned_hypothesis, turned_targets
-from deepnmt.text.record import SELECTED_ON, read_record
+from deepnmt.text.record import read_record, selected_on
 from deepnmt.text.settings import RECORD
 
 # What a checkpoint's `task_state` says of a model that translates from right to left; others say nothing.
@@ -205,11 +205,9 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         return super().build_dataset_for_inference(*args, **kwargs)
 
     def _note_selection(self) -> None:
-        """Keep in checkpoints which text the training pairs were chosen to be like."""
-        for folder in map(Path, split_paths(self.cfg.data)):
-            record = read_record(folder / RECORD) if (folder / RECORD).is_file() else {}
-            if SELECTED_ON in record:
-                self.state.merge_state_dict({SELECTED_ON: record[SELECTED_ON]})
+        """Keep in checkpoints which texts the training pairs were chosen to be like."""
+        paths = (Path(folder) / RECORD for folder in split_paths(self.cfg.data))
+        self.state.merge_state_dict(selected_on(read_record(path) for path in paths if path.is_file()))
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the criterion. Raises `UserError` if it cannot weigh pairs, and is asked to."""
@@ -260,7 +258,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             seq_gen_cls = BeamGenerator
             more["options"] = options
         generator = super().build_generator(models, args, seq_gen_cls, more, prefix_allowed_tokens_fn)
-        if language_model is not None:
+        if language_model is not None and not isinstance(generator, BeamGenerator):
             generator.max_len = min(generator.max_len, fusion.longest(language_model))
         if self.cfg.constraint_file is not None:
             generator.search = WholeWordConstraints(self.tgt_dict)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,8 +17,8 @@ from pathlib import Path
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.recipe import read_recipe, to_arguments
+from deepnmt.text.data_identity import identity_of_data
 from deepnmt.text.record import read_record, sha256, write_record
-from deepnmt.text.settings import RECORD
 
 NOTE, LAST, LOCK = "begun.json", "checkpoint_last.pt", "train.lock"
 # A training is resumed to be trained further, and what is told of it, or kept, changes no parameter.
@@ -43,15 +41,6 @@ def options_of(words: Iterable[str]) -> dict[str, str]:
         else:
             found[name] = f"{found.get(name, '')} {word}".strip()
     return found
-
-
-def identity_of_data(folder: Path) -> str:
-    """Return what differs between data folders with other text or subwords; a copy of BPE-dropout has but its name."""
-    if not (folder / RECORD).is_file():
-        return folder.name
-    # The size of a log says nothing of the text.
-    record = {key: value for key, value in read_record(folder / RECORD).items() if key != "files"}
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:

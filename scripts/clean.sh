@@ -35,8 +35,8 @@ a line of the recipe, without the dashes:
 one score out of many, and what would be unseen; in a recipe too:
   --lexicon FOLDER       made by align.sh --raw --lexicon
   --language-models 'SOURCE.arpa TARGET.arpa'      made by ngram.sh train --raw
-  --train-classifier     learn to tell pairs that pass the filters from broken ones, by all measures; the classifier
-                         becomes OUTPUT.classifier.json
+  --train-classifier     learn to tell pairs that pass the filters but --dedup from broken ones, by all measures; the
+                         classifier becomes OUTPUT.classifier.json
   --classifier FILE      score by a classifier that was learnt before
   --rank-by FILE[:COLUMN]   scores in a file, a line for each pair, in place of a classifier's
   --keep-best N|SHARE    of the pairs that pass the filters, keep the best: so many, or a share such as 0.9

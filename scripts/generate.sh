@@ -13,7 +13,8 @@ Translates a subset of DATA, a folder made by preprocess.sh, with one checkpoint
 precision if there is one, else on the CPU.
 
   --subset SUBSET   valid, test, test1, ... (default: test)
-  --reverse         translate the other way, from DATA's target language to its source language
+  --reverse         translate the other way, from DATA's target language to its source language; DATA must have no
+                    placeholders
   --nbest N         write the N best translations of each sentence to OUT_DIR/nbest.tsv as well: sentence (from 0),
                     rank, subwords, and features as name=value: model (log P in nats), length, coverage, unk
 

@@ -19,7 +19,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_files
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, check_dictionary
-from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.record import SELECTED_ON, read_record, selection_texts, sha256, write_record
 from deepnmt.text.units import read_patterns
 
 RESULTS = ("counts", "types", "files", "checksums")
@@ -100,7 +100,10 @@ def maker(record: dict[str, Any]) -> str:
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
     """Return what a data folder was made from: its settings, and `input: NAME` for each input file."""
-    settings = {key: value for key, value in record.items() if key not in ("inputs", *RESULTS)}
+    settings = {key: value for key, value in record.items() if key not in ("inputs", SELECTED_ON, *RESULTS)}
+    # The text that select.sh was given; others are those of the inputs, and earlier versions did not record them.
+    if "selection" in record:
+        settings[SELECTED_ON] = next(iter(selection_texts([record])), None)
     return settings | {f"input: {name}": checksum for name, checksum in record["inputs"].items()}
 
 

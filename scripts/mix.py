@@ -30,7 +30,7 @@ from deepnmt.synthetic.like_folder import (
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts, subset_prefix
 from deepnmt.text.dictionary import check_dictionary, read_types
 from deepnmt.text.index_writer import join
-from deepnmt.text.record import sha256, write_record
+from deepnmt.text.record import read_record, selected_on, sha256, write_record
 from deepnmt.text.settings import TextSettings
 
 RECORD = "preprocess.json"
@@ -62,6 +62,7 @@ def begin(folder: Path, copies: int, parts: Sequence[Path]) -> None:
     for name in languages:
         check_nested(parts, name)
     record: dict[str, Any] = {**settings_record(real), "like": like_record(real), "upsample": copies, "inputs": inputs}
+    record |= selected_on(read_record(part / RECORD) for part in parts)
     write_record(folder / RECORD, record)
 
 

@@ -15,7 +15,7 @@ usage: ngram.sh train TEXT OUT.arpa [--order N] [--learn-from N] [--raw]
 
   TEXT             words with white space between them
   --raw            TEXT is not tokenised: words and signs are told apart first, and case is ignored
-  --order N        length of the longest n-grams, from 1 to 6 (default: 3)
+  --order N        length of the longest n-grams, from 1 to 6 (default: 3); if no line is long enough, the longest there are
   --learn-from N   lines to learn from at most, evenly spread over TEXT (default: 2000000); memory grows with the words
                    and n-grams among these alone
   --column NAME    of the header of OUT.tsv (default: cross_entropy)

@@ -118,8 +118,9 @@ done
 [[ -n $VALID || -n $VALID_EVERY ]] || die "--valid or --valid-every must be given"
 [[ -z $VALID && -z $RAW_VALID || -z $VALID_EVERY ]] || die "--valid-every stands in place of --valid and --raw-valid"
 [[ -n $DEST ]] || die "--dest must be given"
-[[ $SOURCE != *[/[:space:]]* ]] || die "--source-lang must be a language such as de, but is '$SOURCE'"
-[[ $TARGET != *[/[:space:]]* ]] || die "--target-lang must be a language such as en, but is '$TARGET'"
+# As language_fault of deepnmt/text/languages.py has it.
+[[ $SOURCE != *[./[:space:]]* ]] || die "--source-lang must be a language such as de, but is '$SOURCE'"
+[[ $TARGET != *[./[:space:]]* ]] || die "--target-lang must be a language such as en, but is '$TARGET'"
 [[ $SOURCE != "$TARGET" ]] || die "--source-lang and --target-lang must differ, but both are '$SOURCE'"
 # fairseq takes either for the end of a path.
 PLACE=$(place_of "${DEST%/}")

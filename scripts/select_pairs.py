@@ -27,7 +27,7 @@ from deepnmt.text.data_folder import check_dictionaries, check_subset, check_tex
 from deepnmt.text.in_order import cores
 from deepnmt.text.lines import clean, read_lines, read_text
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.text.record import SELECTED_ON, sha256, write_record
+from deepnmt.text.record import SELECTED_ON, read_record, selected_on, sha256, write_record
 from deepnmt.text.settings import RECORD, TextSettings
 from deepnmt.text.words import Words, spread
 
@@ -73,7 +73,8 @@ def begin(folder: Path, data: Path, like: Path, method: str, number: int) -> Non
         **settings_record(data),
         "like": like_record(data),
         "selection": {"method": method, "number": number},
-        SELECTED_ON: {"file": like.name, "sha256": sha256(like)},
+        # First this text, then those that DATA's own pairs were chosen by.
+        **selected_on([{SELECTED_ON: {"file": like.name, "sha256": sha256(like)}}, read_record(data / RECORD)]),
         "inputs": {name: sha256(data / "text" / f"{TRAIN}.tok.{name}") for name in TextSettings.read(data).languages},
     }
     write_record(folder / RECORD, record)

@@ -34,7 +34,7 @@ from deepnmt.synthetic.like_folder import TRAIN, binarise_text, copy_frame
 from deepnmt.synthetic.noise import NO_NOISE, Noise
 from deepnmt.synthetic.pairs import Pair, PairRules
 from deepnmt.text.lines import read_lines
-from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.record import read_record, selected_on, sha256, write_record
 from deepnmt.text.subwords import CODES, join_bpe
 
 BATCHES = 8  # in a chunk
@@ -154,7 +154,10 @@ def finish(folder: Path, output: Path) -> None:
     shutil.rmtree(output / "counts")
     with console.whole_file(output / RECORD) as temporary:
         made = sorted(path for path in output.iterdir() if path.name.startswith(f"{TRAIN}."))
-        write_record(temporary, {**read_record(output / RECORD), "checksums": {p.name: sha256(p) for p in made}})
+        record = {**read_record(output / RECORD), "checksums": {p.name: sha256(p) for p in made}}
+        # Where it is DATA's own text that is translated.
+        chosen = selected_on([read_record(job.data / RECORD)]) if options.kind == DISTIL else {}
+        write_record(temporary, record | chosen)
 
 
 def describe(counts: Counter[str]) -> str:

@@ -36,7 +36,7 @@ from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
 from deepnmt.text.terms import has_term, read_terms, terms_of
 from deepnmt.text.translated_folder import RECORD as GENERATED
-from deepnmt.text.translated_folder import data_settings, lines_of, write_translations
+from deepnmt.text.translated_folder import check_direction, data_settings, lines_of, write_translations
 
 # Options of generate.sh that fairseq's own tasks do not know.
 OF_THE_TASK = (
@@ -228,6 +228,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.command == "check":
         check_options(arguments.options)
+        check_direction(arguments.data, arguments.reverse)
         pairs = check_data(arguments.data, arguments.subset)
         print(*data_settings(arguments.data, arguments.reverse).languages, pairs)
     elif arguments.command == "watch":

@@ -6,6 +6,8 @@ copied       the source on both sides, or the target
 language     the target is a line of another language: the source of another pair
 repeated     one to three words of the target stand there three to five times more
 numbers      one number is another; in pairs that have none it is added to one side
+
+Words are those of the measures: in a language without spaces between words, each sign is one.
 """
 
 from __future__ import annotations
@@ -14,56 +16,98 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from deepnmt.text.languages import is_unspaced
+from deepnmt.text.words import signs_of
+
 Pair = tuple[str, str]
 DIGITS = re.compile(r"\d+")
-# What takes the pair, another one, and random numbers.
-Fault = Callable[[Pair, Pair, Random], Pair]
+# Some faults leave some pairs as they are: a cut those with one word a side, a copy those with equal sides.
+TRIES = 20
 
 
-def broken(kind: str, pairs: Sequence[Pair], row: int, seed: object) -> Pair:
-    """Return a pair with a fault, always the same for a seed.
+class Words:
+    """Takes the lines of a language apart, and puts them together.
+
+    Args:
+        language: such as de
+    """
+
+    def __init__(self, language: str) -> None:
+        self._unspaced = is_unspaced(language)
+
+    def of(self, line: str) -> list[str]:
+        """Return the words of a line, those of an unspaced language with the white space that follows them."""
+        if not self._unspaced:
+            return line.split()
+        words: list[str] = []
+        end = 0
+        for word in signs_of(line):
+            start = line.index(word, end)
+            if words:
+                words[-1] += line[end:start]
+            words.append(word)
+            end = start + len(word)
+        return words
+
+    def line(self, words: Sequence[str]) -> str:
+        """Return the line of words."""
+        return "".join(words).strip() if self._unspaced else " ".join(words)
+
+
+# What takes the pair, another one, the words of both languages, and random numbers.
+Fault = Callable[[Pair, Pair, tuple[Words, Words], Random], Pair]
+
+
+def broken(kind: str, pairs: Sequence[Pair], row: int, seed: object, languages: tuple[str, str] = ("", "")) -> Pair:
+    """Return a pair with a fault, always the same for a seed; the pair itself if it cannot have this one.
 
     Args:
         kind: one of `FAULTS`
         pairs: from which other ones are taken
         row: of the pair
         seed: of the random numbers
+        languages: of source and target; by default some with spaces between words
     """
     random = Random(f"{seed} {kind} {row}")
-    others = [random.randrange(len(pairs)) for _ in range(4)]
-    other = next((place for place in others if place != row), (row + 1) % len(pairs))
-    return FAULTS[kind](pairs[row], pairs[other], random)
+    words = (Words(languages[0]), Words(languages[1]))
+    for _ in range(TRIES):
+        others = [random.randrange(len(pairs)) for _ in range(4)]
+        other = next((place for place in others if place != row), (row + 1) % len(pairs))
+        made = FAULTS[kind](pairs[row], pairs[other], words, random)
+        if [side.split() for side in made] != [side.split() for side in pairs[row]]:
+            return made
+    return pairs[row]
 
 
-def _shuffle(pair: Pair, other: Pair, random: Random) -> Pair:
+def _shuffle(pair: Pair, other: Pair, words: tuple[Words, Words], random: Random) -> Pair:
     return pair[0], other[1]
 
 
-def _cut(pair: Pair, other: Pair, random: Random) -> Pair:
+def _cut(pair: Pair, other: Pair, words: tuple[Words, Words], random: Random) -> Pair:
     side = random.randrange(2)
-    words = pair[side].split()
-    half = " ".join(words[: (len(words) + 1) // 2])
+    whole = words[side].of(pair[side])
+    half = words[side].line(whole[: (len(whole) + 1) // 2])
     return (half, pair[1]) if side == 0 else (pair[0], half)
 
 
-def _copy(pair: Pair, other: Pair, random: Random) -> Pair:
+def _copy(pair: Pair, other: Pair, words: tuple[Words, Words], random: Random) -> Pair:
     side = random.randrange(2)
     return pair[side], pair[side]
 
 
-def _other_language(pair: Pair, other: Pair, random: Random) -> Pair:
+def _other_language(pair: Pair, other: Pair, words: tuple[Words, Words], random: Random) -> Pair:
     return pair[0], other[0]
 
 
-def _repeat(pair: Pair, other: Pair, random: Random) -> Pair:
-    words = pair[1].split()
+def _repeat(pair: Pair, other: Pair, words: tuple[Words, Words], random: Random) -> Pair:
+    target = words[1].of(pair[1])
     size = random.randint(1, 3)
-    start = random.randrange(max(len(words) - size + 1, 1))
-    block = words[start : start + size]
-    return pair[0], " ".join(words[:start] + block * random.randint(4, 6) + words[start + size :])
+    start = random.randrange(max(len(target) - size + 1, 1))
+    block = target[start : start + size]
+    return pair[0], words[1].line([*target[:start], *block * random.randint(4, 6), *target[start + size :]])
 
 
-def _change_number(pair: Pair, other: Pair, random: Random) -> Pair:
+def _change_number(pair: Pair, other: Pair, words: tuple[Words, Words], random: Random) -> Pair:
     number = str(random.randint(13, 9999))
     found = list(DIGITS.finditer(pair[1]))
     if found:
@@ -71,9 +115,9 @@ def _change_number(pair: Pair, other: Pair, random: Random) -> Pair:
         if number == place[0]:
             number += "1"
         return pair[0], pair[1][: place.start()] + number + pair[1][place.end() :]
-    words = pair[1].split()
-    words.insert(random.randint(0, len(words)), number)
-    return pair[0], " ".join(words)
+    target = words[1].of(pair[1])
+    target.insert(random.randint(0, len(target)), number)
+    return pair[0], words[1].line(target)
 
 
 FAULTS: Mapping[str, Fault] = {

@@ -15,6 +15,7 @@ from deepnmt.cleaning.pair_lexicon import check_folder
 from deepnmt.cleaning.score_file import Header, ScoreColumn
 from deepnmt.cleaning.writing_systems import LANGUAGES, knows
 from deepnmt.errors import UserError
+from deepnmt.text.languages import language_fault
 from deepnmt.text.record import sha256
 
 
@@ -73,8 +74,8 @@ class Options:
 
     def _language_faults(self) -> Iterator[str]:
         for side, language in zip(("source", "target"), self.languages):
-            if not language or any(sign in "/\x00" or sign.isspace() for sign in language):
-                yield f"--{side}-lang must be a language such as de, but is '{language}'"
+            if fault := language_fault(language):
+                yield f"--{side}-lang {fault}"
             if any(each.name == "script" for each in self.filters) and not knows(language):
                 yield f"script: the language must be one of {', '.join(sorted(LANGUAGES))}, but is {language}"
         if self.source_lang == self.target_lang:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import decode_lines, open_file
@@ -91,10 +90,3 @@ class FileIndex:
         """Return the lines of a chunk as text. Raises `UserError` with the number of a line that is not UTF-8."""
         first = chunk * self.size + self.skipped
         return list(decode_lines(self.read(chunk), str(self.path), first + 1))
-
-
-def sample_of(chunks: int, size: int, most: int) -> list[int]:
-    """Return the numbers of evenly spaced chunks that have at most so many lines together, but one chunk at least."""
-    number = min(chunks, max(most // size, 1))
-    places: NDArray[np.int64] = np.linspace(0, chunks - 1, number).round().astype(np.int64)
-    return [int(place) for place in places]

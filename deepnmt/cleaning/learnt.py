@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional
@@ -11,18 +12,19 @@ from numpy.typing import NDArray
 
 from deepnmt.cleaning.character_model import CharacterModel
 from deepnmt.cleaning.clean_job import Job
-from deepnmt.cleaning.corpus_index import sample_of
 from deepnmt.cleaning.pair_chunk import Pairs
 from deepnmt.cleaning.pair_classifier import PairClassifier, train
 from deepnmt.cleaning.pair_lexicon import PairLexicon
 from deepnmt.cleaning.pair_measures import NOTHING, Fitted, Spread, measured
-from deepnmt.console import whole_file
+from deepnmt.console import progress, whole_file
 from deepnmt.ngram import arpa
+from deepnmt.text.words import spread
 
 FITTED_ON, TRAINED_ON = 50_000, 30_000  # pairs
 FITTED, CLASSIFIER = "fitted.npz", "classifier.json"
 LEARNING = ("ratio-sigma", "characters", "language")
 TABLES = ("singles", "pairs", "triples")  # of a character model
+ScoredPair = tuple[str, str, bool]
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,17 @@ class Learnt:
             path = Path(options.classifier)
             classifier = PairClassifier.read(path, options.languages)
             classifier.check(path, given)
-        if not (folder / FITTED).exists():
-            write_fitted(folder / FITTED, Fitted.of(sample(job, FITTED_ON)))
+        trains = options.train_classifier and not (folder / CLASSIFIER).exists()
+        drawn = None
+        if trains or not (folder / FITTED).exists():
+            drawn = Sample.of(job, FITTED_ON)
+        if drawn and not (folder / FITTED).exists():
+            write_fitted(folder / FITTED, Fitted.of(drawn.pairs))
         learnt = read_fitted(folder / FITTED)
         fitted = replace(learnt, lexicon=given.lexicon, language_models=given.language_models)
         if options.train_classifier:
-            if not (folder / CLASSIFIER).exists():
-                made = train(passing(job, sample(job, TRAINED_ON), fitted), fitted, options.seed)
+            if drawn and trains:
+                made = train(passing(job, drawn.spread(TRAINED_ON), fitted), fitted, options.seed)
                 made.write(folder / CLASSIFIER, options.languages)
             classifier = PairClassifier.read(folder / CLASSIFIER, options.languages)
         return cls(fitted, classifier)
@@ -79,16 +85,51 @@ def read_pairs(job: Job, chunk: int) -> Pairs:
     return Pairs(source, target, job.options.languages)
 
 
-def sample(job: Job, most: int) -> Pairs:
-    """Return pairs of evenly spaced chunks."""
-    chunks = [read_pairs(job, chunk) for chunk in sample_of(job.chunks, job.options.chunk, most)]
-    lines = [[line for pairs in chunks for line in pairs.sides[side].lines] for side in (0, 1)]
-    return Pairs(lines[0], lines[1], job.options.languages)
+@dataclass(frozen=True)
+class Sample:
+    """Pairs of a corpus.
+
+    Attributes:
+        pairs: of all parts of it
+        well_scored: whether each passes the filters by scores in files
+    """
+
+    pairs: Pairs
+    well_scored: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, job: Job, most: int) -> Sample:
+        """Return pairs that are evenly spread over the corpus, however it is cut into chunks."""
+        with progress(job.pairs, "taking a sample", " pairs") as bar:
+            return cls._of(spread(_scored_pairs(job, bar.update), most, job.pairs), job.options.languages)
+
+    @classmethod
+    def _of(cls, drawn: Iterable[ScoredPair], languages: tuple[str, str]) -> Sample:
+        rows = list(drawn)
+        return cls(Pairs([row[0] for row in rows], [row[1] for row in rows], languages), tuple(row[2] for row in rows))
+
+    def spread(self, most: int) -> Sample:
+        """Return so many of the pairs, evenly spread over them."""
+        rows = zip(self.pairs.source.lines, self.pairs.target.lines, self.well_scored)
+        languages = (self.pairs.source.language, self.pairs.target.language)
+        return self._of(spread(rows, most, len(self.pairs)), languages)
 
 
-def passing(job: Job, pairs: Pairs, fitted: Fitted) -> Pairs:
-    """Return those pairs that pass all filters that measure them."""
-    good = np.ones(len(pairs), dtype=bool)
+def _scored_pairs(job: Job, tell: Callable[[int], object]) -> Iterator[ScoredPair]:
+    scored = [(each, job.column(each.file, each.column)) for each in job.options.filters if each.file]
+    for chunk in range(job.chunks):
+        pairs = read_pairs(job, chunk)
+        good = np.ones(len(pairs), dtype=bool)
+        for each, column in scored:
+            values = column.read(chunk)
+            good &= (values >= each.low) & (values <= each.high)
+        yield from zip(pairs.source.lines, pairs.target.lines, good.tolist())
+        tell(len(pairs))
+
+
+def passing(job: Job, sample: Sample, fitted: Fitted) -> Pairs:
+    """Return those pairs of a sample that pass all filters that look at a pair by itself."""
+    pairs, good = sample.pairs, np.array(sample.well_scored, dtype=bool)
     for each in job.options.filters:
         if each.measures:
             values = measured(each.name, pairs, fitted)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 
 from deepnmt.cleaning.character_model import Trigrams
 from deepnmt.cleaning.code_points import CodePoints
 from deepnmt.text.languages import is_unspaced
-
-WORD = re.compile(r"\w+")
-SIGN = re.compile(r"[A-Za-z0-9]+|\S")
+from deepnmt.text.words import signs_of, words_alone
 
 
 class Side:
@@ -28,9 +25,9 @@ class Side:
 
     @cached_property
     def words(self) -> list[list[str]]:
-        """The words of each line: what stands between white space, or each sign of an unspaced language."""
+        """The words of each line: what stands between white space, or words and signs of an unspaced language."""
         if is_unspaced(self.language):
-            return [SIGN.findall(line) for line in self.lines]
+            return [signs_of(line) for line in self.lines]
         return [line.split() for line in self.lines]
 
     @cached_property
@@ -46,9 +43,7 @@ class Side:
     @cached_property
     def types(self) -> list[list[str]]:
         """The words of each line without case and punctuation."""
-        if is_unspaced(self.language):
-            return [[sign for sign in words if sign.isalnum()] for words in self.folded]
-        return [WORD.findall(line.casefold()) for line in self.lines]
+        return [words_alone(line.casefold()) for line in self.lines]
 
     @cached_property
     def folded(self) -> list[list[str]]:

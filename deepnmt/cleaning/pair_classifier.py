@@ -115,23 +115,27 @@ def train(pairs: Pairs, fitted: Fitted, seed: int) -> PairClassifier:
         seed: of the faults
 
     Raises:
-        UserError: there are too few pairs
+        UserError: there are too few pairs that can be broken
     """
-    if len(pairs) < 100:
-        raise UserError(f"--train-classifier must have 100 pairs to learn from, but has {len(pairs)}")
+    languages = (pairs.source.language, pairs.target.language)
+    lines = list(zip(pairs.source.lines, pairs.target.lines))
+    kinds = [list(FAULTS)[row % len(FAULTS)] for row in range(len(lines))]
+    faulty = [broken(kind, lines, row, seed, languages) for row, kind in enumerate(kinds)]
+    # What is as it was is no example of a fault.
+    rows = [row for row, line in enumerate(lines) if faulty[row] != line]
+    if len(rows) < 100:
+        raise UserError(f"--train-classifier must have 100 pairs to learn from, but has {len(rows)}")
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
-    lines = list(zip(pairs.source.lines, pairs.target.lines))
-    kinds = [list(FAULTS)[row % len(FAULTS)] for row in range(len(lines))]
-    faulty = [broken(kind, lines, row, seed) for row, kind in enumerate(kinds)]
-    languages = (pairs.source.language, pairs.target.language)
     names = names_of_features(fitted)
     good, bad = (
         features(measure_all(each, fitted, names), names)
-        for each in (pairs, Pairs([pair[0] for pair in faulty], [pair[1] for pair in faulty], languages))
+        for each in (
+            Pairs([text[row][0] for row in rows], [text[row][1] for row in rows], languages) for text in (lines, faulty)
+        )
     )
-    held = np.arange(len(lines)) // len(FAULTS) % HELD_OUT == 0
+    held = np.arange(len(rows)) // len(FAULTS) % HELD_OUT == 0
     learnt = np.concatenate([good[~held], bad[~held]])
     mean, scale = learnt.mean(axis=0), learnt.std(axis=0)
     scale[scale == 0] = 1
@@ -140,8 +144,9 @@ def train(pairs: Pairs, fitted: Fitted, seed: int) -> PairClassifier:
     scores = [model.decision_function((each[held] - mean) / scale) for each in (good, bad)]
     areas = {"all": _area(roc_auc_score, scores[0], scores[1])}
     for kind in FAULTS:
-        some = np.array(kinds)[held] == kind
-        areas[kind] = _area(roc_auc_score, scores[0], scores[1][some])
+        some = np.array(kinds)[rows][held] == kind
+        if some.any():
+            areas[kind] = _area(roc_auc_score, scores[0], scores[1][some])
     means, scales, weights = (tuple(values.tolist()) for values in (mean, scale, model.coef_[0]))
     return PairClassifier(names, means, scales, weights, float(model.intercept_[0]), areas)
 

@@ -35,11 +35,11 @@ from deepnmt.cleaning.pair_chunk import Pairs, Side
 from deepnmt.cleaning.pair_lexicon import PairLexicon
 from deepnmt.cleaning.writing_systems import letters, letters_of, spaces
 from deepnmt.ngram.ngram_model import NgramModel
-from deepnmt.text.words import words_of
+from deepnmt.text.words import LETTER, words_of
 
 Values = Sequence[float] | Floats
-NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d+)*")
-ENDING = re.compile(r"[^\w\s]\s*$")
+# White space stands between groups of three digits alone: `May 5 2019` has two numbers.
+NUMBER = re.compile(r"\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)(?:[.,]\d+)*|\d+(?:[.,'’]\d+)*")
 DIGITS = re.compile(r"\d+")
 # Smaller ones are often written as words.
 SPELT = 12
@@ -208,7 +208,12 @@ def repeated_words(words: Sequence[str]) -> int:
 def lone_endings(pairs: Pairs) -> list[float]:
     """Return 1 for each pair of which one side alone ends with punctuation, else 0."""
     lines = zip(pairs.source.lines, pairs.target.lines)
-    return [float((ENDING.search(one) is None) != (ENDING.search(other) is None)) for one, other in lines]
+    return [float(_ends_with_punctuation(one) != _ends_with_punctuation(other)) for one, other in lines]
+
+
+def _ends_with_punctuation(line: str) -> bool:
+    last = line.rstrip()[-1:]
+    return bool(last) and not (last.isalnum() or last == "_" or LETTER.match(last))
 
 
 def _fluency(side: Side, model: NgramModel) -> NDArray[np.float32]:
@@ -218,7 +223,7 @@ def _fluency(side: Side, model: NgramModel) -> NDArray[np.float32]:
 
 def _numbers(pairs: Pairs, fitted: Fitted) -> Values:
     return [
-        0 if not (NUMBER.search(source) or NUMBER.search(target)) else disagreeing_numbers(source, target)
+        0 if not (DIGITS.search(source) or DIGITS.search(target)) else disagreeing_numbers(source, target)
         for source, target in zip(pairs.source.lines, pairs.target.lines)
     ]
 

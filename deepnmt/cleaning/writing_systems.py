@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.text.languages import main_language
+from deepnmt.text.words import LETTER
 
 Marks = NDArray[np.bool_]
 HAN = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "BOPOMOFO")
@@ -43,6 +44,7 @@ SYSTEMS = {
     HAN: "zh yue",
     (*HAN, "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA"): "ja",
 }
+ANY_SCRIPT = "COMBINING"  # accents that are no part of their letter
 LANGUAGES = {language: names for names, languages in SYSTEMS.items() for language in languages.split()}
 
 
@@ -53,14 +55,16 @@ def knows(language: str) -> bool:
 
 @cache
 def letters() -> Marks:
-    """Return which code points are letters."""
-    return np.array([chr(code).isalpha() for code in range(sys.maxunicode + 1)])
+    """Return which code points are letters, or marks that are written with them."""
+    marks = np.zeros(sys.maxunicode + 1, dtype=bool)
+    marks[[found.start() for found in LETTER.finditer("".join(map(chr, range(sys.maxunicode + 1))))]] = True
+    return marks
 
 
 @cache
 def letters_of(language: str) -> Marks:
     """Return which code points are letters of a language."""
-    names = LANGUAGES[main_language(language)]
+    names = (*LANGUAGES[main_language(language)], ANY_SCRIPT)
     marks = np.zeros(sys.maxunicode + 1, dtype=bool)
     for code in np.flatnonzero(letters()).tolist():
         marks[code] = unicodedata.name(chr(code), "").startswith(names)

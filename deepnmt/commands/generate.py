@@ -18,7 +18,7 @@ import deepnmt
 from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.console import Parser, run
-from deepnmt.text.record import SELECTED_ON
+from deepnmt.text.record import selection_texts
 
 PROGRAM = "generate.sh"
 
@@ -55,13 +55,11 @@ def check_checkpoints(paths: str, data: Path, reverse: bool) -> list[object]:
     Raises:
         UserError: a checkpoint cannot be read, or was not trained on data like this
     """
-    selected: list[object] = []
+    states = []
     for path in map(Path, paths.split(os.pathsep)):
         check_checkpoint(path, data, reverse)
-        text = CheckpointState.of(path, numbers=False).task_state().get(SELECTED_ON)
-        if text is not None and text not in selected:
-            selected.append(text)
-    return selected
+        states.append(CheckpointState.of(path, numbers=False).task_state())
+    return selection_texts(states)
 
 
 if __name__ == "__main__":

@@ -65,17 +65,18 @@ class Text:
 
         Args:
             lines: words
-            known: words that are not `<unk>`; by default all but `SPECIAL`
+            known: words that are not `<unk>`, also those that the lines lack; by default all but `SPECIAL`
         """
-        number = {word: SPECIAL.index(UNKNOWN) for word in SPECIAL}
-        words, begin, end = list(SPECIAL), SPECIAL.index(BEGIN), SPECIAL.index(END)
+        unknown, begin, end = (SPECIAL.index(word) for word in (UNKNOWN, BEGIN, END))
+        words = [*SPECIAL, *sorted((known or set()) - set(SPECIAL))]
+        number = {word: place if place >= len(SPECIAL) else unknown for place, word in enumerate(words)}
         numbers, lengths = array("i"), array("q")
         for line in lines:
             numbers.append(begin)
             for word in line:
                 if word not in number:
-                    if known is not None and word not in known:
-                        numbers.append(SPECIAL.index(UNKNOWN))
+                    if known is not None:
+                        numbers.append(unknown)
                         continue
                     number[word] = len(words)
                     words.append(word)
@@ -134,10 +135,19 @@ def estimate(lines: Iterable[Sequence[str]], order: int, known: Optional[set[str
     Args:
         lines: words
         order: the highest, from 1 to `HIGHEST_ORDER`
-        known: words that are not `<unk>`; by default all
+        known: words that are not `<unk>`, also those that the lines lack; by default all
+
+    Returns:
+        the model, of a lower order if no line is long enough for this one
     """
     text = Text.of(lines, known)
-    counted = count(text, order)
+    counted = [level for level in count(text, order) if len(level.keys)]
+    if len(counted) < order:
+        longest = max(len(counted) - 2, 0)
+        print(
+            f"warning: --order {order}: the longest line has {longest} words; the order is {len(counted)}",
+            file=sys.stderr,
+        )
     types = len(text.words)
     # Nothing predicts <s>.
     counted[0].adjusted[SPECIAL.index(BEGIN)] = 0
@@ -149,7 +159,7 @@ def estimate(lines: Iterable[Sequence[str]], order: int, known: Optional[set[str
             print(f"warning: order {size}: too little text for the formula of discounts; they are {d}", file=sys.stderr)
         discount = np.array([0.0, *d])[np.minimum(level.adjusted, 3)]
         histories = len(levels[-1].keys) if levels else 1
-        total = np.bincount(level.prefix, level.adjusted, histories)
+        total = np.bincount(level.prefix, level.adjusted.astype(float), histories)
         gamma = np.bincount(level.prefix, discount, histories)
         gamma = np.divide(gamma, total, out=np.ones_like(gamma), where=total > 0)
         own = (level.adjusted - discount) / np.maximum(total, 1)[level.prefix]

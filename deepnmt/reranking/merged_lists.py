@@ -11,7 +11,7 @@ from pathlib import Path
 from deepnmt.errors import UserError
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, UNKNOWN, Translation, read_nbest
 from deepnmt.text.record import read_record
-from deepnmt.text.translated_folder import RECORD, data_settings, lines_of, text_of
+from deepnmt.text.translated_folder import RECORD, check_direction, data_settings, lines_of, text_of
 
 # These say something of the translation whatever search found it; others are of one list's model.
 OF_ALL = (LENGTH, UNKNOWN)
@@ -83,6 +83,7 @@ def read_lists(paths: Sequence[Path], data: Path) -> MergedLists:
             raise UserError(
                 f"{path}: must be of {subset}{way[reverse]}, as {paths[0]} is, but is of {found[0]}{way[found[1]]}"
             )
+    check_direction(data, reverse)
     source, target = data_settings(data, reverse).languages
     if any(record["target_lang"] != target for record in records):
         raise UserError(f"{paths[0]}: must be translations to {target}, but are to {records[0]['target_lang']}")

@@ -3,7 +3,8 @@
     score(x) = H_all(x) - H_in(x)
 
 H in nats a word: `in` is the model of the text, `all` that of as many lines of all that are chosen from. Both know the
-same words, those that the text has at least twice: else one model would explain rare words better for no reason.
+same words, those that the text has at least twice, whether the sample has them or not: else one model would explain
+rare words better for no reason.
 """
 
 from __future__ import annotations

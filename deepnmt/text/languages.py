@@ -7,6 +7,13 @@ CHINESE = ("zh", "yue")
 UNSPACED = (*CHINESE, "ja", "th", "lo", "km", "my")
 
 
+def language_fault(language: str) -> str:
+    """Return what is wrong with the name of a language, a part of file names between dots; empty if nothing is."""
+    if language and not any(sign in "./\x00" or sign.isspace() for sign in language):
+        return ""
+    return f"must be a language such as de, but is '{language}'"
+
+
 def main_language(language: str) -> str:
     """Return a language without its region: zh of zh-TW or zh_TW."""
     return language.lower().replace("_", "-").split("-")[0]

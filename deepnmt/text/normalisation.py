@@ -16,6 +16,7 @@ from functools import cache
 
 from deepnmt.errors import UserError
 from deepnmt.text.languages import is_chinese
+from deepnmt.text.moses import punctuation_normaliser
 
 STEPS = ("width", "nfkc", "punctuation", "simplified")
 SMALL_FORMS = range(0xFE50, 0xFE6C)
@@ -39,7 +40,7 @@ def normaliser(steps: Sequence[str], language: str) -> Callable[[str], str]:
     table: dict[int, str] = {}
     if "simplified" in steps and is_chinese(language):
         table = _simplified()
-    punctuation = _punctuation(language) if "punctuation" in steps else str
+    punctuation = punctuation_normaliser(language, pre_replace_unicode_punct=True) if "punctuation" in steps else str
 
     def normalise(text: str) -> str:
         if "width" in steps and not text.isascii():
@@ -49,13 +50,6 @@ def normaliser(steps: Sequence[str], language: str) -> Callable[[str], str]:
         return punctuation(text).translate(table) if table else punctuation(text)
 
     return normalise
-
-
-def _punctuation(language: str) -> Callable[[str], str]:
-    from sacremoses import MosesPunctNormalizer
-
-    normalize: Callable[[str], str] = MosesPunctNormalizer(lang=language, pre_replace_unicode_punct=True).normalize
-    return normalize
 
 
 @cache

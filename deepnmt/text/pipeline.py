@@ -10,12 +10,13 @@ splits hyphens where this one does not, which alone changes 35 of 1,000 translat
 from __future__ import annotations
 
 import re
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from deepnmt.text.chinese import joined, segmenter
 from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
+from deepnmt.text.moses import detokeniser, punctuation_normaliser, tokeniser
 from deepnmt.text.normalisation import normaliser, parse_steps
 from deepnmt.text.placeholders import PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
@@ -37,18 +38,13 @@ class Tokenizer:
     """
 
     def __init__(self, settings: TextSettings, language: str) -> None:
-        from sacremoses import MosesPunctNormalizer, MosesTokenizer
-
         self.settings = settings
         steps = parse_steps(settings.normalise)
         self._normalise = normaliser(steps, language)
         # One of the steps does it, too.
         self._keeps_punctuation = settings.keep_punctuation or "punctuation" in steps
-        self._normalize = MosesPunctNormalizer(lang=language).normalize
-        if settings.segment and is_chinese(language):
-            self._tokenize = segmenter()
-        else:
-            self._tokenize = partial(MosesTokenizer(lang=language).tokenize, return_str=True)
+        self._normalize = punctuation_normaliser(language)
+        self._tokenize = segmenter() if settings.segment and is_chinese(language) else tokeniser(language)
         kinds = parse_kinds(settings.placeholders)
         patterns = [*settings.protect, *(PATTERNS[kind] for kind in kinds)]
         self._units = Units(patterns) if patterns else None
@@ -78,10 +74,8 @@ class Detokenizer:
     """
 
     def __init__(self, language: str, truecase: bool = False, segment: str = "") -> None:
-        from sacremoses import MosesDetokenizer
-
         self._truecase, self._chinese = truecase, bool(segment) and is_chinese(language)
-        self._detokenize = MosesDetokenizer(lang=language).detokenize
+        self._detokenize = detokeniser(language)
 
     def __call__(self, tokens: str) -> str:
         """Detokenise one line."""

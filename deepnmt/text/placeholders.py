@@ -15,7 +15,7 @@ from deepnmt.text.units import unescaped
 
 # Of whole tokens; as units they are hidden from the tokeniser, which would cut them.
 PATTERNS = {
-    "numbers": r"(?<![\w.,:/])\d+(?:[.,:/]\d+)*(?!\w)",
+    "numbers": r"(?<![\w.,:/])\d+(?:[.,:/]\d+)*(?!\w|[.,:/]\d)",
     "urls": r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
 }
 TAGS = {"numbers": "<num>", "urls": "<url>"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from deepnmt.text.lines import open_file
 
 MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt-export"}
 # In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that select.sh has
-# chosen the training pairs to be like.
+# chosen the training pairs to be like, or a list of several.
 SELECTED_ON = "selected_on"
 KINDS = {
     str: "text",
@@ -60,6 +60,25 @@ def check_kinds(path: Path, record: dict[str, Any], keys: Mapping[str, type]) ->
         # A bool is an int to Python.
         if not isinstance(record[key], kind) or (kind is int and isinstance(record[key], bool)):
             raise UserError(f"{path}: '{key}' must be {KINDS[kind]}, but is {json.dumps(record[key])[:60]}")
+
+
+def selection_texts(records: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return all texts that the pairs of some records were chosen to be like, each once."""
+    texts: list[Any] = []
+    for said in (record.get(SELECTED_ON) for record in records):
+        for text in said if isinstance(said, list) else [said]:
+            if text is not None and text not in texts:
+                texts.append(text)
+    return texts
+
+
+def selected_on(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what a record says of the selection of its pairs, which come from those of other records; perhaps nothing.
+
+    One text is as it stands there, which earlier versions read; several are a list.
+    """
+    texts = selection_texts(records)
+    return {SELECTED_ON: texts if len(texts) > 1 else texts[0]} if texts else {}
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
+from deepnmt.text.languages import language_fault
 from deepnmt.text.normalisation import parse_steps
 from deepnmt.text.placeholders import parse_kinds
 from deepnmt.text.record import check_kinds, read_record
@@ -92,10 +93,8 @@ class TextSettings:
         named = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         settings = cls(**{**named, "protect": tuple(map(str, record.get("protect", ())))})
         for name in ("source_lang", "target_lang"):
-            # It becomes part of file names.
-            language = getattr(settings, name)
-            if not language or any(sign in "/\x00" or sign.isspace() for sign in language):
-                raise UserError(f"{path}: '{name}' must be a language such as de, but is '{language}'")
+            if fault := language_fault(getattr(settings, name)):
+                raise UserError(f"{path}: '{name}' {fault}")
         return settings
 
     @property

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
 from deepnmt.text.pipeline import Detokenizer, restored
 from deepnmt.text.record import write_record
@@ -28,6 +29,18 @@ def data_settings(data: Path, reverse: bool) -> TextSettings:
     """Return the settings of a data folder; with `reverse`, those of the other direction."""
     settings = TextSettings.read(data)
     return settings.reversed() if reverse else settings
+
+
+def check_direction(data: Path, reverse: bool) -> None:
+    """Raise `UserError` if a data folder cannot be translated in the other direction.
+
+    A text that was prepared as a target has tags for those units alone that its source has too.
+    """
+    if reverse and (kinds := TextSettings.read(data).placeholders):
+        raise UserError(
+            f"{data}: must be made without --placeholders to be translated with --reverse, but has {kinds}, and the "
+            "tags of its target depend on its source; prepare data with the languages exchanged"
+        )
 
 
 def text_of(data: Path, subset: str, language: str) -> Path:

@@ -43,7 +43,7 @@ def put(
     rows = random.sample(range(len(pairs)), min(number or round(replace * len(pairs)), len(pairs)))
     faulty = {row: (kinds[place % len(kinds)]) for place, row in enumerate(rows)}
     made = [(GOOD, pair) for row, pair in enumerate(pairs) if number or row not in faulty]
-    made += [(kind, broken(kind, pairs, row, seed)) for row, kind in faulty.items()]
+    made += [(kind, broken(kind, pairs, row, seed, languages)) for row, kind in faulty.items()]
     random.shuffle(made)
     for side, language in enumerate(languages):
         Path(f"{output}.{language}").write_text("".join(f"{pair[side]}\n" for _, pair in made), encoding="utf-8")

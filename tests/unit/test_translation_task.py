@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from deepnmt.errors import UserError
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 
-def task(data: Path, **options: int) -> DeepTranslationTask:
+def task(data: Path | str, **options: int) -> DeepTranslationTask:
     config = DeepTranslationConfig(data=str(data), source_lang="de", target_lang="en", dataset_impl="mmap", **options)
     return DeepTranslationTask.setup_task(config)
 
@@ -27,6 +28,20 @@ def test_training_sets_are_joined_once_each_by_default(tmp_path: Path, options: 
     dataset = made.dataset("train")
     assert len(dataset) == (copies + 1) * len(SENTENCES)
     assert [dataset[number]["source"].tolist() for number in range(len(dataset))] == [*SENTENCES] * (copies + 1)
+
+
+def test_checkpoints_name_all_texts_that_the_pairs_of_several_folders_were_selected_on(tmp_path: Path) -> None:
+    news, talks = {"file": "news"}, {"file": "talks"}
+    folders = []
+    for name, said in (("plain", None), ("one", news), ("two", [talks, news])):
+        folders.append(data_folder(tmp_path / name))
+        record = json.loads((tmp_path / name / "preprocess.json").read_text())
+        record |= {"selected_on": said} if said else {}
+        (tmp_path / name / "preprocess.json").write_text(json.dumps(record))
+    for number, expected in ((1, None), (2, news), (3, [news, talks])):
+        made = task(":".join(map(str, folders[:number])))
+        made.load_dataset("train", epoch=number, combine=True)
+        assert made.state_dict().get("selected_on") == expected
 
 
 @pytest.mark.parametrize("copies", [0, -2])

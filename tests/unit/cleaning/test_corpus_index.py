@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deepnmt.cleaning import corpus_index
-from deepnmt.cleaning.corpus_index import FileIndex, sample_of
+from deepnmt.cleaning.corpus_index import FileIndex
 from deepnmt.cleaning.score_file import Header, ScoreColumn
 from deepnmt.errors import UserError
 
@@ -56,12 +56,6 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"only a header\n")
     with pytest.raises(UserError, match="text is empty"):
         FileIndex.of(path, 2, skipped=1)
-
-
-def test_samples_are_evenly_spaced() -> None:
-    assert sample_of(3, 10, 100) == [0, 1, 2]
-    assert sample_of(11, 10, 30) == [0, 5, 10]
-    assert sample_of(9, 10, 5) == [0]
 
 
 def test_columns_of_scores(tmp_path: Path) -> None:

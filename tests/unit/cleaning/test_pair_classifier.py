@@ -94,6 +94,19 @@ def test_one_that_has_learnt_from_lexicons_needs_them(tmp_path: Path) -> None:
         classifier.check(Path("x.json"), plain)
 
 
+def test_pairs_that_are_not_broken_are_no_examples_of_faults() -> None:
+    # Of one word a side and equal, so that they can be neither cut nor copied.
+    equal = [(f"w{row}", f"w{row}") for row in range(600)]
+    usual = sample_pairs(600, seed=1)
+    corpus = pairs_of([pair for both in zip(equal, usual) for pair in both])
+    assert list(FAULTS)[2] == "copied"
+    made = train(corpus, Fitted.of(corpus), 1)
+    # Of six pairs in turn, the third is to be a copy, and is an equal one.
+    assert set(made.areas) == {"all", *FAULTS} - {"copied"}
+    with pytest.raises(UserError, match="100 pairs to learn from, but has 96"):
+        train(pairs_of(equal[:144]), Fitted.of(corpus), 1)
+
+
 def test_too_few_pairs_are_refused() -> None:
     corpus = pairs_of(sample_pairs(99, seed=1))
     with pytest.raises(UserError, match="--train-classifier must have 100 pairs to learn from, but has 99"):

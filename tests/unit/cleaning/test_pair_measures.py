@@ -39,6 +39,16 @@ PAIRS = [
     ("s", "no-copies", "", "", [0]),
     ("t", "repeats", "so so so gut", "a b a b c", [2, 2]),
     ("u", "repeats", "a b a c", "Ja ja nein", [0, 1]),
+    ("aa", "numbers", "Mai 5 2019", "May 5, 2019", [0]),
+    ("ab", "numbers", "5\u00a02019 und 7\u202f12", "5 and 2019, 7, and 12 more", [0]),
+    ("ac", "numbers", "1 000 000 und 12\u202f345,50", "1,000,000 and 12,345.50", [0]),
+    ("ad", "numbers", "10 0000 oder 2019 000", "10 or 0000, 2019 or 000", [0]),
+    ("ae", "numbers", "1\u00a0000", "1000", [0]),
+    ("af", "letters", "e\u0301te\u0301 12", "", [5 / 7, 1]),
+    ("ag", "script", "e\u0301te\u0301", "e\u0301 где", [1, 2 / 5]),
+    ("ah", "endings", "cafe\u0301", "house", [0]),
+    ("ai", "endings", "❤\ufe0f", "house", [1]),
+    ("aj", "endings", "  ", "house", [0]),
     ("v", "repeats", "x a b c a b c", "a b c d a b c d", [3, 0]),
 ]
 
@@ -48,6 +58,38 @@ def test_values(name: str, source: str, target: str, expected: list[float]) -> N
     languages = ("zh-TW", "en") if "我" in source else ("de", "en")
     values = measured(name, Pairs([source], [target], languages), NOTHING)
     np.testing.assert_allclose(values, [expected])
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "line", "expected"),
+    [
+        # Vowel signs and viramas are written with letters.
+        ("letters", "hi", "हिन्दी", 1),
+        ("letters", "hi", "कि ।", 2 / 3),
+        ("script", "hi", "हिन्दी", 1),
+        ("script", "hi", "हि ab", 0.5),
+        ("letters", "my", "ကျွန်", 1),
+        ("script", "my", "ကျွန်", 1),
+        ("script", "ta", "தமிழ்", 1),
+        ("letters", "th", "ที่นี่", 1),
+        ("endings", "hi", "दी", 1),
+        ("length", "th", "ไทย 10,000 ok", 5),
+        ("length", "zh", "我有10，000，000元......", 5),
+        ("length", "zh-TW", "café是ABC１２", 3),
+        ("repeats", "zh", "我喜歡...真的……", 0),
+        ("repeats", "ja", "これは・・・10,000,000円！！！", 0),
+        ("repeats", "zh", "１０，０００，０００", 0),
+        ("repeats", "zh", "我我我们", 2),
+    ],
+)
+def test_values_of_other_scripts(name: str, language: str, line: str, expected: float) -> None:
+    pairs = Pairs([line], ["It ends."], (language, "en"))
+    assert measured(name, pairs, NOTHING)[0, 0] == pytest.approx(expected)
+
+
+def test_words_without_punctuation() -> None:
+    sides = Pairs(["हिन्दी, में ३!"], ["ที่ Über 10,5 e\u0301"], ("hi", "th")).sides
+    assert [side.types for side in sides] == [[["हिन्दी", "में", "३"]], [["ท", "ี", "่", "über", "10", "5", "e\u0301"]]]
 
 
 def test_distance_from_the_middle_ratio() -> None:

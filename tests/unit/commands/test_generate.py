@@ -65,6 +65,9 @@ def test_what_pairs_were_chosen_by_is_kept_once(tmp_path: Path, monkeypatch: pyt
     ]
     given(monkeypatch, tmp_path, ":".join(map(str, paths)))
     assert (tmp_path / "selected-on").read_text() == '[{"file": "news"}, {"file": "talks"}]'
+    both = checkpoint(tmp_path / "both.pt", task_state={"selected_on": [{"file": "talks"}, {"file": "web"}]})
+    given(monkeypatch, tmp_path, f"{paths[0]}:{both}")
+    assert (tmp_path / "selected-on").read_text() == '[{"file": "news"}, {"file": "talks"}, {"file": "web"}]'
 
 
 def test_each_checkpoint_of_an_ensemble_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

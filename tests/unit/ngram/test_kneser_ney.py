@@ -152,8 +152,24 @@ def test_words_outside_a_given_vocabulary_are_unknown() -> None:
     assert model.words == ["<unk>", "<s>", "</s>", "a", "b"]
     assert model.log_probabilities([["c"]])[0][0] == model.log_probabilities([["zebra"]])[0][0]
     assert ("<s>", "<unk>") in entries(model, 2)
+    more = estimate(TEN, 2, known={"z", "a", "b", "<s>"})
+    assert more.words == ["<unk>", "<s>", "</s>", "a", "b", "z"]
     special = estimate([["<s>", "a"], ["</s>", "<unk>"]], 1)
     assert special.words == ["<unk>", "<s>", "</s>", "a"]
+
+
+@pytest.mark.parametrize(("lines", "order"), [([["a", "b", "c"], ["b", "a", "c"]] * 60, 5), ([[], []], 2)])
+def test_no_line_is_long_enough_for_the_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[list[str]], order: int
+) -> None:
+    model = estimate(lines, 6)
+    assert f"the longest line has {order - 2} words; the order is {order}" in capsys.readouterr().err
+    assert len(model.levels) == order
+    arpa.write(tmp_path / "short.arpa", model)
+    assert "ngram 6" not in (tmp_path / "short.arpa").read_text()
+    expected = estimate(lines, order).cross_entropies(lines)
+    np.testing.assert_allclose(arpa.read(tmp_path / "short.arpa").cross_entropies(lines), expected, rtol=1e-6)
+    assert capsys.readouterr().err.count("the order is") == 0
 
 
 def test_an_arpa_file_keeps_the_model(tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ def test_reading(tmp_path: Path) -> None:
     assert lists.tops == [["w1", None, "w3"], ["w2", None, "w4"]]
     back = nbest_folder(tmp_path / "back", plain_lists(["w1"]), reverse=True)
     assert read_lists([back], data).reverse
+    record = json.loads((data / "preprocess.json").read_text())
+    (data / "preprocess.json").write_text(json.dumps({**record, "placeholders": "numbers"}))
+    assert not read_lists([one], data).reverse
+    with pytest.raises(UserError, match=r"data: must be made without --placeholders to be translated with --reverse"):
+        read_lists([back], data)
 
 
 def test_lists_of_other_sentences(tmp_path: Path) -> None:

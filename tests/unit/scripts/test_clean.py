@@ -209,6 +209,12 @@ def test_a_language_of_unknown_letters_is_refused(tmp_path: Path) -> None:
         clean.begin(tmp_path / "parts", *clean.parse(words))
 
 
+def test_a_language_that_no_data_folder_can_have_is_refused(tmp_path: Path) -> None:
+    words = ["--input", "x", "--output", "y", "--source-lang", "de", "--target-lang", "en.x", "--numbers"]
+    with pytest.raises(UserError, match=r"^--target-lang must be a language such as de, but is 'en\.x'$"):
+        clean.begin(tmp_path / "parts", *clean.parse(words))
+
+
 def test_a_filter_that_removes_all_is_refused(tmp_path: Path) -> None:
     prefix = write(tmp_path / "corpus", [("a b", "c"), ("d", "e")])
     with pytest.raises(UserError, match=r"ratio 5:6: must leave pairs, but removes all 1 that come as far"):

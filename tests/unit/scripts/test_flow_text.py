@@ -210,6 +210,7 @@ def test_missing_file(tmp_path: Path) -> None:
         (["--bpe-merges", "0"], "--bpe-merges must be at least 1, but is 0"),
         (["--dest", "a:b"], "--dest must not contain a colon, but is 'a:b'"),
         (["--source-lang", "d e"], "--source-lang must be a language such as de, but is 'd e'"),
+        (["--target-lang", "en.x"], "--target-lang must be a language such as en, but is 'en.x'"),
         (["--bpe-merges", "many"], "--bpe-merges must be a whole number, but is 'many'"),
         (["--max-len", "-1"], "--max-len must be a whole number, but is '-1'"),
         (["--max-ratio", "x"], "--max-ratio must be a number in the form of 12 or 0.5, but is 'x'"),

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import manifest
+import mix as script
 import pytest
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from support.flow import SCRIPTS, Result, contents, errors
@@ -69,6 +71,26 @@ def test_counts_are_exact_and_real_sources_untouched(parts: tuple[Path, Path], t
     assert contents(out) == before
     (line,) = errors(mix(out, real, synthetic, synthetic))
     assert "was made with upsample 3, not 1" in line
+
+
+def test_texts_that_parts_were_selected_on_are_kept(parts: tuple[Path, Path], tmp_path: Path) -> None:
+    news, talks = ({"file": name, "sha256": name * 8} for name in ("news", "talks"))
+    real, one, two = (
+        shutil.copytree(part, tmp_path / name) for part, name in zip((parts[0], *parts), ("real", "one", "two"))
+    )
+    for part, said in ((one, news), (two, [talks, news])):
+        record = json.loads((part / "preprocess.json").read_text())
+        (part / "preprocess.json").write_text(json.dumps({**record, "selected_on": said}))
+    for number, (given, expected) in enumerate([((one,), news), ((one, two), [news, talks]), ((real,), None)]):
+        (tmp_path / str(number)).mkdir()
+        script.begin(tmp_path / str(number), 1, [real, *given])
+        record = json.loads((tmp_path / str(number) / "preprocess.json").read_text())
+        assert record.get("selected_on") == expected
+        # What an earlier version has made did not say so.
+        new = dict(record)
+        record.pop("selected_on", None)
+        (tmp_path / str(number) / "preprocess.json").write_text(json.dumps(record))
+        manifest.check_same(tmp_path / str(number) / "preprocess.json", new, "OUT")
 
 
 def test_refused(parts: tuple[Path, Path], tmp_path: Path) -> None:

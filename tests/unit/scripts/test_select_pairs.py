@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
+import manifest
 import numpy as np
 import pytest
 import select_pairs
@@ -54,6 +57,26 @@ def test_the_best_pairs_become_a_data_folder(data: Path, like: Path, tmp_path: P
     assert record["selection"] == {"method": method, "number": 25}
     assert record["counts"]["train"] == {"read": len(values), "kept": 25}
     assert text(out, "valid.tok", SOURCE) == text(data, "valid.tok", SOURCE)
+
+
+def test_a_selection_from_a_selection_says_both_texts(data: Path, like: Path, tmp_path: Path) -> None:
+    chosen = shutil.copytree(data, tmp_path / "chosen")
+    record, news = json.loads((data / "preprocess.json").read_text()), {"file": "news", "sha256": "x"}
+    (chosen / "preprocess.json").write_text(json.dumps({**record, "selected_on": news}))
+    begun = []
+    for place, folder in (("of-data", data), ("of-chosen", chosen)):
+        (tmp_path / place).mkdir()
+        select_pairs.begin(tmp_path / place, folder, like, "tfidf", 5)
+        begun.append(json.loads((tmp_path / place / "preprocess.json").read_text()))
+    own = {"file": like.name, "sha256": hashlib.sha256(like.read_bytes()).hexdigest()}
+    assert [made["selected_on"] for made in begun] == [own, [own, news]]
+    # An earlier version said the second text alone.
+    old = tmp_path / "of-chosen" / "preprocess.json"
+    old.write_text(json.dumps({**begun[1], "selected_on": own}))
+    manifest.check_same(old, begun[1], "OUT")
+    other = [{**own, "file": "other"}, own]
+    with pytest.raises(UserError, match=r"of-chosen was made with selected_on \{'file': 'like\.txt', .* not .*'other'"):
+        manifest.check_same(old, {**begun[1], "selected_on": other}, "OUT")
 
 
 def test_what_is_refused(data: Path, like: Path, tmp_path: Path) -> None:

@@ -149,6 +149,17 @@ def test_distillation_keeps_sources_and_appends_real_pairs(folders: dict[str, Pa
     assert json.loads((out / "preprocess.json").read_text())["counts"]["train"]["real"] == 40
 
 
+@pytest.mark.parametrize("kind", ["distil", "back"])
+def test_distilled_pairs_say_which_text_data_was_like(folders: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    data, said = shutil.copytree(folders["data"], tmp_path / "data"), {"file": "news", "sha256": "x"}
+    record = json.loads((data / "preprocess.json").read_text())
+    (data / "preprocess.json").write_text(json.dumps({**record, "selected_on": said}))
+    command = words({**folders, "data": data}, kind, *([TARGET] if kind == "back" else []))
+    out = make(tmp_path / kind, command)
+    record = json.loads((out / "preprocess.json").read_text())
+    assert record.get("selected_on") == (said if kind == "distil" else None)
+
+
 def test_of_several_translations_the_closest_is_taken(
     folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

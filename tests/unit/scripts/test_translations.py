@@ -156,6 +156,20 @@ def test_translations_of_the_other_direction(tmp_path: Path) -> None:
     assert (record["target_lang"], record["reverse"]) == ("de", True)
 
 
+def test_data_with_placeholders_are_not_translated_in_the_other_direction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = data_folder(tmp_path / "data")
+    record = json.loads((data / "preprocess.json").read_text())
+    (data / "preprocess.json").write_text(json.dumps({**record, "placeholders": "numbers"}))
+    result = run_script("generate.sh", checkpoint(tmp_path / "a.pt"), data, tmp_path / "out", "--reverse")
+    message = error_of(result)
+    assert f"{data}: must be made without --placeholders to be translated with --reverse, but has numbers" in message
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(sys, "argv", ["", "check", str(data), "test"])
+    translations.main()
+
+
 def test_log_of_another_subset(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(LOG + "H-3\t-1\tmore\nH-x\tno hypothesis\n")
     with pytest.raises(UserError, match="log: must be of the 3 sentences of the subset, but has number 3"):

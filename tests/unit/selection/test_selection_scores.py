@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import tracemalloc
 from collections import Counter
@@ -71,6 +72,45 @@ def test_cross_entropy_difference_is_moore_and_lewis() -> None:
         scores = [model.log_probabilities([line])[0] for model in (everything, inside)]
         expected.append(float(np.log(10) * (scores[1].sum() - scores[0].sum()) / (len(line) + 1)))
     assert CrossEntropyDifference(sample, like)(probe) == pytest.approx(expected)
+
+
+def unigrams(text: list[str], known: list[str]) -> dict[str, float]:
+    """P of the words of a text of which each is a line of its own, so few that the discounts are 0.5, 1 and 1.5.
+
+    Two of three tokens of the Kneser-Ney counts are those of the pairs `<s> w` and `w </s>`, all of them different.
+    """
+    types = {word if word in known else "<unk>" for word in text}
+    follows = dict.fromkeys(types, 1) | {"</s>": len(types)}
+    total = sum(follows.values())
+    discounts = {word: (0.5, 1.0, 1.5)[min(count, 3) - 1] for word, count in follows.items()}
+    rest = sum(discounts.values()) / total
+    vocabulary = [*known, "</s>", "<unk>"]
+    return {
+        word: (follows.get(word, 0) - discounts.get(word, 0)) / total + rest / len(vocabulary) for word in vocabulary
+    }
+
+
+def test_a_known_word_that_the_sample_lacks_is_none_of_the_unknown_ones() -> None:
+    like, sample, known = ["a", "a", "b", "b"], ["a", "a", "x", "y", "z"], ["a", "b"]
+    counts = [unigrams(text, known) for text in (sample, like)]
+
+    def log_p(word: str, text: list[str], p: dict[str, float]) -> float:
+        """log P of a line of one word, by trigrams; all discounts are those of so little text."""
+        lines = Counter(each if each in known else "<unk>" for each in text)
+        weight = {n: (0.5, 1.0, 1.5)[min(n, 3) - 1] for n in lines.values()}
+        total, gamma = len(text), sum(weight[n] for n in lines.values()) / len(text)
+        first = gamma * p[word] + (max(lines[word] - weight[lines[word]], 0) / total if word in lines else 0)
+        if word not in lines:
+            return math.log(first) + math.log(p["</s>"])
+        second = (1 - 0.5) / 1 + 0.5 * p["</s>"]  # </s> after w, which it follows in one way
+        n = lines[word]
+        third = (n - weight[n]) / n + weight[n] / n * second
+        return math.log(first) + math.log(third)
+
+    expected = [(log_p(word, like, counts[1]) - log_p(word, sample, counts[0])) / 2 for word in known]
+    found = CrossEntropyDifference([[word] for word in sample], [[word] for word in like])([["a"], ["b"]])
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert found[1] > found[0]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -117,6 +117,7 @@ FAULTS_OF_RECORDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no settings": (record(lowercase=None), r"preprocess\.json: must have the key 'lowercase', but does not"),
     "a text": (record(lowercase="no"), r"preprocess\.json: 'lowercase' must be true or false, but is \"no\""),
     "a number": (record(target_lang=3), r"preprocess\.json: 'target_lang' must be text, but is 3"),
+    "a dot": (record(source_lang="de.x"), r"preprocess\.json: 'source_lang' must be a language such as de, but is"),
     "a path": (record(target_lang="../x"), r"preprocess\.json: 'target_lang' must be a language such as de, but is"),
     "punctuation": (
         record(keep_punctuation=1),

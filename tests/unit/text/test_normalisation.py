@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnmt.errors import UserError
@@ -32,6 +32,7 @@ def test_width_is_unicodes_own_for_these_ranges_and_nothing_else_changes() -> No
     assert width("５％﹪ＡＢ　２²") == "5%%AB 2²"
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_steps_do_not_change_what_they_have_made(text: str) -> None:
     for steps in (["width"], ["nfkc"], ["simplified"], ["width", "nfkc", "simplified"]):

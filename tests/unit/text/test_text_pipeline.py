@@ -21,6 +21,7 @@ from deepnmt.cleaning.corpus_index import FileIndex
 from deepnmt.errors import UserError
 from deepnmt.text import TextPipeline, TextSettings
 from deepnmt.text.lines import check_parallel, clean, count_lines, open_file, read_lines, read_text
+from deepnmt.text.normalisation import normaliser
 from deepnmt.text.record import read_record, sha256
 from deepnmt.text.subwords import check_codes, join_bpe
 
@@ -67,6 +68,29 @@ def test_hyphens_stay_and_the_way_back_is_text(codes: Path) -> None:
     assert pipeline.encode(" \u2028\x00 ") == pipeline.decode("") == ""
     tokens = ["a", "(", "b", ")", "'s", "3", "%"]
     assert pipeline.decode(" ".join(tokens)) == MosesDetokenizer(lang="en").detokenize(tokens)
+
+
+@pytest.mark.parametrize(
+    ("language", "rules", "text", "tokens"),
+    [
+        # An apostrophe belongs to the second word in English, and to the first in French.
+        ("en-US", "en", "The dog's 3,5 bones.", ["The", "dog", "&apos;s", "3,5", "bones", "."]),
+        ("EN", "en", "The dog's bones.", ["The", "dog", "&apos;s", "bones", "."]),
+        ("fr-CA", "fr", "L'école d'été.", ["L&apos;", "école", "d&apos;", "été", "."]),
+        ("de_AT", "de", "Das war z.B. am 3. Mai.", ["Das", "war", "z.B.", "am", "3.", "Mai", "."]),
+        ("zh-CN", "zh", "我们", ["我们"]),
+    ],
+)
+def test_a_language_with_a_region_has_the_rules_of_the_language(
+    codes: Path, language: str, rules: str, text: str, tokens: list[str]
+) -> None:
+    pipeline = TextPipeline(TextSettings(language, language), codes)
+    assert pipeline.tokenize(text).split() == MosesTokenizer(lang=rules).tokenize(text) == tokens
+    assert pipeline.decode(" ".join(tokens)) == MosesDetokenizer(lang=rules).detokenize(tokens)
+    quotes = "Er sagte: „Ja“, “dit-il”."
+    assert normaliser(("punctuation",), language)(quotes) == normaliser(("punctuation",), rules)(quotes)
+    normal = MosesPunctNormalizer(lang=rules).normalize(quotes)
+    assert pipeline.tokenize(quotes) == MosesTokenizer(lang=rules).tokenize(normal, return_str=True)
 
 
 def test_reading_a_folder(codes: Path, tmp_path: Path) -> None:

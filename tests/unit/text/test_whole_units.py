@@ -64,6 +64,23 @@ def test_subwords_leave_units_whole(tmp_path: Path, codes: str) -> None:
     assert pipeline.decode(" ".join(subwords), pipeline.tokenize("Rund 90KM/H, 7 km")) == "rund 90km/h, 7 km"
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("etwa 2,5mm", []),
+        ("2,5 mm, 3.5.", ["2,5", "3.5"]),
+        ("1,000.5x 1/2", ["1/2"]),
+        ("7, 8.", ["7", "8"]),
+        ("12mm", []),
+        ("3. 4:", ["3", "4"]),
+    ],
+)
+def test_a_part_of_a_number_is_none(text: str, numbers: list[str]) -> None:
+    assert re.findall(PATTERNS["numbers"], text) == numbers
+    tokens = Tokenizer(TextSettings("de", "en", placeholders="numbers"), "de")(text)
+    assert Placeholders(["numbers"]).units(tokens)["<num>"] == numbers
+
+
 KINDS = st.lists(
     st.sampled_from(["3", "1,000.5", "12:30", "www.a.de/x?b=1", "https://b.org", "Haus", "x3", ".", "&lt;", "<num>"])
 )

@@ -1,0 +1,39 @@
+"""Moses' rules, by sacremoses, which knows languages without their regions alone: those of en for en-US."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from deepnmt.text.languages import main_language
+
+Step = Callable[[str], str]
+
+
+def punctuation_normaliser(language: str, pre_replace_unicode_punct: bool = False) -> Step:
+    """Return what normalises the punctuation of a line.
+
+    Args:
+        language: by whose rules
+        pre_replace_unicode_punct: turn Unicode's punctuation into ASCII first
+    """
+    from sacremoses import MosesPunctNormalizer
+
+    lang = main_language(language)
+    normalize: Step = MosesPunctNormalizer(lang=lang, pre_replace_unicode_punct=pre_replace_unicode_punct).normalize
+    return normalize
+
+
+def tokeniser(language: str) -> Step:
+    """Return what turns a line into tokens of a language with spaces between them."""
+    from sacremoses import MosesTokenizer
+
+    return partial(MosesTokenizer(lang=main_language(language)).tokenize, return_str=True)
+
+
+def detokeniser(language: str) -> Callable[[list[str]], str]:
+    """Return what turns tokens of a language into a line."""
+    from sacremoses import MosesDetokenizer
+
+    detokenize: Callable[[list[str]], str] = MosesDetokenizer(lang=main_language(language)).detokenize
+    return detokenize
