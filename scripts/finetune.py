@@ -20,6 +20,7 @@ from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.recipe.parser import parse, training_parser
+from deepnmt.recipe.ranges import TWO_SIDED
 from deepnmt.synthetic.like_folder import check_like, check_same_subwords
 from deepnmt.text.data_folder import check_data_folder, subset_prefix
 from deepnmt.text.record import read_record, sha256, write_record
@@ -66,13 +67,21 @@ def model_options(architecture: str, options: Mapping[str, Any]) -> Iterator[tup
 
 
 def check_start(save: Path, start: Mapping[str, str]) -> None:
-    """Raise `UserError` if the training in a folder began with another checkpoint; fairseq would resume it anyway.
+    """Raise `UserError` if the training in a folder did not begin with a checkpoint; fairseq would resume it anyway.
 
     Args:
-        save: the folder; that of an earlier version does not say what it began with
+        save: the folder; an earlier version has only its checkpoints say that there was one
         start: path and checksum of the checkpoint
     """
-    if not (save / START).exists() or not (save / LAST).exists():
+    if not (save / LAST).exists():
+        return
+    if not (save / START).exists():
+        options = CheckpointState.of(save / LAST, numbers=False).options("checkpoint")
+        if not options.get("finetune_from_model"):
+            raise UserError(
+                f"SAVE must be new or of finetune.sh, but {save / LAST} is of a training that began with no "
+                "checkpoint; choose another SAVE"
+            )
         return
     before = read_record(save / START, checkpoint=str, sha256=str)
     if before["sha256"] != start["sha256"]:
@@ -86,8 +95,8 @@ def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
     """Write the recipe of a checkpoint's training.
 
     Raises:
-        UserError: the checkpoint or DATA is faulty, they do not fit, the criterion is not one of cross entropy, or the
-            folder of the recipe has a training that began with another checkpoint
+        UserError: the checkpoint or DATA is faulty, they do not fit, or the folder of the recipe has a training that
+            did not begin with the checkpoint
     """
     start = {"checkpoint": os.path.realpath(checkpoint), "sha256": sha256(checkpoint)}
     check_start(path.parent, start)
@@ -105,6 +114,8 @@ def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
     options |= {"criterion": FUSED if smoothed else "cross_entropy"}
     if smoothed:
         options["label-smoothing"] = str(criterion.get("label_smoothing", 0))
+    if criterion.get("_name") == TWO_SIDED:
+        options |= {"criterion": TWO_SIDED, "two-sided-weight": str(criterion.get("two_sided_weight", 0.5))}
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in (options | TRAINING).items())
     with console.whole_file(path) as temporary:
         temporary.write_text(f"# {checkpoint.name}, to be trained further\n{text}", encoding="utf-8")

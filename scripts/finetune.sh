@@ -11,7 +11,7 @@ usage: finetune.sh CHECKPOINT DATA SAVE [--old DATA0] [fairseq-train options]
 Trains the model of CHECKPOINT further on DATA: its sizes, rules and label smoothing are those of the checkpoint, the
 rate is fixed and small (--lr 0.0001), and so are the batches (--max-tokens 1024), for at most 5 epochs. Adam begins
 anew. It can be stopped at any moment; run the same command again to resume from the last checkpoint in SAVE. A SAVE
-that was begun with another CHECKPOINT, or with this one before it was replaced, is refused.
+that was begun with another CHECKPOINT, with this one before it was replaced, or without any, is refused.
 
   CHECKPOINT     the model, such as average.sh makes it
   DATA           data folder with the dictionaries of the model, such as select.sh makes it; its validation set, which is

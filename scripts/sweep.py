@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from score import TOKENISED, tokenised_bleu
+from search_inputs import changed, contents
 from translations import check_data
 
 from deepnmt import console
@@ -25,8 +26,11 @@ from deepnmt.errors import UserError
 from deepnmt.limits import BEAM, LENPEN
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
+from deepnmt.text.pipeline import restored
 from deepnmt.text.record import read_record, size_and_time, write_record
 from deepnmt.text.subwords import join_bpe
+from deepnmt.text.translated_folder import RECORD as GENERATED
+from deepnmt.text.translated_folder import data_settings
 
 RECORD, TABLE, BEST = "sweep.json", "sweep.tsv", "best.json"
 DEFAULT = (1, 3, 5, 10)
@@ -82,6 +86,7 @@ def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: li
         "checkpoints": [os.path.realpath(save), *(f"{name}, {size}" for name, size in zip(names, sizes))],
         "data": os.path.realpath(data),
         "options": options,
+        **contents(data, options),
     }
     record = output / RECORD
     if record.exists():
@@ -89,7 +94,7 @@ def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: li
         # Earlier versions did not note sizes and times.
         if old.get("checkpoints") == [os.path.realpath(save), *names]:
             old["checkpoints"] = settings["checkpoints"]
-        if other := [name for name, value in settings.items() if old.get(name) != value]:
+        if other := changed(old, settings):
             raise UserError(
                 f"{output} must be of the same {other[0]} as before, {old.get(other[0])}, but they are now "
                 f"{settings[other[0]]}; remove it or choose another OUT"
@@ -116,7 +121,7 @@ def chosen(translations: Iterable[Translation], lenpen: float, sentences: int) -
 
 def rows(output: Path) -> list[dict[str, Any]]:
     """Return the settings with their scores, the best first."""
-    record = read_record(output / RECORD, last=list, beam=list, lenpen=list)
+    record = read_record(output / RECORD, data=str, last=list, beam=list, lenpen=list)
     bleu = tokenised_bleu()
     found = []
     searches = [(last, beam) for last in record["last"] for beam in record["beam"]]
@@ -125,8 +130,12 @@ def rows(output: Path) -> list[dict[str, Any]]:
             folder = output / f"last{last}.beam{beam}"
             (reference,) = folder.glob("ref.tok.*")
             references, translations = read_text(reference), read_nbest(folder / FILE)
+            settings = data_settings(Path(record["data"]), bool(read_record(folder / GENERATED).get("reverse")))
+            sources = read_text(Path(record["data"]) / "text" / f"valid.tok.{settings.source_lang}")
             for lenpen in record["lenpen"]:
-                result = bleu.corpus_score(chosen(translations, lenpen, len(references)), [references])
+                pairs = zip(chosen(translations, lenpen, len(references)), sources)
+                texts = [restored(tokens, settings, source) for tokens, source in pairs]
+                result = bleu.corpus_score(texts, [references])
                 scores = {TOKENISED: f"{result.score:.2f}", "length ratio": f"{result.sys_len / result.ref_len:.3f}"}
                 setting = {"last": last, "beam": beam, "lenpen": f"{lenpen:g}", **scores}
                 found.append((-result.score, last, beam, lenpen, setting))

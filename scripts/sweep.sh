@@ -21,8 +21,9 @@ Any other option is fairseq-generate's, as in generate.sh.
 
 OUT gets sweep.tsv, a line a setting, the best first; best.json, the best setting; best.*, its translations and scores;
 the averages, and their n-best lists. Test sets are not touched. It can be stopped at any moment; run the same command
-again to resume, as long as the checkpoints in SAVE are the same. Other numbers may be given later: sweep.tsv and
-best.json are then of these alone, so name the earlier ones again; they are not searched anew.
+again to resume, as long as the checkpoints in SAVE, DATA and the files that options name are the same. Other numbers
+may be given later: sweep.tsv and best.json are then of these alone, so name the earlier ones again; they are not
+searched anew.
 
 example:
   scripts/sweep.sh checkpoints/de-en data/de-en results/sweep --last 5,10 --beam 4,8

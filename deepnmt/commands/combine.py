@@ -9,7 +9,7 @@ from typing import Any
 
 import deepnmt
 from deepnmt import console
-from deepnmt.commands.rerank import whole
+from deepnmt.commands.rerank import finite, whole
 from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
 from deepnmt.reranking.corpus import Corpus
@@ -64,11 +64,13 @@ def command() -> None:
     loaded = load_models(arguments.models, arguments.data, feature.languages(arguments.data, lists.reverse))
     if loaded.right_to_left:
         raise UserError("--models: must write left to right, as the search of a network does, but one is right to left")
-    out.path.mkdir(parents=True, exist_ok=True)
     corpus = Corpus.read(arguments.data, lists)
     how = combination.Combination(weights, arguments.beam, arguments.paths, arguments.max_tokens)
     slots = combination.networks(lists, corpus)
     sources = source_subwords(arguments.data, lists.subset, lists.reverse)
+    combination.check_lengths(slots, sources, loaded)
+    # A place that nobody can write to shows before the work.
+    out.path.mkdir(parents=True, exist_ok=True)
     with console.progress(len(slots), "combining", " sentences") as bar:
         found = combination.combine(slots, sources, loaded, arguments.models, how, out.path, bar.update)
     lines = [
@@ -107,9 +109,9 @@ def parse() -> argparse.Namespace:
         metavar="CHECKPOINT[:CHECKPOINT2...]",
         help="a model or an ensemble that rates the paths",
     )
-    parser.add_argument("--network-weight", type=float, metavar="W", help="of sum log p_s (default: 1)")
-    parser.add_argument("--model-weight", type=float, metavar="W", help="of log P(y | x) (default: 1)")
-    parser.add_argument("--length-weight", type=float, metavar="W", help="of the length (default: 0)")
+    parser.add_argument("--network-weight", type=finite, metavar="W", help="of sum log p_s (default: 1)")
+    parser.add_argument("--model-weight", type=finite, metavar="W", help="of log P(y | x) (default: 1)")
+    parser.add_argument("--length-weight", type=finite, metavar="W", help="of the length (default: 0)")
     parser.add_argument(
         "--weights", type=Path, metavar="FILE", help="all three from deepnmt-rerank --tune on this command's nbest.tsv"
     )

@@ -25,8 +25,8 @@ from deepnmt.inspection.table import title
 from deepnmt.model.stack import STACKS
 
 EPILOG = """A recipe is measured as it is built, before its first update; a checkpoint as it was trained. The first
-batches of the first epoch are used, with the recipe's own batch size, on the CPU, in training mode. The table goes to
-the standard output."""
+batches of the first epoch are used, of the recipe's or checkpoint's own size, on the CPU, in training mode. The table
+goes to the standard output."""
 
 
 class Source(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -119,7 +120,7 @@ def parse() -> argparse.Namespace:
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--tune", action="store_true", help="find the weights of the highest BLEU")
     how.add_argument("--weights", type=Path, metavar="FILE", help="choose by these weights, from an earlier --tune")
-    how.add_argument("--consensus", choices=tuple(METRICS), help="choose what is most like all others")
+    how.add_argument("--consensus", choices=METRICS, help="choose what is most like all others")
     parser.add_argument(
         "--posterior",
         choices=("model", "share"),
@@ -160,6 +161,17 @@ def whole(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 10**9:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, but is {text}")
     return int(text)
+
+
+def finite(text: str) -> float:
+    """Return a finite number."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"must be a finite number, but is {text}")
+    return number
 
 
 def model_features(arguments: argparse.Namespace, lists: MergedLists) -> list[ModelFeature]:

@@ -155,8 +155,18 @@ def parse() -> argparse.Namespace:
     )
     add("--beam", type=int, metavar="K", help="hypotheses kept in each step (default: the model's, mostly 5)")
     add("--lenpen", type=float, metavar="A", help="exponent of the length that divides scores (default: the model's)")
-    add("--max-len-a", type=float, metavar="A", help="longest translation: A times the source's subwords ...")
-    add("--max-len-b", type=int, metavar="B", help="... plus B (default: the model's, mostly 0 and 200)")
+    add(
+        "--max-len-a",
+        type=float,
+        metavar="A",
+        help="longest translation: A times the subwords of the longest source of its batch ...",
+    )
+    add(
+        "--max-len-b",
+        type=int,
+        metavar="B",
+        help="... plus B (default: the model's, mostly 0 and 200); --max-len-ratio is of each source",
+    )
     add(
         "--rerank",
         type=Path,

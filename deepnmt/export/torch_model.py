@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from deepnmt.checkpoints.packed import SCALES, packed
 from deepnmt.checkpoints.state import CheckpointState, new_contents
 from deepnmt.errors import UserError
 from deepnmt.kernels.products import obstacle
+
+# How the names of options end whose values may be places without a slash. fairseq's own models keep all options of a
+# training.
+PLACES = ("path", "file", "dir", "pair_weights", "finetune_from_model")
 
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
@@ -34,12 +39,21 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
         write_checkpoint(_model_alone(state, weights), folder / f"model{number if number > 1 else ''}.pt")
 
 
+def _placeless(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options without those that name a file or a folder: what reads them then takes their defaults."""
+    return {
+        name: value
+        for name, value in options.items()
+        if name != "data" and not (isinstance(value, str) and ("/" in value or name.endswith(PLACES)))
+    }
+
+
 def _model_alone(state: CheckpointState, weights: str) -> dict[str, Any]:
     """Return a checkpoint without optimizer, scores, and the paths of the machine that it was trained on."""
     if state.is_old():
-        options: dict[str, Any] = {"cfg": None, "args": Namespace(**{**state.options(), "data": "."})}
+        options: dict[str, Any] = {"cfg": None, "args": Namespace(**_placeless(state.options()), data=".")}
     else:
-        cfg = {group: state.options(group) for group in ("model", "task")}
+        cfg = {group: _placeless(state.options(group)) for group in ("model", "task")}
         options = {"cfg": {**cfg, "task": {**cfg["task"], "data": "."}}}
     # What the task keeps says in which direction a model writes.
     kept = {"task_state": state.contents.get("task_state") or {}}

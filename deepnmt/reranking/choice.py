@@ -73,7 +73,7 @@ def by_consensus(lists: MergedLists, corpus: Corpus, metric: str, posterior: str
     orders = []
     for texts, found in zip(corpus.texts, lists.candidates):
         chances = [each.probability if posterior == "model" else each.share for each in found]
-        values = expected_similarity(texts, chances, metric) if found else np.empty(0)
+        values = expected_similarity(texts, chances, metric, corpus.tokenize) if found else np.empty(0)
         for candidate, value in zip(found, values):
             candidate.features[CONSENSUS] = float(value)
         orders.append(_order(values))

@@ -65,6 +65,20 @@ def _network(texts: Sequence[str], found: Sequence[Candidate]) -> list[Slot]:
     return network(words[skeleton], words, chances)
 
 
+def check_lengths(slots: Sequence[Sequence[Slot]], sources: Sequence[str], loaded: LoadedModels) -> None:
+    """Raise `UserError` if a source, or the longest path of its network, is longer than the models' positions.
+
+    Args:
+        slots: of each sentence; none where there is nothing to combine
+        sources: as subwords
+        loaded: translation models
+    """
+    pairs = [(source, each) for source, each in zip(sources, slots) if each]
+    # The end symbol takes a position.
+    longest = (sum(max(map(len, slot)) for slot in each) + 1 for _, each in pairs)
+    loaded.check_lengths("--models", (len(source.split()) + 1 for source, _ in pairs), longest)
+
+
 def combine(
     slots: Sequence[Sequence[Slot]],
     sources: Sequence[str],

@@ -10,16 +10,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from deepnmt.reranking.bleu_statistics import Array
-from deepnmt.reranking.similarity import METRICS
+from deepnmt.reranking.similarity import bleu, chrf
 
 
-def expected_similarity(texts: Sequence[str], probabilities: Sequence[float], metric: str) -> Array:
+def expected_similarity(
+    texts: Sequence[str], probabilities: Sequence[float], metric: str, tokenize: str = "13a"
+) -> Array:
     """Return the expected similarity of each translation of a sentence with the right one.
 
     Args:
         texts: translations
         probabilities: of each
         metric: chrf or bleu
+        tokenize: of bleu, sacrebleu's name
     """
-    found: Array = METRICS[metric](texts) @ np.array(probabilities)
+    similarities = chrf(texts) if metric == "chrf" else bleu(texts, tokenize)
+    found: Array = similarities @ np.array(probabilities)
     return found

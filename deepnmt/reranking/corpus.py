@@ -12,8 +12,8 @@ from deepnmt.reranking.feature_table import Choice
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.reranking.tuning import bleu_of
 from deepnmt.text.languages import bleu_tokenizer
-from deepnmt.text.pipeline import Detokenizer
-from deepnmt.text.subwords import join_bpe, join_bytes
+from deepnmt.text.pipeline import Detokenizer, tokens_of
+from deepnmt.text.settings import TextSettings
 from deepnmt.text.translated_folder import data_settings, lines_of
 
 
@@ -24,48 +24,59 @@ class Corpus:
     Attributes:
         texts: of each sentence
         references: of each sentence
-        language: of both
+        sources: tokens of each sentence, whose units take the place of tags
+        settings: of the data, in the direction of the translations
         tokenised: the texts are tokens
-        lowercase: case does not count
     """
 
     texts: list[list[str]]
     references: list[str]
-    language: str
+    sources: list[str]
+    settings: TextSettings
     tokenised: bool
-    lowercase: bool
-    truecase: bool
-    byte_fallback: bool = False
-    segment: str = ""
     _cache: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, data: Path, lists: MergedLists) -> Corpus:
         """Return the texts of merged lists of a data folder."""
         settings = data_settings(data, lists.reverse)
-        language = settings.target_lang
-        raw = data / "text" / f"{lists.subset}.raw.{language}"
-        path = raw if raw.exists() else data / "text" / f"{lists.subset}.tok.{language}"
-        settled = (settings.lowercase, settings.truecase, settings.byte_fallback, settings.segment)
-        result = cls([], lines_of(path), language, not raw.exists(), *settled)
-        result.texts = [[result.text(each.subwords) for each in found] for found in lists.candidates]
+        source, target = settings.languages
+        raw = data / "text" / f"{lists.subset}.raw.{target}"
+        path = raw if raw.exists() else data / "text" / f"{lists.subset}.tok.{target}"
+        sources = lines_of(data / "text" / f"{lists.subset}.tok.{source}")
+        result = cls([], lines_of(path), sources, settings, not raw.exists())
+        result.texts = [
+            [result.text(number, each.subwords) for each in found] for number, found in enumerate(lists.candidates)
+        ]
         return result
+
+    @property
+    def language(self) -> str:
+        """Of texts and references."""
+        return self.settings.target_lang
+
+    @property
+    def tokenize(self) -> str:
+        """sacrebleu's name of the tokenisation by which BLEU compares."""
+        return "none" if self.tokenised else bleu_tokenizer(self.language)
 
     @cached_property
     def _detokenize(self) -> Detokenizer:
-        return Detokenizer(self.language, self.truecase, self.segment)
+        return Detokenizer(self.language, self.settings.truecase, self.settings.segment)
 
-    def text(self, subwords: str) -> str:
-        """Return what BLEU compares of a translation."""
-        if subwords not in self._cache:
-            tokens = join_bytes(join_bpe(subwords)) if self.byte_fallback else join_bpe(subwords)
-            self._cache[subwords] = tokens if self.tokenised else self._detokenize(tokens)
-        return self._cache[subwords]
+    def text(self, sentence: int, subwords: str) -> str:
+        """Return what BLEU compares of a translation of a sentence."""
+        tokens = tokens_of(subwords, self.settings, self.sources[sentence])
+        if self.tokenised:
+            return tokens
+        if tokens not in self._cache:
+            self._cache[tokens] = self._detokenize(tokens)
+        return self._cache[tokens]
 
     @cached_property
     def count(self) -> BleuStatistics:
         """What counts n-grams."""
-        return BleuStatistics("none" if self.tokenised else bleu_tokenizer(self.language), self.lowercase)
+        return BleuStatistics(self.tokenize, self.settings.lowercase)
 
     @cached_property
     def statistics(self) -> Array:
@@ -82,5 +93,5 @@ class Corpus:
 
     def bleu_of_subwords(self, translations: Sequence[str | None]) -> float:
         """Return the BLEU of a translation of each sentence; None is an empty one."""
-        texts = [[self.text(each or "")] for each in translations]
+        texts = [[self.text(number, each or "")] for number, each in enumerate(translations)]
         return float(corpus_bleu(table(texts, self.references, self.count)[:, 0].sum(axis=0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from torch import Tensor
 
+from deepnmt.errors import UserError
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 
@@ -33,6 +34,26 @@ class LoadedModels:
     target: Dictionary
     right_to_left: bool
     cuda: bool
+
+    def check_lengths(self, named: str, sources: Iterable[int], targets: Iterable[int]) -> None:
+        """Raise `UserError` if a source or a target is longer than the positions of a model.
+
+        Args:
+            named: how the message begins
+            sources: numbers of tokens, end symbols included; of no interest to language models
+            targets: the same
+        """
+        longest = {"source": max(sources, default=0), "target": max(targets, default=0)}
+        for model in self.models:
+            limits = model.max_positions()
+            # A language model has those of its target alone.
+            sides = ("source", "target") if isinstance(limits, tuple) else ("target",)
+            for side, limit in zip(sides, limits if isinstance(limits, tuple) else (limits,)):
+                if limit is not None and longest[side] > limit:
+                    raise UserError(
+                        f"{named}: a {side} must have at most the {int(limit)} positions of the model, but one has "
+                        f"{longest[side]}"
+                    )
 
 
 def load_models(

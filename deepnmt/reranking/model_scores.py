@@ -20,7 +20,6 @@ from torch import Tensor
 
 from deepnmt.checkpoints.data_fit import check_model, check_rows
 from deepnmt.checkpoints.state import CheckpointState
-from deepnmt.errors import UserError
 from deepnmt.reranking.loaded_models import encode, load_models
 from deepnmt.text.translated_folder import data_settings
 
@@ -91,7 +90,8 @@ class Scorer:
             UserError: a pair is longer than the models' positions
         """
         encoded = [self._encoded(index, *pair) for index, pair in enumerate(pairs)]
-        self._check_lengths(encoded)
+        lengths = ([len(pair[side]) for pair in encoded] for side in ("source", "target"))
+        self.loaded.check_lengths(f"{self.feature.kind.value} {self.feature.name}", *lengths)
         order = sorted(range(len(pairs)), key=lambda index: _size(encoded[index]))
         result = [0.0] * len(pairs)
         batch: list[int] = []
@@ -111,19 +111,6 @@ class Scorer:
         if self.loaded.right_to_left:
             tokens = torch.cat([tokens[:-1].flip(0), tokens[-1:]])
         return {"id": index, "source": encode(self.loaded.source, source), "target": tokens}
-
-    def _check_lengths(self, encoded: Sequence[dict[str, Any]]) -> None:
-        is_language = self.feature.kind is Kind.LANGUAGE
-        for model in self.loaded.models:
-            limits = model.max_positions()
-            limits = (None, limits) if is_language else limits
-            for side, limit in zip(("source", "target"), limits):
-                for pair in encoded:
-                    if limit is not None and len(pair[side]) > limit:
-                        raise UserError(
-                            f"{self.feature.kind.value} {self.feature.name}: a {side} must have at most the "
-                            f"{int(limit)} positions of the model, but one has {len(pair[side])}"
-                        )
 
     def _scores(self, pairs: list[dict[str, Any]]) -> list[float]:
         """Return log P of the pairs of a batch."""

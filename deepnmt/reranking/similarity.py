@@ -8,16 +8,16 @@ Shapes: K texts; G different n-grams of one order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.metrics.bleu import BLEU
 
 from deepnmt.reranking.bleu_statistics import Array
 
 CHRF_ORDERS, CHRF_BETA = 6, 2.0
 BLEU_ORDERS = 4
-_tokenise: Callable[[str], str] = Tokenizer13a()  # type: ignore[no-untyped-call]
+METRICS = ("chrf", "bleu")
 
 
 def chrf(texts: Sequence[str]) -> Array:
@@ -37,9 +37,15 @@ def chrf(texts: Sequence[str]) -> Array:
     return np.where(below > 0, 100 * (1 + factor) * precision * recall / np.where(below > 0, below, 1), 0.0)
 
 
-def bleu(texts: Sequence[str]) -> Array:
-    """Return the smoothed BLEU of each text (row) with each as the reference (column), K x K, from 0 to 100."""
-    tokens = [_tokenise(text.rstrip()).split() for text in texts]
+def bleu(texts: Sequence[str], tokenize: str) -> Array:
+    """Return the smoothed BLEU of each text (row) with each as the reference (column), K x K, from 0 to 100.
+
+    Args:
+        texts: to compare
+        tokenize: sacrebleu's name of a tokenisation
+    """
+    cut = BLEU(tokenize=tokenize).tokenizer
+    tokens = [cut(text.rstrip()).split() for text in texts]
     lengths = np.array([len(each) for each in tokens], dtype=np.float64)
     logs = np.zeros((len(texts), len(texts)))
     smooth = np.ones_like(logs)
@@ -56,9 +62,6 @@ def bleu(texts: Sequence[str]) -> Array:
     hypothesis, reference = lengths[:, None], lengths[None, :]
     brevity = np.where(hypothesis < reference, 1 - reference / np.maximum(hypothesis, 1), 0)
     return np.where(matched > 0, 100 * np.exp(logs / np.maximum(used, 1) + brevity), 0)
-
-
-METRICS: dict[str, Callable[[Sequence[str]], Array]] = {"chrf": chrf, "bleu": bleu}
 
 
 def _shared(texts: Sequence[Sequence[str]], order: int) -> tuple[Array, Array]:

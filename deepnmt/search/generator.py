@@ -24,7 +24,7 @@ from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.search.beam import beam_search
 from deepnmt.search.ensemble import EnsembleSteps
-from deepnmt.search.fusion import FusedModel
+from deepnmt.search.fusion import FusedModel, longest
 from deepnmt.search.hypotheses import Hypotheses, Hypothesis
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.maps import maps_of
@@ -48,6 +48,8 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         self, *args: Any, options: Optional[SearchOptions] = None, attention: bool = True, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
+        if self.lm_model is not None:
+            self.max_len: int = min(self.max_len, longest(self.lm_model))
         self.options, self.attention = options or SearchOptions(), attention
         self.ensemble = ensemble(self.options, len(self.model.models))
         self.output = OutputSteps(self.temperature, shared=len(self.model.models) == 1)
@@ -70,8 +72,7 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             weights = next(self.model.parameters())
             self.lm_model.to(device=weights.device, dtype=weights.dtype)
         if "src_tokens" in sample["net_input"]:
-            longest = longest_translation(self, sample["net_input"]["src_tokens"])
-            check_constraints(constraints, longest)
+            check_constraints(constraints, longest_translation(self, sample["net_input"]["src_tokens"]))
         obstacle = self._obstacle(sample["net_input"], prefix_tokens, constraints)
         if may_take("fast beam search", obstacle):
             found = self._search(sample["net_input"], self.eos if bos_token is None else bos_token)

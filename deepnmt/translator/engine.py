@@ -39,7 +39,8 @@ RERANKING = ("model", "length", "unk")
 class SearchSettings:
     """How to search for translations; the defaults are those of generate.sh.
 
-    The longest translation has `max_len_a` times the source's subwords, the end symbol counted, plus `max_len_b`.
+    The longest translation has `max_len_a` times the subwords of the longest source of its batch, the end symbol
+    counted, plus `max_len_b`. Of its own source, `max_len_ratio` among the options in `more` is a multiple.
 
     Args:
         beam: hypotheses kept in each step
@@ -117,10 +118,12 @@ class Hypothesis:
     Attributes:
         tokens: without the end symbol
         score: log-probability, the end symbol counted, divided by the length's penalty
+        log_prob: what the search has added up, as n-best lists have it; None: what `Engine.score` says
     """
 
     tokens: list[str]
     score: float
+    log_prob: float | None = field(default=None, compare=False)
 
 
 class Engine(Protocol):

@@ -1,6 +1,6 @@
 """The translations of a search in the order of a weighted sum of features, with weights that deepnmt-rerank has tuned.
 
-model    log P of the translation, the end symbol included
+model    log P of the translation, the end symbol included, by the rule of the search that has found it
 length   its subwords and the end symbol
 unk      its unknown words
 """
@@ -24,15 +24,19 @@ def search(engine: Engine, sentences: Sequence[Sequence[str]], settings: SearchS
     if not weights:
         return engine.search(sentences, settings)
     found = engine.search(sentences, dataclasses.replace(settings, nbest=settings.beam))
-    sources = [source for source, each in zip(sentences, found) for _ in each]
-    targets = [hypothesis.tokens for each in found for hypothesis in each]
-    log_probs = iter(engine.score(sources, targets) if targets else [])
+    unknown = [
+        (source, each.tokens)
+        for source, hypotheses in zip(sentences, found)
+        for each in hypotheses
+        if each.log_prob is None
+    ]
+    scored = iter(engine.score(*zip(*unknown)) if unknown else [])
     result = []
     for each in found:
         rated = []
         for hypothesis in each:
             features = {
-                "model": sum(next(log_probs)),
+                "model": sum(next(scored)) if hypothesis.log_prob is None else hypothesis.log_prob,
                 "length": len(hypothesis.tokens) + 1,
                 "unk": hypothesis.tokens.count(UNKNOWN),
             }

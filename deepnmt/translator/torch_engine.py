@@ -228,7 +228,9 @@ class TorchEngine:
         # As fairseq prints them.
         left_out = (self.target.eos(), self.target.bos())
         tokens = [self.target[number] for number in found["tokens"].tolist() if number not in left_out]
-        return Hypothesis(self._turned(tokens), float(found["score"]))
+        # In the sum of a language model or of weighted models, `score` has no part.
+        log_prob = float(found["positional_scores"].double().sum())
+        return Hypothesis(self._turned(tokens), float(found["score"]), log_prob)
 
     def _turned(self, words: Sequence[T]) -> list[T]:
         """Return what belongs to words of the target in the order of the model, or, of these, in that of the text."""

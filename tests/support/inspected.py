@@ -90,13 +90,13 @@ checkpoint-activations: true
 """
 
 
-def write_data(folder: Path, words: int = 20) -> Path:
+def write_data(folder: Path, words: int = 20, pairs: int = 40) -> Path:
     folder.mkdir()
     symbols = dictionary(words)
     generator = random.Random(3)
     for language in ("de", "en"):
         symbols.save(str(folder / f"dict.{language}.txt"))
-        for split, shortest, sentences in (("train", 2, 40), ("long", 70, 3)):
+        for split, shortest, sentences in (("train", 2, pairs), ("long", 70, 3)):
             path = folder / f"{split}.de-en.{language}"
             builder = indexed_dataset.make_builder(f"{path}.bin", impl="mmap", vocab_size=len(symbols))
             for _ in range(sentences):

@@ -34,13 +34,14 @@ def language_model(dictionary: Dictionary, **options: Any) -> TransformerLanguag
     return model.eval()
 
 
-def save_language_model(folder: Path, dictionary: Dictionary) -> Path:
+def save_language_model(folder: Path, dictionary: Dictionary, **given: Any) -> Path:
     """A language model's checkpoint, lm.pt, and its dictionary."""
-    options = {key: value for key, value in dataclasses.asdict(config()).items() if key not in OF_THE_TASK}
+    of_the_task = {**OF_THE_TASK, **{key: value for key, value in given.items() if key in OF_THE_TASK}}
+    options = {key: value for key, value in dataclasses.asdict(config(**given)).items() if key not in OF_THE_TASK}
     cfg = {
-        "model": {**options, **OF_THE_TASK, "_name": "transformer_lm"},
+        "model": {**options, **of_the_task, "_name": "transformer_lm"},
         "task": {"_name": "language_modeling", "data": "elsewhere"},
     }
-    torch.save(new_contents(cfg, language_model(dictionary).state_dict()), folder / "lm.pt")
+    torch.save(new_contents(cfg, language_model(dictionary, **given).state_dict()), folder / "lm.pt")
     dictionary.save(str(folder / "dict.txt"))
     return folder / "lm.pt"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
@@ -27,6 +29,22 @@ def text_folder(folder: Path, subsets: Sequence[str] = ("valid", "test"), raw: b
             (folder / "text" / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
     record = {"source_lang": "de", "target_lang": "en", "lowercase": True, "pretokenized": True}
     (folder / "preprocess.json").write_text(json.dumps(record))
+    return folder
+
+
+def number_folder(folder: Path) -> Path:
+    """A data folder whose numbers are tags as subwords: its valid set alone."""
+    text_folder(folder, ["valid"])
+    texts = {"de": ["w1 17", "w3", "w4 18 w6"], "en": ["w7 17 w9 w10 .", "w11 w12 w13 w14", "w7 18 w9 w10 ."]}
+    for language, lines in texts.items():
+        for kind in ("raw", "tok", "bpe"):
+            text = "".join(f"{line}\n" for line in lines)
+            path = folder / "text" / f"valid.{kind}.{language}"
+            path.write_text(re.sub(r"\b1[78]\b", "<num>", text) if kind == "bpe" else text)
+        words = folder / f"dict.{language}.txt"
+        words.write_text(words.read_text().replace("w19 ", "<num> "))
+    record = json.loads((folder / "preprocess.json").read_text())
+    (folder / "preprocess.json").write_text(json.dumps({**record, "pretokenized": False, "placeholders": "numbers"}))
     return folder
 
 
@@ -55,10 +73,10 @@ def plain_lists(*texts: Sequence[str]) -> Lists:
 
 
 def save_model(
-    path: Path, seed: int = 1, languages: tuple[str, str] = ("de", "en"), right_to_left: bool = False
+    path: Path, seed: int = 1, languages: tuple[str, str] = ("de", "en"), right_to_left: bool = False, **given: Any
 ) -> Path:
     """A checkpoint of a small translation model."""
-    state = checkpoint(seed)
+    state = checkpoint(seed, **given)
     state["cfg"]["task"].update(source_lang=languages[0], target_lang=languages[1])
     state["task_state"] = {"right_to_left": True} if right_to_left else {}
     torch.save(state, path)

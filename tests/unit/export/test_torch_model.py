@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,30 @@ def test_every_kind_and_a_broken_weight_shows(
     state["model"][name].neg_()
     torch.save(state, tmp_path / "model.pt")
     assert difference(weights) > 3 * rounding, name
+
+
+def test_no_place_of_the_machine_is_written(data: Path, tmp_path: Path) -> None:
+    checkpoint = write_checkpoint(tmp_path / "checkpoint.pt", data)
+    expected = load_checkpoints([checkpoint], data, ("de", "en"), threads=1, device="cpu").score([["x"]], [["y"]])
+    state: dict[str, Any] = load(checkpoint)
+    state["cfg"]["model"] |= {"encoder_embed_path": "/home/me/de.vec", "decoder_embed_path": "home/en.vec"}
+    places = {"pair_weights": "home.txt", "constraint_file": "/home/me/c", "nbest_file": "home.tsv"}
+    state["cfg"]["task"] |= {**places, "eval_bleu": True, "eval_bleu_args": '{"beam": 2, "lm_path": "/home/me/lm.pt"}'}
+    torch.save(state, checkpoint)
+    torch_model.write([checkpoint], data, tmp_path, "float32")
+    written = load(tmp_path / "model.pt")
+    assert "home" not in str(written["cfg"])
+    assert str(tmp_path) not in str(written["cfg"])
+    assert written["cfg"]["task"] == {
+        "_name": "translation", "data": ".", "source_lang": "de", "target_lang": "en", "eval_bleu": True
+    }  # fmt: skip
+    model = load_checkpoints([tmp_path / "model.pt"], data, ("de", "en"), threads=1, device="cpu")
+    assert model.score([["x"]], [["y"]]) == expected
+
+    # As fairseq's before 0.10, all options in one.
+    options = {"arch": "transformer", "encoder_layers": 2, "data": str(data), "dropout": 0.1, "save_dir": "home"}
+    options |= {"tensorboard_logdir": "home", "user_dir": "/home/me/code", "finetune_from_model": "home.pt"}
+    torch.save({**state, "cfg": None, "args": Namespace(**options)}, checkpoint)
+    torch_model.write([checkpoint], data, tmp_path, "float32")
+    kept = {"arch": "transformer", "encoder_layers": 2, "data": ".", "dropout": 0.1}
+    assert vars(load(tmp_path / "model.pt")["args"]) == kept

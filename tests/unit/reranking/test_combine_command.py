@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.checkpoints import run_main
-from support.nbest_folders import nbest_folder, plain_lists, save_model, text_folder
+from support.nbest_folders import nbest_folder, number_folder, plain_lists, save_model, text_folder
 
 from deepnmt.commands import combine
 from deepnmt.errors import UserError
@@ -70,6 +71,22 @@ def test_a_source_without_slots_may_be_longer_than_the_positions(folders: Path) 
     assert widths == [3, 3]
 
 
+def test_a_network_must_fit_the_positions(folders: Path) -> None:
+    # Of the longest path, three subwords and the end symbol; of its source, five and the end symbol.
+    networks: list[list[Slot]] = [[{("w7",): 0.5, ("w8@@", "w9"): 0.5}, {("w10",): 0.9, (): 0.1}], []]
+    sources = ["w1 w2 w3 w4 w5", " ".join(["w3"] * 50)]
+    for source, target, message in (
+        (6, 4, None),
+        (6, 3, "--models: a target must have at most the 3 positions of the model, but one has 4$"),
+        (5, 4, "--models: a source must have at most the 5 positions of the model, but one has 6$"),
+    ):
+        sizes = {"max_source_positions": source, "max_target_positions": target}
+        paths = (folders / "a.pt", save_model(folders / "short.pt", **sizes))
+        loaded = load_models(paths, folders / "data", ("de", "en"))
+        with pytest.raises(UserError, match=message) if message else nullcontext():
+            combination.check_lengths(networks, sources, loaded)
+
+
 def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combination, "TOGETHER", 2)
     models = ["--models", f"{folders / 'a.pt'}:{folders / 'b.pt'}", "--paths", 3]
@@ -105,6 +122,16 @@ def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypat
     assert scores == sorted(scores, reverse=True)
 
 
+def test_tags_are_compared_as_the_numbers_of_their_sentence(tmp_path: Path) -> None:
+    data, right = number_folder(tmp_path / "data"), ["w7 <num> w9 w10 .", "w11 w12 w13 w14", "w7 <num> w9 w10 ."]
+    nbest_folder(tmp_path / "valid", plain_lists(*([text] for text in right)))
+    (tmp_path / "valid" / "src.de").write_text((data / "text" / "valid.raw.de").read_text())
+    call(tmp_path, "--models", save_model(tmp_path / "a.pt"), tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "combine.json").read_text())
+    assert record["bleu"] == {"first": [100], "combined": 100}
+    assert (tmp_path / "out" / "hyp.tok.en").read_text() == (data / "text" / "valid.tok.en").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -112,6 +139,13 @@ def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypat
         (["--models", "{0}/back.pt"], r"--score models: .*back\.pt: must translate de to en, but translates en to de$"),
         (["--models", "{0}/r2l.pt"], "--models: must write left to right, as the search of a network does"),
         (["--models", "{0}/a.pt", "--paths", "11"], r"--paths: must be at most --beam, 10, but is 11"),
+        (["--models", "{0}/a.pt", "--model-weight", "nan"], "--model-weight: must be a finite number, but is nan"),
+        (["--models", "{0}/a.pt", "--network-weight", "inf"], "--network-weight: must be a finite number, but is inf"),
+        (["--models", "{0}/a.pt", "--length-weight=x"], "--length-weight: must be a finite number, but is x"),
+        (
+            ["--models", "{0}/short.pt"],
+            "--models: a target must have at most the 3 positions of the model, but one has 5$",
+        ),
         (["--models", "{0}/a.pt", "--beam", "0"], r"argument --beam: must be a whole number from 1 on, but is 0"),
         (
             ["--models", "{0}/a.pt", "--weights", "{0}/w", "--model-weight", "1"],
@@ -124,6 +158,7 @@ def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypat
 def test_refusals(folders: Path, words: list[str], message: str) -> None:
     save_model(folders / "back.pt", languages=("en", "de"))
     save_model(folders / "r2l.pt", right_to_left=True)
+    save_model(folders / "short.pt", decoder_learned_pos=True, max_target_positions=3)
     (folders / "w").write_text('{"weights": {"model": 1}}')
     (folders / "mean").write_text('{"weights": {"network": 1, "model": 0, "length": 0}, "per_token": true}')
     before = set(folders.iterdir())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support.checkpoints import run_main
-from support.nbest_folders import TEXTS, nbest_folder, plain_lists, save_model, text_folder
+from support.nbest_folders import TEXTS, nbest_folder, number_folder, plain_lists, save_model, text_folder
 
 from deepnmt.commands import rerank
 from deepnmt.errors import UserError
@@ -69,6 +69,24 @@ def test_tuning_on_valid_and_choosing_on_test(folders: Path, capsys: pytest.Capt
         assert (folders / "again" / name).read_bytes() == (folders / "tuned" / name).read_bytes()
     call(folders, "out", "--weights", folders / "tuned" / "weights.json", folders / "twice")
     assert (folders / "twice" / "nbest.tsv").read_text() == (folders / "out" / "nbest.tsv").read_text()
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_tags_are_compared_as_the_numbers_of_their_sentence(raw: bool, tmp_path: Path) -> None:
+    data = number_folder(tmp_path / "data")
+    same = "w7 <num> w9 w10 ."
+    nbest_folder(tmp_path / "valid", plain_lists(["w7 w9 w10 .", same], [GOOD[1]], ["w7 w8 w9 w10 .", same]))
+    (tmp_path / "valid" / "src.de").write_text((data / "text" / "valid.raw.de").read_text())
+    if not raw:
+        for language in ("de", "en"):
+            (data / "text" / f"valid.raw.{language}").unlink()
+    call(tmp_path, "valid", "--tune", "--oracle", "--starts", 3, tmp_path / "tuned")
+    assert (tmp_path / "tuned" / "hyp.tok.en").read_text().splitlines() == ["w7 17 w9 w10 .", GOOD[1], "w7 18 w9 w10 ."]
+    found = report(tmp_path / "tuned")["bleu"]
+    assert found["chosen"] == found["oracle"] == 100
+    call(tmp_path, "valid", "--consensus", "chrf", tmp_path / "out")
+    call(tmp_path, "tuned", "--consensus", "bleu", tmp_path / "twice")
+    assert report(tmp_path / "twice")["bleu"]["first"] == [100]
 
 
 def test_models_are_features_and_their_scores_are_kept(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:

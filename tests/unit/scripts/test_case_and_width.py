@@ -60,7 +60,7 @@ def test_translations_begin_with_capitals_again(data: Path, tmp_path: Path) -> N
     write_translations(tmp_path, ["the dog . it sleeps !"], data, "valid", 0)
     assert (tmp_path / "hyp.en").read_text() == "The dog. It sleeps!\n"
     assert (tmp_path / "hyp.tok.en").read_text() == "the dog . it sleeps !\n"
-    assert Corpus([], [], "en", False, False, True).text("th@@ e dog .") == "The dog."
+    assert Corpus([], [], [""], TextSettings("de", "en", truecase=True), False).text(0, "th@@ e dog .") == "The dog."
 
 
 def test_more_text_is_prepared_alike(data: Path, tmp_path: Path) -> None:

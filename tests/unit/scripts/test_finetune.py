@@ -20,6 +20,7 @@ from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
 from deepnmt.commands import generate
 from deepnmt.errors import UserError
+from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.own_keys import to_arguments
 from deepnmt.recipe.parser import parse, training_parser
 from deepnmt.recipe.recipe_file import read_recipe
@@ -120,10 +121,34 @@ def test_a_training_that_began_with_another_checkpoint_is_not_resumed(folders: d
     finetune.write_recipe(model, folders["data"], save / "recipe.yaml")
     expected = hashlib.sha256(model.read_bytes()).hexdigest()
     assert json.loads((save / "finetune.json").read_text())["sha256"] == expected
-    (save / "checkpoint_last.pt").touch()
+    state["cfg"]["checkpoint"]["finetune_from_model"] = str(model)
+    torch.save(state, save / "checkpoint_last.pt")
     (save / "finetune.json").unlink()
     finetune.write_recipe(folders["model"], folders["data"], save / "recipe.yaml")
     assert not (save / "finetune.json").exists()
+
+
+def test_a_training_that_began_with_no_checkpoint_is_not_resumed(folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copy(folders["model"], tmp_path / "checkpoint_last.pt")
+    message = rf"^SAVE must be new or of finetune\.sh, but {tmp_path}/checkpoint_last\.pt is of .* choose another SAVE$"
+    with pytest.raises(UserError, match=message):
+        finetune.write_recipe(folders["model"], folders["data"], tmp_path / "recipe.yaml")
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint_last.pt"]
+
+
+@pytest.mark.parametrize(("kept", "weight"), [({"two_sided_weight": 0.25}, 0.25), ({}, 0.5)])
+def test_a_two_sided_model_is_trained_by_its_own_criterion(
+    kept: dict[str, float], weight: float, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    state = contents(folders)
+    state["cfg"]["model"]["two_sided"] = True
+    name = "label_smoothed_cross_entropy_two_sided"
+    state["cfg"]["criterion"] = {"_name": name, "label_smoothing": 0.2, **kept}
+    torch.save(state, tmp_path / "model.pt")
+    finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    # As train.sh does.
+    parsed = vars(check_recipe(tmp_path / "recipe.yaml", read_recipe(tmp_path / "recipe.yaml"), []))
+    assert (parsed["criterion"], parsed["label_smoothing"], parsed["two_sided_weight"]) == (name, 0.2, weight)
 
 
 def test_a_model_of_other_data_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -39,13 +39,15 @@ def test_the_penalty_chooses(lenpen: float, first: str) -> None:
 def searched(output: Path) -> Path:
     """A finished sweep of one average, two beams and two penalties."""
     output.mkdir()
-    record = {"checkpoints": [], "data": "", "options": [], "last": [5], "beam": [1, 2], "lenpen": [0.0, 1.0]}
+    data = data_folder(output / "data", lines=["x 7"])
+    record = {"checkpoints": [], "data": str(data), "options": [], "last": [5], "beam": [1, 2], "lenpen": [0.0, 1.0]}
     (output / "sweep.json").write_text(json.dumps(record), encoding="utf-8")
     reference = "a b c d e f g h\n"
     for beam in (1, 2):
         folder = output / f"last5.beam{beam}"
         folder.mkdir()
         (folder / "ref.tok.en").write_text(reference, encoding="utf-8")
+        (folder / "generate.json").write_text("{}", encoding="utf-8")
         found = [translation(0, 1, "a b c d e", -5.0), translation(0, 2, "a b c d e f g h", -6.0)]
         write_nbest(folder / "nbest.tsv", found[:beam])
     return output
@@ -60,6 +62,23 @@ def test_the_table_has_the_best_first(tmp_path: Path, capsys: pytest.CaptureFixt
     assert lines[1] == ["5", "2", "1", "100.00", "1.000"]
     # exp(1 - 8 / 5) of a perfect precision; of equals, the smaller beam and penalty first.
     assert lines[2:] == [["5", *beam, "54.88", "0.625"] for beam in (["1", "0"], ["1", "1"], ["2", "0"])]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_tags_are_scored_as_the_numbers_of_their_sentence(
+    reverse: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = searched(tmp_path / "out")
+    record = json.loads((output / "data" / "preprocess.json").read_text(encoding="utf-8"))
+    (output / "data" / "preprocess.json").write_text(json.dumps({**record, "placeholders": "numbers"}))
+    (output / "data" / "text" / "valid.tok.de").write_text("x 7\n" if not reverse else "x 8\n", encoding="utf-8")
+    (output / "data" / "text" / "valid.tok.en").write_text("x 7\n" if reverse else "x 8\n", encoding="utf-8")
+    for folder in output.glob("last5.beam*"):
+        (folder / "generate.json").write_text(json.dumps({"reverse": True} if reverse else {}), encoding="utf-8")
+        (folder / "ref.tok.en").write_text("a 7 c d e\n", encoding="utf-8")
+        write_nbest(folder / "nbest.tsv", [translation(0, 1, "a <num> c d e", -5.0)])
+    sweep.table(output)
+    assert {line.split("\t")[3] for line in (output / "sweep.tsv").read_text().splitlines()[1:]} == {"100.00"}
 
 
 def test_the_best_is_kept_with_its_own_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,40 +158,69 @@ def test_negative_penalties_are_planned(tmp_path: Path) -> None:
 
 def test_averages_of_checkpoints_that_were_replaced_are_refused(tmp_path: Path) -> None:
     save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
+    data = data_folder(tmp_path / "data")
     path = save / "checkpoint1.pt"
-    sweep.plan(output, save, tmp_path, ("", "5", "1"), [])
+    sweep.plan(output, save, data, ("", "5", "1"), [])
     noted = (output / "sweep.json").read_text(encoding="utf-8")
     before = path.stat()
     # The same name, update and size.
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 10**6))
     message = rf"out must be of the same checkpoints as before, .* 7, {before.st_size} bytes of .* remove it or choose "
     with pytest.raises(UserError, match=message):
-        sweep.plan(output, save, tmp_path, ("", "5", "1"), [])
+        sweep.plan(output, save, data, ("", "5", "1"), [])
     assert (output / "sweep.json").read_text(encoding="utf-8") == noted
     # As earlier versions wrote it.
     names = [os.path.realpath(save), "checkpoint1.pt of update 7"]
     (output / "sweep.json").write_text(json.dumps({**json.loads(noted), "checkpoints": names}), encoding="utf-8")
-    sweep.plan(output, save, tmp_path, ("", "4", "1"), [])
+    sweep.plan(output, save, data, ("", "4", "1"), [])
     record = json.loads((output / "sweep.json").read_text(encoding="utf-8"))
     assert record["beam"] == [4]
     assert record["checkpoints"][1].startswith(f"{names[1]}, {before.st_size} bytes of ")
 
 
+def test_data_and_files_of_options_that_were_replaced_are_refused(tmp_path: Path) -> None:
+    save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
+    data, model, terms = data_folder(tmp_path / "data"), tmp_path / "lm.pt", tmp_path / "terms.txt"
+    model.write_text("old")
+    terms.write_text("old")
+    options = ["--lm-path", str(model), "--beam-stop", "first", f"--terms={terms}"]
+
+    def plan() -> str:
+        sweep.plan(output, save, data, ("", "5", "1"), options)
+        return (output / "sweep.json").read_text(encoding="utf-8")
+
+    noted = plan()
+    assert plan() == noted
+    record = data / "preprocess.json"
+    for path, name in ((model, model), (terms, terms), (record, "DATA")):
+        before = path.read_text()
+        path.write_text(f"{before} ")
+        message = rf"out must be of the same contents of {name} as before, .*, but they are now .*; remove it or choose"
+        with pytest.raises(UserError, match=message):
+            plan()
+        # As an earlier version has noted it.
+        old = {key: value for key, value in json.loads(noted).items() if not key.startswith("contents of ")}
+        (output / "sweep.json").write_text(json.dumps(old), encoding="utf-8")
+        noted = plan()
+        assert json.loads(noted).keys() - old.keys() == {f"contents of {each}" for each in (model, terms, "DATA")}
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
-    sweep.plan(output, save, tmp_path, ("", "5,4", "1"), [])
+    data = data_folder(tmp_path / "data")
+    sweep.plan(output, save, data, ("", "5,4", "1"), [])
     assert capsys.readouterr().out == "1 4\n1 5\n"
     with pytest.raises(
         UserError, match=r"out must be of the same options as before, \[\], .* now \['--fp16'\]; remove"
     ):
-        sweep.plan(output, save, tmp_path, ("", "5", "1"), ["--fp16"])
+        sweep.plan(output, save, data, ("", "5", "1"), ["--fp16"])
     (save / "checkpoint1.pt").rename(save / "checkpoint2.pt")
     with pytest.raises(UserError, match=r"out must be of the same checkpoints as before, .*checkpoint1\.pt of update"):
-        sweep.plan(output, save, tmp_path, ("", "5", "1"), [])
+        sweep.plan(output, save, data, ("", "5", "1"), [])
     with pytest.raises(
         UserError, match=r"save exists, and was not made by sweep\.sh; remove it or choose another OUT$"
     ):
-        sweep.plan(save, save, tmp_path, ("", "5", "1"), [])
+        sweep.plan(save, save, data, ("", "5", "1"), [])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"empty: must have checkpoints, but has none$"):
-        sweep.plan(output, tmp_path / "empty", tmp_path, ("", "5", "1"), [])
+        sweep.plan(output, tmp_path / "empty", data, ("", "5", "1"), [])

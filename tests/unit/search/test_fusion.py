@@ -67,6 +67,7 @@ def test_a_language_model_ends_where_its_positions_do() -> None:
     here = found(generator({}, lm, lm_weight=0.3, min_len=4))
     assert {len(each["tokens"]) for hypotheses in here for each in hypotheses} == {5}
     assert_same(here, found(generator({}, lm, lm_weight=0.3, min_len=4, max_len_b=4, no_beamable_mm=True)))
+    assert_same(here, found(generator({}, lm, lm_weight=0.3, min_len=4, no_beamable_mm=True)))
 
 
 def test_a_language_model_follows_the_translation_model() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from support.translation_models import write_checkpoint, write_data
 from deepnmt.errors import UserError
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.translator import Translator, torch_engine
+from deepnmt.translator import Translator, reranked, torch_engine
 from deepnmt.translator.engine import SearchSettings
 from deepnmt.translator.torch_engine import TorchEngine, load_checkpoints
 
@@ -200,6 +201,38 @@ def test_a_language_model_helps(paths: list[Path], data: Path, tmp_path: Path) -
     ):
         with pytest.raises(UserError, match=message):
             both.check(SearchSettings(more=refused))
+
+
+@pytest.mark.parametrize("options", [{}, {"ensemble_weights": "0.9,0.1"}, {"ensemble_rule": "log-linear"}, {"lm": 0.4}])
+def test_weights_rate_what_the_search_has_added_up(
+    options: dict[str, Any], paths: list[Path], data: Path, tmp_path: Path
+) -> None:
+    """As in n-best lists, with which they were tuned."""
+    both, source = engine(paths, data), TextPipeline.read(data).encode(LINES[1]).split()
+    more = dict(options)
+    if "lm" in more:
+        words = Dictionary.load(str(data / "dict.en.txt"))
+        more = {"lm_path": str(save_language_model(tmp_path, words)), "lm_weight": more["lm"]}
+    settings = SearchSettings(beam=3, nbest=3, lenpen=0.0, max_len_b=9, more=more)
+    # Without a length penalty, a score is the sum.
+    (expected,) = both.search([source], settings)
+    (found,) = reranked.search(both, [source], replace(settings, rerank="model=1,length=0"))
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+    assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-4)
+    plain = [sum(scores) for scores in both.score([source] * 3, [each.tokens for each in found])]
+    apart = max(abs(one - each.score) for one, each in zip(plain, found))
+    assert apart > 1e-2 if more else apart < 1e-4
+
+
+def test_a_language_model_is_not_read_beyond_its_positions(paths: list[Path], data: Path, tmp_path: Path) -> None:
+    words, five = Dictionary.load(str(data / "dict.en.txt")), {"max_target_positions": 5, "tokens_per_sample": 5}
+    path = save_language_model(tmp_path, words, decoder_learned_pos=True, **five)
+    translator = Translator.from_checkpoint(paths[0], data)
+    (plain,) = translator.nbest(LINES[1:2], 3, beam=3, max_len_b=9)
+    (fused,) = translator.nbest(LINES[1:2], 3, beam=3, max_len_b=9, lm_path=str(path), lm_weight=0.01)
+    # The end symbol takes a position.
+    assert max(len(each.tokens) for each in plain) > 4
+    assert max(len(each.tokens) for each in fused) == 4
 
 
 def test_all_faults_at_once_before_anything_is_translated(paths: list[Path], data: Path) -> None:
