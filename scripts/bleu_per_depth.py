@@ -11,16 +11,21 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from search_inputs import changed, contents
 from translations import check_data
 
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 from deepnmt.text.record import read_record, size_and_time, write_record
+
+if TYPE_CHECKING:
+    from deepnmt.checkpoints.state import CheckpointState
 
 DEFAULT = (2, 3, 4, 6)
 WHOLE = "whole"
@@ -54,28 +59,43 @@ def models(depths: dict[str, int], every: dict[str, str]) -> Iterator[dict[str, 
             yield {"model": f"{stack}-every-{n}", "option": f"--{stack}-every={n}", **fewer}
 
 
+def check_shrinking(state: CheckpointState, found: Iterable[Mapping[str, Any]]) -> None:
+    """Raise `UserError` if one of the models cannot be made, before the first one is translated."""
+    from deepnmt.checkpoints.rewrite import rewritten
+    from deepnmt.checkpoints.shrink.shrink_model import shrink_state
+    from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
+
+    for model in found:
+        if model["option"]:
+            stack, _, n = model["model"].split("-")
+            shrinking = Shrinking(every={stack: int(n)})
+            rewritten(state, partial(shrink_state, shrinking=shrinking, keep_schedule=False))
+
+
 def plan(output: Path, checkpoint: Path, data: Path, subset: str, every: dict[str, str], options: list[str]) -> None:
     """Note in OUT/models.json what is to be done, and print name and option of each model.
 
-    Raises `UserError` if something does not fit, or if OUT is of another checkpoint, subset or search.
+    Raises `UserError` if something does not fit, or if OUT is of another checkpoint, data, subset or search.
     """
     from deepnmt.checkpoints.data_fit import check_checkpoint
     from deepnmt.checkpoints.state import CheckpointState
 
     check_data(data, subset)
-    check_checkpoint(checkpoint, data)
-    tensors = CheckpointState.of(checkpoint, numbers=False).tensors()
-    found = list(models({stack: depth_of(tensors, stack) for stack in STACKS}, every))
+    check_checkpoint(checkpoint, data, "--reverse" in options)
+    state = CheckpointState.of(checkpoint, numbers=False)
+    found = list(models({stack: depth_of(state.tensors(), stack) for stack in STACKS}, every))
+    check_shrinking(state, found)
     settings = {
         "checkpoint": f"{os.path.realpath(checkpoint)} ({size_and_time(checkpoint)})",
         "data": os.path.realpath(data),
         "subset": subset,
         "options": options,
+        **contents(data, options),
     }
     record = output / "models.json"
     if record.exists():
         old = read_record(record)
-        if other := [key for key, value in settings.items() if old.get(key) != value]:
+        if other := changed(old, settings):
             raise UserError(
                 f"{output} must be of the same {other[0]}, {settings[other[0]]}, but is of {old.get(other[0])}; "
                 "remove it or choose another OUT"

@@ -20,8 +20,9 @@ Any other option is fairseq-generate's, as in generate.sh. No model is trained o
 checkpoints are not kept.
 
 OUT gets bleu.tsv, a line a model with its depths and scores, and a folder for each with translations and scores.json.
-It can be stopped at any moment; run the same command again to resume with the first model that has no scores. Other N
-may be given later: bleu.tsv then lists these alone, so name the earlier ones again; they are not translated anew.
+It can be stopped at any moment; run the same command again to resume with the first model that has no scores, as long
+as CHECKPOINT, DATA and the files that options name are the same. Other N may be given later: bleu.tsv then lists these
+alone, so name the earlier ones again; they are not translated anew.
 
 example:
   scripts/bleu_per_depth.sh checkpoints/de-en/average.pt data/de-en results/depths --encoder-every 2,3,4,6,12

@@ -25,21 +25,22 @@ def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
 
     Returns:
         the fields of stage.json; `epochs` are those that are complete, with a plus where another has begun, `seconds`
-        those of training since the first stage began
+        those of training since the first stage began, `valid_loss` the best validation, or `valid_` with the name of
+        another metric by which the best checkpoint is chosen
     """
     state = CheckpointState.of(folder / "checkpoint_last.pt", numbers=False)
     try:
         scores = json.loads((folder / "valid" / "scores.json").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no scores; run score.sh") from None
-    options = state.options()
+    options, metric = state.options(), state.options("checkpoint").get("best_checkpoint_metric", "loss")
     return {
         "stage": int(folder.name.split("-")[1]),
         **{name: options[name] for name in MODEL},
         "updates": state.updates(),
         "epochs": f"{state.epoch() - 1}{'+' if state.amid_epoch() else ''}",
         "seconds": round(state.seconds()),
-        "valid_loss": state.best(),
+        f"valid_{metric}": state.best(),
         **{name: score["score"] for name, score in scores.items()},
         "checkpoint": checkpoint,
     }

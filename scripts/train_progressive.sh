@@ -11,14 +11,14 @@ usage: train_progressive.sh RECIPE DATA SAVE [fairseq-train options]
 Runs all the stages of a recipe: trains the first, and for each other one grows the last checkpoint of the stage before
 into a deeper model, puts the learning rate back to its peak, and trains that. All stages are checked before the first one
 starts. It can be stopped at any moment, in a stage or between two; run the same command again to resume, with the same
-result.
+result. Neither another recipe nor data that was made anew with other text or subwords is taken for the same.
 
   RECIPE     YAML file with a list of stages, such as those under configs/progressive/
   DATA       folder made by preprocess.sh; DATA0:DATA1:... are trained on in turn, an epoch each, where the first one
              has the dictionaries and the validation text of all
   SAVE       folder for all that is made:
                stage-N-DEPTH/   checkpoints, train.log, translations of the validation set (valid/), stage.json
-               stages.tsv       a line a stage: depth, updates, validation loss, BLEU
+               stages.tsv       a line a stage: depth, updates, best validation by best-checkpoint-metric, BLEU
                tensorboard/     one curve over all stages
   options    of fairseq-train, which win over the recipe's in every stage, such as --seed 2
 

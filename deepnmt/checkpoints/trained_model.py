@@ -69,17 +69,19 @@ def check_whole(state: CheckpointState, config: DLCLTransformerConfig) -> None:
     Raises:
         UserError: says which option must not be set, a line each
     """
-    faults = [
-        f"{state.name}: cfg.model.{stack}_layers_to_keep must not be set, but is"
-        for stack in STACKS
-        if getattr(config, f"{stack}_layers_to_keep")
-    ]
+    if faults := list(whole_faults(config)):
+        raise UserError(*(f"{state.name}: cfg.model.{option} {rest}" for option, rest in faults))
+
+
+def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
+    """Yield each option with which layers are not all the model's own: its name, and what it must be and is."""
+    for stack in STACKS:
+        if getattr(config, f"{stack}_layers_to_keep"):
+            yield f"{stack}_layers_to_keep", "must not be set, but is"
     if config.base_layers:
-        faults.append(f"{state.name}: cfg.model.base_layers must be 0, but is {config.base_layers}")
+        yield "base_layers", f"must be 0, but is {config.base_layers}"
     if config.two_sided:
-        faults.append(f"{state.name}: cfg.model.two_sided must be false, but is true")
-    if faults:
-        raise UserError(*faults)
+        yield "two_sided", "must be false, but is true"
 
 
 def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:

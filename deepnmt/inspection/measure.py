@@ -11,7 +11,8 @@ Of a sublayer `x' = N(w x + F(x))`, `N` its layer norm or nothing, and of a loss
     weights               standard deviation, largest magnitude and L2 norm over the matrices of F
 
 Error norm, variance and share are taken over the positions that are not padding and all channels, and then over the
-forward passes: the mean of squares for the error norm, the mean for the others.
+forward passes in training mode: the mean of squares for the error norm, the mean for the others. A criterion may also
+search, in evaluation mode.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ class _Probe:
 
     def __init__(self, name: str, stack: Any, hooks: ExitStack) -> None:
         self.name = name
+        self.stack = stack
         self.history = getattr(stack, "history", None)
         self.layers = list(stack.layers.children()) if hasattr(stack, "layers") else []
         if not self.layers:
@@ -172,11 +174,15 @@ class _Probe:
 
     def see_share(self, number: int, name: str, x: Tensor, branch: Tensor) -> None:
         """Record the share of a branch F(x) beside `w x`, T x B x C both."""
+        if not self.stack.training:
+            return
         variance = self.variance(branch)
         self.record(number, name, "branch_share", variance / (self.variance(x) + variance))
 
     def see_output(self, number: int, name: str, output: Tensor) -> None:
         """Record the variance of a sublayer's output, T x B x C, and, in the backward pass, its error."""
+        if not self.stack.training:
+            return
         self.record(number, name, "activation_variance", self.variance(output))
         real = self.real
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from fairseq.data.data_utils import infer_language_pair
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import deepnmt
+from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
 from deepnmt.inspection.measure import inspect_model
 from deepnmt.inspection.table import Report
@@ -21,8 +23,12 @@ from deepnmt.model.initializers import batch_initializer
 from deepnmt.recipe import Option, read_recipe
 from deepnmt.recipe.checking import check_recipe
 
+logger = logging.getLogger(__name__)
+
 # Hooks would see the layers twice; what is computed stays the same.
 OFF = ("checkpoint-activations", "offload-activations")
+# Tokens of a batch where a checkpoint bounds neither tokens nor sentences, as an imported one does not.
+TOKENS = 4096
 
 
 class _Given(Option):
@@ -79,7 +85,9 @@ def inspect_checkpoint(
     subset: str = "train",
     seed: int = 1,
 ) -> Report:
-    """Measure a trained model, with the criterion and batch size that it was trained with.
+    """Measure a trained model, with the criterion and batch size that it was trained with, or batches of `TOKENS`.
+
+    Of a distilled model, the loss is without the share of the teachers, whose files are not opened.
 
     Args:
         path: one of fairseq's checkpoints
@@ -100,6 +108,9 @@ def inspect_checkpoint(
     with torch.random.fork_rng():
         (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
         found = _first_batches(task, model, cfg, batches, subset, seed)
+        if getattr(cfg.criterion, "_name", None) == distillation.NAME:
+            logger.warning(f"{path}: measured by the label-smoothed cross entropy alone, without the teachers' share")
+            cfg.criterion.teacher_weight = 0.0
         return inspect_model(model, task.build_criterion(cfg.criterion), found, label or path.stem, seed)
 
 
@@ -131,14 +142,18 @@ def _first_batches(task: Any, model: Any, cfg: Any, batches: int, subset: str, s
     """What the trainer would begin with, on one device."""
     task.load_dataset(subset, combine=subset == cfg.dataset.train_subset, epoch=1)
     dataset = task.dataset(subset)
-    limits = utils.resolve_max_positions(task.max_positions(), model.max_positions(), cfg.dataset.max_tokens)
+    tokens, sentences = cfg.dataset.max_tokens, cfg.dataset.batch_size
+    # fairseq takes 0 and less for no bound, too.
+    if max(tokens or 0, sentences or 0) <= 0:
+        tokens = TOKENS
+    limits = utils.resolve_max_positions(task.max_positions(), model.max_positions(), tokens)
     # fairseq fails on it with an IndexError.
     if not len(dataset.filter_indices_by_size(np.arange(len(dataset)), limits)[0]):
         raise UserError(f"the subset {subset} must have sentences of at most {limits} tokens, but has none")
     iterator = task.get_batch_iterator(
         dataset=dataset,
-        max_tokens=cfg.dataset.max_tokens,
-        max_sentences=cfg.dataset.batch_size,
+        max_tokens=tokens,
+        max_sentences=sentences,
         max_positions=limits,
         ignore_invalid_inputs=True,
         required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,

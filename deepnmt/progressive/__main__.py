@@ -24,17 +24,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="deepnmt.progressive", description=__doc__, allow_abbrev=False)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("save", type=Path)
-    parser.add_argument("--grow-to", type=int, metavar="N", help="make the checkpoint that stage N starts from")
-    parser.add_argument("--data", metavar="DATA[:DATA1...]", help="check it too, before anything is made")
+    step = parser.add_mutually_exclusive_group(required=True)
+    step.add_argument("--grow-to", type=int, metavar="N", help="make the checkpoint that stage N starts from")
+    step.add_argument("--data", metavar="DATA[:DATA1...]", help="check it, and make the folders of all stages")
     known, extra = parser.parse_known_args()
     with contextlib.redirect_stdout(sys.stderr):
         stages = plan_stages(known.recipe, extra)
     if known.grow_to is not None:
         print("\n".join(grow_stage(stages[known.grow_to - 2], stages[known.grow_to - 1], known.save)))
     else:
-        if known.data is not None:
-            check_data(known.data, [*to_arguments(stages[0].options), *extra])
-        prepare(stages, known.save, extra)
+        check_data(known.data, [*to_arguments(stages[0].options), *extra])
+        prepare(stages, known.save, extra, known.data)
         for stage in stages:
             print(_description(stage), file=sys.stderr)
             # For a shell: folder, number of checkpoints to average, options of the search.

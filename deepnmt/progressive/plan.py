@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Optional
 
@@ -13,6 +14,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from deepnmt.checkpoints.grow import Growth
 from deepnmt.checkpoints.grow.grow_stacks import plan_growth
 from deepnmt.checkpoints.rewrite import RESETTABLE
+from deepnmt.checkpoints.trained_model import whole_faults
 from deepnmt.errors import UserError
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
@@ -22,8 +24,10 @@ from deepnmt.model.transformer import NAME
 from deepnmt.progressive.stages import ENDS, STAGE_KEYS, Stage, default_groups, default_strategy, key_faults, merged
 from deepnmt.recipe import Option, Recipe, read_stages
 from deepnmt.recipe.checking import check_recipe
+from deepnmt.recipe.parser import actions, training_parser
+from deepnmt.recipe.ranges import dashed
 
-# Options the runner sets itself, or that would delete the checkpoints it resumes from.
+# Options the runner sets itself, or that would delete, rename or delay the checkpoints it resumes from.
 TAKEN = (
     "save-dir",
     "user-dir",
@@ -33,6 +37,8 @@ TAKEN = (
     "no-save",
     "no-last-checkpoints",
     "no-save-optimizer-state",
+    "checkpoint-suffix",
+    "write-checkpoints-asynchronously",
     "reset-dataloader",
     "reset-lr-scheduler",
     "reset-meters",
@@ -41,6 +47,8 @@ TAKEN = (
 )
 # What makes a stage, and so stands in the recipe alone.
 OF_STAGES = ("encoder-layers", "decoder-layers", "encoder-groups", "decoder-groups", *ENDS)
+# Optimizers whose state a grown model cannot get: of several groups of parameters, or with moments of other shapes.
+SEVERAL_GROUPS, FACTORED = "composite", "adafactor"
 
 
 def plan_stages(path: Path, extra: Sequence[str] = ()) -> list[Stage]:
@@ -70,7 +78,11 @@ def plan_stages(path: Path, extra: Sequence[str] = ()) -> list[Stage]:
     faults = [
         f"{path}: stage {stage.number}: {fault}"
         for stage, before, arguments in zip(stages, [None, *stages], parsed)
-        for fault in (*_own_faults(stage, arguments), *_end_faults(stage, before), *_model_faults(stage, before))
+        for fault in (
+            *_own_faults(stage, arguments),
+            *_end_faults(stage, before, arguments),
+            *_model_faults(stage, before),
+        )
     ]
     if faults:
         raise UserError(*faults)
@@ -92,16 +104,21 @@ def _parsed(path: Path, entries: Sequence[dict[str, Option]], extra: Sequence[st
 
 
 def _taken_faults(path: Path, recipe: Recipe, extra: Sequence[str]) -> Iterator[str]:
-    """Yield the options that are not the user's to set, in the recipe or on the command line."""
-    for key in TAKEN:
-        if key in recipe.options and recipe.options[key].value not in ("", "false"):
-            yield f"{recipe.options[key]}: '{key}' must not be set in progressive training"
-    staged = {key for stage in recipe.stages for key in stage}
+    """Yield the options that are not the user's to set, in the recipe or on the command line, by whichever name."""
+    known = actions(training_parser())
+
+    def dest(key: str) -> str:
+        return known[f"--{key}"].dest if f"--{key}" in known else key
+
+    taken, staged = set(map(dest, TAKEN)), {dest(key) for key in (*OF_STAGES, *chain(*recipe.stages))}
+    for key, option in recipe.options.items():
+        if dest(key) in taken and option.value not in ("", "false"):
+            yield f"{option}: '{key}' must not be set in progressive training"
     for argument in extra:
         key = argument.split("=")[0][2:] if argument.startswith("--") else ""
-        if key in TAKEN:
+        if dest(key) in taken:
             yield f"--{key} must not be set in progressive training"
-        elif key in staged or key in OF_STAGES:
+        elif dest(key) in staged:
             yield f"--{key} must be set in {path}, which lists the stages, and not on the command line"
 
 
@@ -144,21 +161,21 @@ def _own_faults(stage: Stage, arguments: Namespace) -> Iterator[str]:
     faulty = {key.name: fault for key in STAGE_KEYS if (fault := key.fault(stage.own.get(key.name)))}
     yield from (f"{name} {fault}" for name, fault in faulty.items())
     average = stage.own.get("average", "1")
-    if "average" not in faulty and 0 < (kept := min(filter(lambda n: n > 0, _kept(stage)), default=0)) < int(average):
+    kept = min((n for n in (arguments.keep_last_epochs, arguments.keep_interval_updates) if n > 0), default=0)
+    if "average" not in faulty and 0 < kept < int(average):
         yield f"average must be at most the {kept} checkpoints that are kept, but is {average}"
-    schedule = arguments.lr_scheduler
-    if stage.growth and not stage.flag("keep-schedule") and schedule != RESETTABLE:
+    if not stage.growth:
+        return
+    schedule, optimizer = arguments.lr_scheduler, arguments.optimizer
+    if not stage.flag("keep-schedule") and schedule != RESETTABLE:
         yield f"lr-scheduler must be {RESETTABLE}, or keep-schedule be true, but it is {schedule}"
+    if optimizer == SEVERAL_GROUPS:
+        yield f"optimizer must be one for all parameters, such as adam, for a model to grow, but is {optimizer}"
+    if optimizer == FACTORED and stage.flag("carry-moments"):
+        yield f"optimizer must have moments of its parameters' shapes, as adam has, to carry them, but is {optimizer}"
 
 
-def _kept(stage: Stage) -> Iterator[int]:
-    for key in ("keep-last-epochs", "keep-interval-updates"):
-        option = stage.options.get(key)
-        if option is not None and option.value.isdecimal():
-            yield int(option.value)
-
-
-def _end_faults(stage: Stage, before: Optional[Stage]) -> Iterator[str]:
+def _end_faults(stage: Stage, before: Optional[Stage], arguments: Namespace) -> Iterator[str]:
     if not any(stage.end(key) > 0 for key in ENDS):
         yield f"one of {', '.join(ENDS)} must be at least 1, but none is given"
     for key in ENDS[:2]:
@@ -167,9 +184,9 @@ def _end_faults(stage: Stage, before: Optional[Stage]) -> Iterator[str]:
         alone = before is not None and all(before.end(name) <= 0 for name in ENDS if name != key)
         if 0 < end < other or (0 < end == other and alone):
             yield f"{key} counts from the first stage on and must be above the {other} of the one before, but is {end}"
-    every, epochs = stage.options.get("save-interval"), stage.end("max-epoch")
-    if every is not None and every.value.isdecimal() and int(every.value) > 1 and epochs % int(every.value):
-        yield f"max-epoch must be a multiple of save-interval {every.value}, but is {epochs}"
+    every, epochs = arguments.save_interval, stage.end("max-epoch")
+    if epochs % every:
+        yield f"max-epoch must be a multiple of save-interval {every}, but is {epochs}"
 
 
 def _model_faults(stage: Stage, before: Optional[Stage]) -> Iterator[str]:
@@ -185,6 +202,7 @@ def _model_faults(stage: Stage, before: Optional[Stage]) -> Iterator[str]:
         depths = " and ".join(f"{stack} {before.config.depth(stack)}" for stack in STACKS)
         yield f"encoder-layers or decoder-layers must be above those of the stage before, but are the same ({depths})"
         return
+    yield from (f"{dashed(option)} {rest}; such a model cannot grow" for option, rest in whole_faults(before.config))
     try:
         plan_growth(before.config, stage.growth)
     except UserError as error:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Optional
 
 from deepnmt.errors import UserError
 from deepnmt.recipe.checking import check_recipe
-from deepnmt.recipe.own_keys import to_arguments, without_replaced
+from deepnmt.recipe.global_batch import BATCHES, BOUNDS
+from deepnmt.recipe.own_keys import to_arguments, without_own, without_replaced
 from deepnmt.recipe.ranges import HALF, dashed
 from deepnmt.recipe.recipe_file import Option, read_recipe
 
@@ -29,11 +31,35 @@ def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpu
     """
     options = read_recipe(recipe)
     given = [word.split("=")[0][2:] for word in extra if word.startswith("--")]
+    if devices < 1:
+        raise UserError(f"--devices must be at least 1, but is {devices}")
     with contextlib.redirect_stdout(sys.stderr):
-        check_recipe(recipe, options, extra)
+        parsed = check_recipe(recipe, options, extra)
     options = without_replaced(options, given)
     device = device_options(options, given, gpus)
-    return [*to_arguments(options, devices), *extra, *device]
+    if BATCHES not in options:
+        return [*to_arguments(options), *extra, *device]
+    # The bounds that the command line gives are dealt out too, and those of the recipe in their place are not.
+    bounds = _given_bounds(given, parsed)
+    won = {BOUNDS[name] for name in bounds}
+    recipes = {name: option for name, option in options.items() if BOUNDS.get(name) not in won}
+    shared = without_own(recipes | bounds, devices)
+    # fairseq takes the last value of several.
+    again = [f"--{name}={shared[name].value}" for name in bounds if shared[name] != bounds[name]]
+    return [*to_arguments({name: shared[name] for name in shared if name not in bounds}), *extra, *again, *device]
+
+
+class _Given(Option):
+    """A bound on batches that the command line gives."""
+
+    def __str__(self) -> str:
+        return "the command line"
+
+
+def _given_bounds(given: Sequence[str], parsed: Namespace) -> dict[str, Option]:
+    """Return the bounds on batches that the command line gives, by their last names there."""
+    names = {BOUNDS[name]: name for name in given if name in BOUNDS}
+    return {name: _Given(str(getattr(parsed, dest)), Path(), 0) for dest, name in names.items()}
 
 
 def device_options(options: dict[str, Option], given: Sequence[str], gpus: Optional[int]) -> list[str]:
@@ -51,8 +77,9 @@ def device_options(options: dict[str, Option], given: Sequence[str], gpus: Optio
         return []
     on_cpu = "cpu" in given or ("cpu" in options and options["cpu"].value == "true")
     if gpus and not on_cpu:
-        # `fp16: false` asks for single precision.
-        return [] if any(dashed(name) in (*options, *given) for name in HALF) else ["--fp16"]
+        # `fp16: false` asks for single precision; that of another precision asks for nothing.
+        chosen = {*given, *(name for name, option in options.items() if name == "fp16" or option.value == "true")}
+        return [] if chosen.intersection(map(dashed, HALF)) else ["--fp16"]
     if faults := list(_cpu_faults(options, given, gpus)):
         raise UserError(*faults)
     return [] if on_cpu else ["--cpu"]

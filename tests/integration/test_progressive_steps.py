@@ -11,6 +11,7 @@ import note_stage
 import pytest
 import torch
 import yaml
+from support.data_folders import data_folder
 from support.restarts import train_until
 from support.trainings import binarised_text
 
@@ -126,9 +127,9 @@ def test_a_stage_whose_end_has_come(trained: tuple[Path, dict[str, Any]], tmp_pa
 
 
 def test_folders_are_those_of_one_recipe(tmp_path: Path) -> None:
-    save = tmp_path / "save"
+    save, data = tmp_path / "save", str(tmp_path / "data")
     stages = plan(tmp_path, max_update="12")
-    prepare(stages, save, ["--seed", "3"])
+    prepare(stages, save, ["--seed", "3"], data)
     text = (save / "stage-1-2" / "recipe.yaml").read_text("utf-8")
     assert text.splitlines()[:2] == [
         "# Stage 1 of 2; made by train_progressive.sh, which runs it", "# options: --seed 3",
@@ -137,29 +138,62 @@ def test_folders_are_those_of_one_recipe(tmp_path: Path) -> None:
     assert recipe.to_arguments(written) == recipe.to_arguments(stages[1].options)
     assert "encoder-groups" in written
     # Nothing has begun.
-    prepare(plan(tmp_path, max_update="13", keep_schedule="true"), save, [])
+    prepare(plan(tmp_path, max_update="13", keep_schedule="true"), save, [], data)
     text = (save / "stage-2-4" / "recipe.yaml").read_text("utf-8")
     assert "# strategy: stack\n# keep-schedule: true\n" in text
     (save / "stage-1-2" / LAST).touch()
-    prepare(plan(tmp_path, max_update="14"), save, [])
+    prepare(plan(tmp_path, max_update="14"), save, [], data)
     (save / "stage-2-4" / LAST).touch()
-    prepare(plan(tmp_path, max_update="14"), save, [])
+    prepare(plan(tmp_path, max_update="14"), save, [], data)
     with pytest.raises(
         UserError, match=r"stage-2-4/recipe.yaml: must have what .* \(nothing\), but now has # strategy|keep"
     ):
-        prepare(plan(tmp_path, max_update="14", keep_schedule="true"), save, [])
+        prepare(plan(tmp_path, max_update="14", keep_schedule="true"), save, [], data)
     with pytest.raises(UserError, match=r"stage-2-4: must be a stage of this recipe, but is not; choose another SAVE"):
-        prepare(plan(tmp_path, max_update="14", encoder_layers="3"), save, [])
+        prepare(plan(tmp_path, max_update="14", encoder_layers="3"), save, [], data)
+
+
+def test_stages_are_of_one_data(tmp_path: Path) -> None:
+    save, stages = tmp_path / "save", plan(tmp_path, max_update="12")
+    first, second = (data_folder(tmp_path / name, ["train"]) for name in "ab")
+    both = f"{first}:{second}"
+    prepare(stages, save, [], both)
+    (save / "stage-1-2" / LAST).touch()
+    recipe_file, record = save / "stage-1-2" / "recipe.yaml", second / "preprocess.json"
+    noted, before = recipe_file.read_text("utf-8"), json.loads(record.read_text("utf-8"))
+    # The sizes of files are those of logs, too; and a folder may stand elsewhere.
+    record.write_text(json.dumps({**before, "files": {"preprocess.log": 3}}), encoding="utf-8")
+    moved = tmp_path / "moved"
+    first.rename(moved)
+    both = f"{moved}:{second}"
+    prepare(stages, save, [], both)
+    assert recipe_file.read_text("utf-8") == noted
+
+    record.write_text(json.dumps({**before, "lowercase": not before["lowercase"]}), encoding="utf-8")
+    message = rf"^{both}: must be the data that .*stage-1-2 was begun with, but has changed since; choose another SAVE$"
+    with pytest.raises(UserError, match=message):
+        prepare(stages, save, [], both)
+    assert recipe_file.read_text("utf-8") == noted
+    # As an earlier version has noted it.
+    (line,) = [line for line in noted.splitlines() if line.startswith("# data: ")]
+    recipe_file.write_text(noted.replace(f"{line}\n", ""), encoding="utf-8")
+    prepare(stages, save, [], both)
+    with pytest.raises(UserError, match="has changed since"):
+        prepare(stages, save, [], str(second))
 
 
 def test_what_a_stage_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stage(number: int, depth: int, updates: int, **extra: Any) -> Path:
+    def stage(number: int, depth: int, updates: int, metric: str = "loss", **extra: Any) -> Path:
         folder = tmp_path / f"stage-{number}-{depth}"
         (folder / "valid").mkdir(parents=True)
         model = {"encoder_layers": depth, "decoder_layers": 2, "encoder_groups": "6", "decoder_groups": "none"}
         state = {
             "model": {"encoder.version": torch.ones(1)},
-            "cfg": {"model": model, "task": {"_name": "translation"}},
+            "cfg": {
+                "model": model,
+                "task": {"_name": "translation"},
+                "checkpoint": {"best_checkpoint_metric": metric},
+            },
             "optimizer_history": [{"num_updates": 1}, {"num_updates": updates}],
             "extra_state": {"previous_training_time": 61.7, **extra},
         }
@@ -182,6 +216,13 @@ def test_what_a_stage_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "1\t6\t2\t6\tnone\t7\t2\t62\t3.25\t21.5\tcheckpoint_best.pt",
         "2\t12\t2\t6\tnone\t11\t3+\t62\t\t22.5\taverage.pt",
     ]
+    # A figure that is no loss does not pass for one.
+    four = stage(4, 24, 20, metric="bleu", best=31.5, train_iterator={"epoch": 4, "iterations_in_epoch": 0})
+    monkeypatch.setattr("sys.argv", ["note_stage.py", str(four), "average.pt"])
+    note_stage.main()
+    noted = json.loads((four / "stage.json").read_text("utf-8"))
+    assert "valid_loss" not in noted
+    assert (noted["valid_bleu"], noted["BLEU"]) == (31.5, 24.5)
     (two / "valid" / "scores.json").unlink()
     monkeypatch.setattr("sys.argv", ["note_stage.py", str(two), "average.pt"])
     with pytest.raises(UserError, match=r"scores.json: no scores; run score.sh"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.models import EXAMPLE, PLAIN, batch, build, build_stock, scramble
-from support.sublayer_reference import BATCHES, CRITERION, MEASURED, assert_report, reference, sample
+from support.sublayer_reference import BATCHES, CRITERION, MEASURED, CrossEntropy, assert_report, reference, sample
 from torch import Tensor
 
 from deepnmt.errors import UserError
@@ -118,6 +118,22 @@ def test_dropout_is_that_of_training_with_the_seed() -> None:
     assert report.loss == pytest.approx(want, rel=1e-12)
     assert report.sublayers[1].gradient_norm == pytest.approx(float(gradient.norm()), rel=1e-10)
     assert inspect_model(model, CRITERION, BATCHES, seed=8).loss != report.loss
+
+
+@pytest.mark.parametrize("stock", [False, True])
+def test_passes_in_evaluation_mode_are_not_measured(stock: bool) -> None:
+    class Searching(CrossEntropy):
+        """It looks for translations before it computes its loss, as the minimum-risk criterion does."""
+
+        def forward(self, model: Any, batch: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+            model.eval()
+            with torch.no_grad():
+                model(**{**batch["net_input"], "prev_output_tokens": batch["net_input"]["prev_output_tokens"][:, :1]})
+            model.train()
+            return super().forward(model, batch)
+
+    model = build_stock({}) if stock else build(PLAIN)
+    assert inspect_model(model, Searching(), BATCHES) == inspect_model(model, CRITERION, BATCHES)
 
 
 def test_model_and_random_state_are_left_as_they_were() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq import tasks
-from support.inspected import Toy, make_toy
+from support.inspected import Toy, make_toy, write_data
 from support.sublayer_reference import MEASURED
 
 from deepnmt.errors import UserError
@@ -25,13 +26,13 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return make_toy(tmp_path_factory.mktemp("toy"))
 
 
-def first_batches(toy: Toy, seed: int, count: int) -> list[Any]:
+def first_batches(task: Any, seed: int, count: int, tokens: int = 60) -> list[Any]:
     """As fairseq's trainer asks for them."""
-    whole = tasks.setup_task(toy.cfg.task)
+    whole = tasks.setup_task(task)
     whole.load_dataset("train")
     iterator = whole.get_batch_iterator(
         whole.dataset("train"),
-        max_tokens=60,
+        max_tokens=tokens,
         max_positions=(1024, 1024),
         ignore_invalid_inputs=True,
         required_batch_size_multiple=8,
@@ -53,7 +54,7 @@ def test_recipe_has_the_weights_batches_and_dropout_of_a_training(toy: Toy, monk
     criterion = toy.task.build_criterion(toy.cfg.criterion)
     model.train()
     want = 0.0
-    for update, each in enumerate(first_batches(toy, 11, 2)):
+    for update, each in enumerate(first_batches(toy.cfg.task, 11, 2)):
         torch.manual_seed(11 + update)
         loss, size, _ = criterion(model, each)
         want += loss.item() / size / 2
@@ -66,7 +67,21 @@ def test_recipe_has_the_weights_batches_and_dropout_of_a_training(toy: Toy, monk
 def test_checkpoint_is_measured_as_it_is(toy: Toy) -> None:
     report = inspect_checkpoint(toy.checkpoint, toy.data, "mine", batches=3, seed=2)
     criterion = toy.task.build_criterion(toy.cfg.criterion)
-    assert report == inspect_model(toy.model, criterion, first_batches(toy, 2, 3), "mine", seed=2)
+    assert report == inspect_model(toy.model, criterion, first_batches(toy.cfg.task, 2, 3), "mine", seed=2)
+
+
+def test_checkpoint_without_a_bound_on_batches(toy: Toy, tmp_path: Path) -> None:
+    """An imported one was trained with batches of nobody knows which size: all sentences would be one of them."""
+    data = write_data(tmp_path / "data", pairs=1600)
+    state = torch.load(toy.checkpoint, weights_only=False)
+    state["cfg"]["dataset"].update(max_tokens=None, batch_size=None)
+    torch.save(state, tmp_path / "imported.pt")
+    report = inspect_checkpoint(tmp_path / "imported.pt", data, batches=2, seed=3)
+    task = copy.deepcopy(toy.cfg.task)
+    task.data = str(data)
+    batches = first_batches(task, 3, 2, tokens=4096)
+    criterion = toy.task.build_criterion(toy.cfg.criterion)
+    assert report == inspect_model(toy.model, criterion, batches, "imported", seed=3)
 
 
 def test_every_batch_where_more_are_asked_for_than_there_are(toy: Toy) -> None:

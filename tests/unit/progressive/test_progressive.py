@@ -206,6 +206,33 @@ FAULTY: dict[str, tuple[tuple[str, ...], dict[str, str], list[str], str]] = {
                       "stage 1: max-epoch must be a multiple of save-interval 2, but is 3"),
     "schedule": ((ONE, TWO), {"lr-scheduler": "inverse_sqrt"}, [],
                  "stage 2: lr-scheduler must be inverse_sqrt_reset, or keep-schedule be true, but it is inverse_sqrt"),
+    # What holds is fairseq's last word, whether recipe or command line says it.
+    "save interval on the command line": (("encoder-layers: 2, max-epoch: 4",), {"save-interval": "2"},
+                                          ["--save-interval", "3"],
+                                          "stage 1: max-epoch must be a multiple of save-interval 3, but is 4"),
+    "average kept on the command line": ((ONE, TWO), {"average": "4"}, ["--keep-last-epochs=2"],
+                                         "stage 1: average must be at most the 2 checkpoints that are kept, but is 4"),
+    "updates kept on the command line": ((ONE, TWO), {"average": "4", "keep-interval-updates": "9"},
+                                         ["--keep-interval-updates", "3"],
+                                         "stage 1: average must be at most the 3 checkpoints that are kept, but is 4"),
+    "another name of what is staged": ((ONE, TWO + ", batch-size: 5"), {}, ["--max-sentences", "7"],
+                                       "^--max-sentences must be set in .*recipe.yaml, which lists the stages"),
+    "another name of what is taken": ((ONE, TWO), {}, ["--save-async"], "^--save-async must not be set in progressive"),
+    "the same in the recipe": ((ONE, TWO), {"save-async": "true"}, [], r"recipe.yaml:\d: 'save-async' must not be set"),
+    "asynchronous": ((ONE, TWO), {"write-checkpoints-asynchronously": "true"}, [],
+                     r"recipe.yaml:\d: 'write-checkpoints-asynchronously' must not be set in progressive"),
+    "suffix": ((ONE, TWO), {"checkpoint-suffix": "x"}, [], r"recipe.yaml:\d: 'checkpoint-suffix' must not be set in"),
+    # What growing would refuse.
+    "two-sided": ((ONE, TWO), {}, ["--two-sided", "--criterion=label_smoothed_cross_entropy_two_sided"],
+                  "stage 2: two-sided must be false, but is true; such a model cannot grow"),
+    "base layers": ((ONE, TWO), {"base-layers": "1", "decoder-groups": "none"}, [],
+                    "stage 2: base-layers must be 0, but is 1; such a model cannot grow"),
+    "layers to keep": ((ONE, TWO), {"encoder-groups": "none", "encoder-layers-to-keep": "0,1"}, [],
+                       "stage 2: encoder-layers-to-keep must not be set, but is; such a model cannot grow"),
+    "several optimizers": ((ONE, TWO), {"optimizer": "composite"}, [],
+                           "stage 2: optimizer must be one for all parameters, .* but is composite"),
+    "factored moments": ((ONE, TWO), {"carry-moments": "true"}, ["--optimizer", "adafactor"],
+                         "stage 2: optimizer must have moments of its parameters' shapes, .* but is adafactor"),
     "key": ((ONE, TWO + ", encoder-layer: 3"), {}, [],
             r"recipe.yaml:\d+: stage 2: 'encoder-layer' must stand beside .* \(did you mean 'encoder-layers'\?\)"),
     "key of all": ((ONE + ", seed: 3", TWO), {}, [], r"stage 1: 'seed' must stand beside the stages or be"),
@@ -226,6 +253,17 @@ def test_faults_are_found_before_anything_starts(
 ) -> None:
     with pytest.raises(UserError, match=message):
         plan_stages(write(tmp_path, *entries, **top), extra)
+
+
+def test_the_command_line_mends_what_the_recipe_alone_gets_wrong(tmp_path: Path) -> None:
+    path = write(tmp_path, "encoder-layers: 2, max-epoch: 4", average="4", save_interval="3", keep_last_epochs="2")
+    assert plan_stages(path, ["--save-interval=2", "--keep-last-epochs", "4"])[0].own == {"average": "4"}
+
+
+def test_what_only_a_model_that_grows_must_not_have(tmp_path: Path) -> None:
+    two_sided = ["--two-sided", "--criterion=label_smoothed_cross_entropy_two_sided"]
+    assert plan_stages(write(tmp_path, ONE, optimizer="composite"), two_sided)[0].config.two_sided
+    assert len(plan_stages(write(tmp_path, ONE, TWO, optimizer="adafactor"))) == 2
 
 
 def test_the_same_bound_may_hold_where_stages_end_otherwise(tmp_path: Path) -> None:

@@ -234,6 +234,8 @@ def test_two_precisions_are_refused(run: Run) -> None:
         ({"bf16": "true"}, (), 1, ["--bf16"]),
         ({"amp": "true"}, (), 2, ["--amp"]),
         ({"fp16": "false"}, (), 1, []),
+        ({"bf16": "false", "amp": "false", "memory-efficient-fp16": "false"}, (), 1, ["--fp16"]),
+        ({"fp16": "false", "bf16": "true"}, (), 1, ["--bf16"]),
         ({}, ("--bf16",), 1, ["--bf16"]),
         ({}, ("--memory-efficient-fp16",), 1, ["--memory-efficient-fp16"]),
         ({"cpu": "true"}, (), 1, ["--cpu"]),

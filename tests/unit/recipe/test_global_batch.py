@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from deepnmt.errors import UserError
 from deepnmt.recipe import Option
 from deepnmt.recipe.__main__ import main
 from deepnmt.recipe.global_batch import share
+
+Printed = Callable[..., list[str]]
+ALIASES = {"--max-sentences": "--batch-size"}
+EIGHT = "batches-per-update: 8\nmax-tokens: 4096\n"
 
 
 def options(**values: str) -> dict[str, Option]:
@@ -31,6 +36,63 @@ def test_tokens_of_an_update_stay_the_same(batches: int, devices: int) -> None:
     assert result.keys() == {"lr", "max-tokens", "update-freq"}
     assert int(result["update-freq"]) * devices * int(result["max-tokens"]) == batches * 4096
     assert (int(result["max-tokens"]) == 4096) == (devices <= batches)
+
+
+@pytest.fixture
+def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
+    """What `python -m deepnmt.recipe` prints of an update's size."""
+
+    def command(devices: int, text: str, *words: str) -> list[str]:
+        path = tmp_path / "r.yaml"
+        path.write_text(f"task: translation\narch: transformer\noptimizer: adam\n{text}", "utf-8")
+        monkeypatch.setattr("sys.argv", ["recipe.py", str(path), f"--devices={devices}", "--lines", *words])
+        main()
+        options = {}
+        words = tuple(capsys.readouterr().out.split())
+        for word, following in zip(words, [*words[1:], ""]):
+            name, equals, value = word.partition("=")
+            if name.startswith("--"):
+                options[ALIASES.get(name, name)] = value if equals else following
+        return [options.get(name, "") for name in ("--update-freq", "--max-tokens", "--batch-size")]
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("devices", "text", "words", "expected"),
+    [
+        (8, EIGHT, ("--max-tokens", "1000"), ["1", "1000", ""]),
+        (16, EIGHT, ("--max-tokens", "1000"), ["1", "500", ""]),
+        (32, EIGHT, ("--max-tokens=77", "--max-tokens=1000"), ["1", "250", ""]),
+        (16, EIGHT + "batch-size: 64\n", (), ["1", "2048", "32"]),
+        (16, EIGHT + "max-sentences: 64\n", (), ["1", "2048", "32"]),
+        (8, EIGHT + "batch-size: 63\n", (), ["1", "4096", "63"]),
+        (16, EIGHT, ("--max-sentences", "64"), ["1", "2048", "32"]),
+        (16, EIGHT + "batch-size: 64\n", ("--max-sentences", "6"), ["1", "2048", "3"]),
+        # What is not in force need not be even, nor be there.
+        (16, EIGHT.replace("4096", "4097"), ("--max-tokens", "1000"), ["1", "500", ""]),
+        (16, "batches-per-update: 8\nbatch-size: false\n", ("--max-tokens", "1000"), ["1", "500", ""]),
+        (16, "batches-per-update: 8\nbatch-size: 64\n", (), ["1", "", "32"]),
+        (16, EIGHT, ("--update-freq", "1", "--max-tokens", "1000"), ["1", "1000", ""]),
+        (3, "max-tokens: 4096\n", ("--max-tokens", "1000"), ["", "1000", ""]),
+    ],
+)
+def test_every_bound_in_force_is_dealt_out(
+    devices: int, text: str, words: tuple[str, ...], expected: list[str], printed: Printed
+) -> None:
+    assert printed(devices, text, *words) == expected
+
+
+def test_bounds_that_are_not_even_and_no_devices(printed: Printed) -> None:
+    with pytest.raises(UserError, match="the 8 batches of 4096 tokens and 63 sentences of an update must be dealt"):
+        printed(16, EIGHT + "batch-size: 63\n")
+    with pytest.raises(
+        UserError, match="the 8 batches of 1001 tokens of an update must be dealt out evenly, but there"
+    ):
+        printed(16, EIGHT, "--max-tokens=1001")
+    for text in (EIGHT, "max-tokens: 100\n"):
+        with pytest.raises(UserError, match=r"^--devices must be at least 1, but is 0$"):
+            printed(0, text)
 
 
 def test_update_freq_of_the_command_line_wins(
