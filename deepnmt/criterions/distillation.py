@@ -14,6 +14,9 @@ from deepnmt.criterions.teachers import Teachers, load_teachers
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_cross_entropy import Taught
 
+NAME = "label_smoothed_cross_entropy_distillation"
+MISSING_TEACHER = f"--teacher must be given to train with --criterion {NAME}, but is not"
+
 
 @dataclass
 class DistillationConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
@@ -45,6 +48,8 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
     (42) as `loss`; as `nll_loss`, and the perplexity, the NLL without smoothing. In validation it is the label-smoothed
     cross entropy alone.
 
+    Without teachers it can validate, but train only where w is 0.
+
     Raises:
         UserError: every option that is out of range, a line each; a teacher cannot be used
     """  # fmt: skip
@@ -54,28 +59,30 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         faults = []
         if not isinstance(task, TranslationTask):
             faults.append(f"--task must be translation or deep_translation with a teacher, but is {task.cfg._name}")
-        if not cfg.teacher:
-            faults.append("--teacher: must be given with label_smoothed_cross_entropy_distillation")
         if not 0 <= cfg.teacher_weight <= 1:
             faults.append(f"--teacher-weight must be from 0 to 1, but is {cfg.teacher_weight}")
         if cfg.teacher_types < 1:
             faults.append(f"--teacher-types must be at least 1, but is {cfg.teacher_types}")
         if cfg.teacher_memory < 0:
             faults.append(f"--teacher-memory must be at least 0, but is {cfg.teacher_memory}")
-        if faults or not cfg.teacher:
+        if faults:
             raise UserError(*faults)
         self.weight = cfg.teacher_weight
         # No modules of the criterion: they are neither trained nor saved.
         # With BPE-dropout, no batch comes twice.
         room = 0 if getattr(task.cfg, "bpe_dropout", 0) else cfg.teacher_memory * 2**20
-        self.teachers = Teachers(load_teachers(cfg.teacher, task), cfg.teacher_types, room)
+        self.teachers: Optional[Teachers] = None
+        if cfg.teacher:
+            self.teachers = Teachers(load_teachers(cfg.teacher, task), cfg.teacher_types, room)
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
         """The loss of a batch, as fairseq's criterions give it; in training always reduced.
 
         Raises:
-            UserError: in training, the model's features cannot be projected outside of it
+            UserError: in training, there is no teacher, or the model's features cannot be projected outside of it
         """
+        if model.training and self.teachers is None and self.weight > 0:
+            raise UserError(MISSING_TEACHER)
         if model.training and (reason := obstacle(model)):
             raise UserError(f"--teacher: must not be given with this model: {reason}")
         result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce or model.training)
@@ -83,7 +90,7 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
 
     def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:
         """What the teachers predict, in training."""
-        if not model.training:
+        if not model.training or self.teachers is None:
             return None
         like = model.decoder.output_projection.weight
         return Taught(*self.teachers.predict(sample, counted, self.ignore_prefix_size, like), self.weight)

@@ -32,6 +32,7 @@ from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 from deepnmt.kernels.linear_log_probs import linear_log_probs
 from deepnmt.limits import BEAM, LENPEN
 
+Scored = tuple[Tensor, Tensor, Tensor, dict[str, int]]
 # Tokens that a translation may have, a S + b for a source of S: longer ones are loops, which cost much.
 LONGEST = {"max_len_a": 1.5, "max_len_b": 10}
 
@@ -92,7 +93,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
         found = self.search(model, sample)
         compute = self.fused if may_take("fused loss", obstacle(model)) else self.unfused
         with repeated_sources(model.encoder, found.rows):
-            loss, nll, log_probs = compute(model, *self.inputs(sample, found))
+            loss, nll, log_probs, accuracy = compute(model, *self.inputs(sample, found))
         risk = (self.distribution(log_probs, found) * found.risk.to(log_probs)).sum(1)  # B
         loss = (found.lengths * risk).sum() + self.weight * loss
         sample_size = len(risk) if self.sentence_avg else sample["ntokens"]
@@ -103,6 +104,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
             "ntokens": sample["ntokens"],
             "nsentences": len(risk),
             "sample_size": sample_size,
+            **accuracy,
         }
         return loss, sample_size, logging_output
 
@@ -130,16 +132,19 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
         )
         return {**sample["net_input"], "prev_output_tokens": previous}, target, len(reference)
 
-    def fused(self, model: Any, inputs: dict[str, Any], target: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return loss and NLL of the references, and the translations' token log-probabilities, H x T."""
+    def fused(self, model: Any, inputs: dict[str, Any], target: Tensor, size: int) -> Scored:
+        """Return loss and NLL of the references, the translations' token log-probabilities, H x T, and the accuracy."""
         features = model(**inputs, features_only=True)[0]
         weight = model.decoder.output_projection.weight
         mask = target.ne(self.padding_idx)
-        losses = linear_cross_entropy(features[:size][mask[:size]], weight, target[:size][mask[:size]], self.eps)
-        log_probs = linear_log_probs(features[size:][mask[size:]], weight, target[size:][mask[size:]])
-        return losses.loss, losses.nll, log_probs.new_zeros(target[size:].shape).masked_scatter(mask[size:], log_probs)
+        right = target[:size][mask[:size]]
+        losses = linear_cross_entropy(features[:size][mask[:size]], weight, right, self.eps, self.report_accuracy)
+        accuracy = {"n_correct": int(losses.correct), "total": len(right)} if self.report_accuracy else {}
+        found = linear_log_probs(features[size:][mask[size:]], weight, target[size:][mask[size:]])
+        log_probs = found.new_zeros(target[size:].shape).masked_scatter(mask[size:], found)
+        return losses.loss, losses.nll, log_probs, accuracy
 
-    def unfused(self, model: Any, inputs: dict[str, Any], target: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    def unfused(self, model: Any, inputs: dict[str, Any], target: Tensor, size: int) -> Scored:
         """Return the same as `fused` for any model."""
         log_probs = model.get_normalized_probs(model(**inputs), log_probs=True)
         log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
@@ -147,7 +152,12 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
             log_probs[:size].flatten(0, 1), target[:size].flatten(), self.eps, ignore_index=self.padding_idx
         )
         chosen = log_probs[size:].gather(2, target[size:].unsqueeze(2)).squeeze(2)
-        return loss, nll, chosen.masked_fill(target[size:].eq(self.padding_idx), 0.0)
+        accuracy = {}
+        if self.report_accuracy:
+            mask = target[:size].ne(self.padding_idx)
+            right = log_probs[:size].argmax(2).eq(target[:size])[mask]
+            accuracy = {"n_correct": int(right.sum()), "total": len(right)}
+        return loss, nll, chosen.masked_fill(target[size:].eq(self.padding_idx), 0.0), accuracy
 
     def distribution(self, log_probs: Tensor, found: Translations) -> Tensor:
         """Return Q, B x K, for the translations' token log-probabilities, H x T; 0 in places without one."""

@@ -26,6 +26,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
+from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.data_checks import local_folders, task_languages
 from deepnmt.fairseq_patches.patch import replaces
@@ -130,6 +131,8 @@ def _missing(cfg: Any) -> Iterator[str]:
     kind = ARCH_MODEL_REGISTRY.get(getattr(cfg.model, "_name", None), FairseqNATModel)
     if getattr(cfg.criterion, "_name", None) == "nat_loss" and not issubclass(kind, FairseqNATModel):
         yield f"--arch must be a non-autoregressive model with --criterion nat_loss, but is {cfg.model._name}"
+    if getattr(cfg.criterion, "_name", None) == distillation.NAME and not cfg.criterion.teacher:
+        yield distillation.MISSING_TEACHER
     yield from _kind_of_model(getattr(cfg.task, "_name", None), getattr(cfg.model, "_name", None))
     # fairseq's command line takes --bf16 for a TPU.
     if cfg.common.tpu and not cfg.common.bf16 and distributed_utils.xm is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, Callable
 
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from deepnmt.checkpoints.untrusted import forget_embedding_paths, untrusted_faults
+from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces, sets
 from deepnmt.literals import evaluate_literal
@@ -58,15 +60,28 @@ def check_before_upgrade(stock: Callable[..., Any], state: dict[str, Any]) -> An
     "load_checkpoint_to_cpu",
     "(path, arg_overrides=None, load_on_all_ranks=False)",
     order=30,
-    why="a refused configuration must be named by its file; paths of embeddings must not be followed",
+    why="a refused configuration must be named by its file; its paths of embeddings and teachers must not be followed",
 )
 def load_untrusted(stock: Callable[..., Any], path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Load a checkpoint, name the file whose configuration is refused, and forget the paths of embeddings."""
+    """Load a checkpoint, name the file whose configuration is refused, and forget the paths that it names."""
     try:
         state = stock(path, arg_overrides, *args, **kwargs)
     except UntrustedText as error:
         raise UserError(*(f"{path}: {fault}" for fault in str(error).splitlines())) from None
-    model = state["cfg"].get("model") if state.get("cfg") is not None else None
-    if model is not None:
-        forget_embedding_paths(model, arg_overrides or {})
+    if state.get("cfg") is not None:
+        given = arg_overrides or {}
+        if (model := state["cfg"].get("model")) is not None:
+            forget_embedding_paths(model, given)
+        forget_teachers(state["cfg"].get("criterion"), given)
     return state
+
+
+def forget_teachers(criterion: Any, kept: Mapping[str, object]) -> None:
+    """Set the paths of teachers to None, in place: only a training reads them, and that has its own command line.
+
+    Args:
+        criterion: the options of a checkpoint's criterion
+        kept: options that the user has given, which stay
+    """
+    if "teacher" not in kept and getattr(criterion, "_name", None) == distillation.NAME:
+        criterion.teacher = None

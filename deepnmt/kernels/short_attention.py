@@ -13,7 +13,6 @@ fewer keys than a vector register holds, zeros take the places of those that are
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from deepnmt.kernels.dropout import dropout_noise
+from deepnmt.kernels.hidden_keys import HIDDEN, may_blind, seen_keys
 from deepnmt.kernels.products import addmm_, mm
 
 # Keys beyond which torch's attention is faster.
@@ -37,7 +37,7 @@ class Settings(NamedTuple):
         heads: H
         scaling: of the queries
         padding: true or one at padded keys, B x S
-        mask: added to the scores, T x S
+        mask: added to the scores, T x S; each query sees the first key by it
         dropout: probability for the attention's probabilities
         weights: return these, B x H x T x S, without dropout
     """
@@ -60,10 +60,10 @@ def reference(
         return x.view(*x.shape[:2], settings.heads, -1).permute(1, 2, 0, 3)
 
     scores = heads(wq(query)) * settings.scaling @ heads(wk(key)).transpose(-2, -1)
-    if settings.mask is not None:
-        scores = scores + settings.mask
     if settings.padding is not None:
-        scores = scores.masked_fill(settings.padding.bool()[:, None, None], -math.inf)
+        scores = scores + seen_keys(settings.padding, settings.mask, scores.dtype)[:, None]
+    elif settings.mask is not None:
+        scores = scores + settings.mask
     probabilities = scores.softmax(-1)
     attended = (probabilities @ heads(wv(key))).permute(2, 0, 1, 3).flatten(2)
     return wo(attended), probabilities if settings.weights else None
@@ -180,12 +180,14 @@ def _added(padding: Optional[Tensor], mask: Optional[Tensor], keys: int, like: T
         like: a tensor of the type and device of the scores
     """
     missing = _width(keys) - keys
+    if padding is not None and may_blind(padding, mask):
+        return [F.pad(seen_keys(padding, mask, like.dtype), (0, missing), value=HIDDEN)[:, None]]
     masks = [] if mask is None else [F.pad(mask, (0, missing))]
     if padding is not None or missing:
         hidden = like.new_zeros(len(padding) if padding is not None else 1, keys)
         if padding is not None:
-            hidden.masked_fill_(padding.bool(), float("-inf"))
-        masks.append(F.pad(hidden, (0, missing), value=float("-inf"))[:, None, None, :])
+            hidden.masked_fill_(padding.bool(), HIDDEN)
+        masks.append(F.pad(hidden, (0, missing), value=HIDDEN)[:, None, None, :])
     return masks
 
 

@@ -8,21 +8,19 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import torch
-from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from deepnmt.kernels.fast_path import HOOKED, has_hooks, linear_obstacle, may_take
 from deepnmt.kernels.short_attention import SHORT, Settings, attention
 from deepnmt.model.fast_dropout import FastDropout
+from deepnmt.model.named_attention import NamedAttention
 
 
-class Attention(MultiheadAttention):  # type: ignore[misc]
+class Attention(NamedAttention):
     """fairseq's module, faster on the CPU; arguments, parameters and results are the same."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # The name by which --retain-dropout-modules knows it.
-        self.dropout_module.module_name = MultiheadAttention.__name__
         self.quantised = any(map(has_hooks, self.projections()))
 
     def forward(self, query: Tensor, key: Optional[Tensor], value: Optional[Tensor], **options: Any) -> Any:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-import torch.nn.functional as F
+from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from deepnmt.kernels.blocked_sums import Combinations
@@ -89,6 +89,7 @@ class LayerHistory(nn.Module):
         self.register_buffer("reads", reads.unsqueeze(-1), persistent=False)
         self.layer_norms = nn.ModuleList(OutputNorm(width) for _ in range(groups))
         self.embedding_norm = OutputNorm(width) if options.embedding_norm else None
+        self.dropout_module = FairseqDropout(options.dropout, module_name=type(self).__name__)
 
     def initial_weight(self, groups: int) -> Tensor:
         """Return the first `W`, R x R x S, lower-triangular; row g stands at index g - 1."""
@@ -132,7 +133,7 @@ class LayerHistory(nn.Module):
             sums: what the groups so far put out; those of groups whose layers were all dropped are absent, and so
                 from the sum. If all that the row reads are absent, the newest output takes their place.
         """
-        total = F.dropout(sums.total(row - 1), self.options.dropout, self.training)
+        total: Tensor = self.dropout_module(sums.total(row - 1))
         norm = None if self.normalize_before else self.norm(row - 1)
         return total if norm is None else norm(total)
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import torch
-from fairseq.modules import MultiheadAttention
 from torch import Tensor
+
+from deepnmt.model.named_attention import NamedAttention
 
 IncrementalState = dict[str, dict[str, Optional[Tensor]]]
 
 
-class MergedAttention(MultiheadAttention):  # type: ignore[misc]
+class MergedAttention(NamedAttention):
     """Cross-attention and the cumulative mean of the target, (12); in a decoder layer it replaces self-attention too.
 
     Parameters, their initial values, scaling, biases, dropout and the cached keys and values of the source are those

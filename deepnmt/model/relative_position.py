@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
-from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
+
+from deepnmt.kernels.hidden_keys import seen_keys
+from deepnmt.model.named_attention import NamedAttention
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def relative_index(queries: int, keys: int, max_length: int, device: torch.devic
     return distance.clamp(-max_length, max_length) + max_length
 
 
-class RelativeSelfAttention(MultiheadAttention):  # type: ignore[misc]
+class RelativeSelfAttention(NamedAttention):
     """Multi-head self-attention by (7); aK and aV are shared by the heads and belong to this module alone.
 
     Parameters, projections, dropout and the incremental state are those of fairseq's own attention.
@@ -93,10 +95,10 @@ class RelativeSelfAttention(MultiheadAttention):  # type: ignore[misc]
         index = relative_index(length, k.size(2), self.max_length, query.device).expand(batch, self.num_heads, -1, -1)
         scores = torch.matmul(q, k.transpose(2, 3))  # B x H x T x S
         scores = scores + torch.matmul(q, self.relative_keys.t()).gather(-1, index)
-        if attn_mask is not None:
-            scores = scores + attn_mask
         if key_padding_mask is not None:
-            scores = scores.masked_fill(key_padding_mask.bool()[:, None, None, :], float("-inf"))
+            scores = scores + seen_keys(key_padding_mask, attn_mask, scores.dtype)[:, None]
+        elif attn_mask is not None:
+            scores = scores + attn_mask
         # In half precision the sum of many exponentials needs float32, as in fairseq's attention.
         weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         probabilities = self.dropout_module(weights.type_as(scores))

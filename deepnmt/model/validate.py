@@ -19,6 +19,10 @@ from deepnmt.model.stack import STACKS
 HISTORY_OPTIONS = {
     option.name: option.default for option in fields(DLCLTransformerConfig) if option.name.startswith("dlcl_")
 }
+PROBABILITIES = (
+    *("dropout", "attention_dropout", "activation_dropout", "relu_dropout", "adaptive_softmax_dropout"),
+    *("encoder_layerdrop", "decoder_layerdrop", "dlcl_dropout"),
+)
 
 # Far beyond any model that was trained; a slip of the finger would fill the memory before anybody sees why.
 MOST_LAYERS, MOST_CHANNELS, MOST_POSITIONS = 10_000, 1 << 20, 1 << 20
@@ -97,8 +101,7 @@ def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:
                 f"--{stack}-embed-dim must be above 0 and divisible by --{stack}-attention-heads {heads}, "
                 f"but is {config.width(stack)}"
             )
-    probabilities = ("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop")
-    for name in (*probabilities, "dlcl_dropout"):
+    for name in PROBABILITIES:
         if not 0 <= getattr(config, name) < 1:
             yield f"--{_dashed(name)} must be at least 0 and below 1, but is {getattr(config, name)}"
 

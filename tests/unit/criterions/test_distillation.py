@@ -99,7 +99,8 @@ def taught_by(models: list[Any], k: int = 4, room: int = PLENTY, **more: Any) ->
         here = task()
         here.cfg = Namespace(bpe_dropout=0.0)
         result = Distillation(here, DistillationConfig(**{**SMOOTHED, "teacher": "x", "teacher_types": k, **more}))
-    result.teachers.room = room
+    if result.teachers is not None:
+        result.teachers.room = room
     return result
 
 
@@ -210,7 +211,6 @@ def test_teachers_take_the_models_type() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"teacher": None}, "--teacher: must be given with label_smoothed_cross_entropy_distillation"),
         ({"teacher_weight": 1.1}, "--teacher-weight must be from 0 to 1, but is 1.1"),
         ({"teacher_weight": float("nan")}, "--teacher-weight must be from 0 to 1, but is nan"),
         ({"teacher_types": 0}, "--teacher-types must be at least 1, but is 0"),
@@ -220,6 +220,19 @@ def test_teachers_take_the_models_type() -> None:
 def test_options_out_of_range(option: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}$"):
         taught_by([], **option)
+
+
+def test_without_teachers_it_validates_and_does_not_train() -> None:
+    model, sample = build(), make_sample()
+    criterion = taught_by([], teacher=None)
+    stock = LabelSmoothedCrossEntropyCriterion(task(), **SMOOTHED)
+    torch.testing.assert_close(criterion(model.eval(), sample)[0], stock(model, sample)[0], check_dtype=False)
+    with pytest.raises(
+        UserError, match=r"^--teacher must be given to train with --criterion label_smoothed_.*, but is not$"
+    ):
+        criterion(model.train(), sample)
+    alone = taught_by([], teacher=None, teacher_weight=0.0)
+    torch.testing.assert_close(alone(model, sample)[0], stock(model, sample)[0], check_dtype=False)
 
 
 def test_the_task_must_translate() -> None:

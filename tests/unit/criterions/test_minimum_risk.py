@@ -94,7 +94,7 @@ def test_loss_and_gradients_are_the_equation(
     kind: str, lenpen: float, alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, sample = make_model("ours" if kind == "ours" else "stock-shared"), make_sample()
-    criterion = make(mrt_lenpen=lenpen, mrt_alpha=alpha, mrt_nll_weight=0.7)
+    criterion = make(mrt_lenpen=lenpen, mrt_alpha=alpha, mrt_nll_weight=0.7, report_accuracy=True)
     # Near to the references and far from them, of several lengths; the last sentence has two only.
     lists = [[[6, 7, 8, 2], [6, 7, 9, 9, 2], [10, 2]], [[13, 14, 5, 9, 7, 8, 7, 2], [13, 5, 2], [2]], [[9, 2], [8, 2]]]
     monkeypatch.setattr(criterion, "search", lambda *_: lists_of(criterion, sample, lists))
@@ -111,6 +111,8 @@ def test_loss_and_gradients_are_the_equation(
     assert max(float(gradient.abs().max()) for gradient in gradients(risk, model)) > 1e-3
     assert size == log["sample_size"] == log["ntokens"] == int(sample["target"].ne(PAD).sum())
     assert log["nsentences"] == 3
+    right = model(**sample["net_input"])[0].argmax(-1).eq(sample["target"]) & sample["target"].ne(PAD)
+    assert (log["n_correct"], log["total"]) == (int(right.sum()), log["ntokens"])
     references = sum(
         (
             nll(scores[None], target[None], 0.0)
@@ -227,6 +229,7 @@ def test_half_precision_has_losses_in_float32(kind: torch.dtype) -> None:
     criterion = make(mrt_beam=3)
     loss, _, log = criterion(model, sample)
     assert loss.dtype == log["risk"].dtype == torch.float32
+    assert "total" not in log
     lists, found = [], iter(criterion.search(model, sample).tokens)
     lists = [[next(found).tolist() for _ in range(3)] for _ in range(3)]
     expected = expected_loss(model.double(), sample, lists, 1.0, 1.0, 0.3)

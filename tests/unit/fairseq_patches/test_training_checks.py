@@ -17,6 +17,7 @@ from fairseq_cli import train
 from support.data_folders import data_folder, write_side
 from support.fairseq_configurations import configuration
 
+from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches import training_checks
 from deepnmt.fairseq_patches.training_checks import check_training
@@ -80,6 +81,10 @@ def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
     cfg = configuration(data)
     cfg.criterion = {"_name": "nat_loss"}
     with pytest.raises(UserError, match=r"(?m)^--arch must be a non-autoregressive .*, but is dlcl_transformer_tiny$"):
+        check_training(cfg)
+    cfg.criterion = {"_name": distillation.NAME, "teacher": ""}
+    needed = "--teacher must be given to train with --criterion label_smoothed_cross_entropy_distillation, but is not"
+    with pytest.raises(UserError, match=f"^{needed}$"):
         check_training(cfg)
     for task, arch, message in (
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -16,12 +17,15 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq_cli import generate, train
+from fairseq.logging import metrics
+from fairseq_cli import generate, train, validate
 from support.checkpoints import load, run_main
 from support.inspected import Toy, make_toy
 
 from deepnmt.checkpoints.data_fit import check_model
 from deepnmt.commands import grow, import_checkpoint, inspect, shrink
+from deepnmt.criterions import distillation
+from deepnmt.criterions.distillation import DistillationConfig
 from deepnmt.errors import UserError
 from deepnmt.literals import EVALUATED, evaluate_literal
 from deepnmt.recipe import read_recipe
@@ -117,6 +121,49 @@ def test_paths_of_embeddings_are_forgotten(toy: Toy, tmp_path: Path) -> None:
     assert torch.equal(models[0].encoder.embed_tokens.weight, toy.model.encoder.embed_tokens.weight)
     given = {"encoder_embed_path": "the user's own"}
     assert checkpoint_utils.load_checkpoint_to_cpu(str(path), given)["cfg"].model.encoder_embed_path == "the user's own"
+
+
+def test_a_distilled_model_needs_no_teachers(
+    toy: Toy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is validated and inspected without the files that its configuration names; those are not opened."""
+    monkeypatch.setattr(distillation, "load_teachers", lambda *_: pytest.fail("opened"))
+    state, path = load(toy.checkpoint), tmp_path / "taught.pt"
+    teacher = tmp_path / "teacher.pt"
+    teacher.write_bytes(toy.checkpoint.read_bytes())
+    chosen = DistillationConfig(label_smoothing=0.1, sentence_avg=False)
+    options = {**dataclasses.asdict(chosen), "_name": distillation.NAME}
+    torch.save(with_value(state, ("criterion",), {**options, "teacher": f"{teacher}:gone.pt"}), path)
+    _, cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    assert cfg.criterion.teacher is None
+    given = checkpoint_utils.load_checkpoint_to_cpu(str(path), {"teacher": "the user's own"})
+    assert given["cfg"].criterion.teacher == "the user's own"
+    other = {**options, "_name": "somebody's own", "teacher": "kept"}
+    torch.save(with_value(state, ("criterion",), other), tmp_path / "other.pt")
+    assert checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "other.pt"))["cfg"].criterion.teacher == "kept"
+
+    losses = []
+    for each in (toy.checkpoint, path):
+        words = [str(toy.data), f"--path={each}", "--task=translation", "--valid-subset=train", "--batch-size=4"]
+        with metrics.aggregate(new_root=True) as aggregator:
+            run_main(validate.cli_main, "fairseq-validate", *words)
+        losses.append(aggregator.get_smoothed_values()["loss"])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+
+    reports = []
+    for each in (toy.checkpoint, path):
+        caplog.clear()
+        capsys.readouterr()
+        run_main(inspect.main, "deepnmt-inspect", f"same={each}", "--data", str(toy.data))
+        # Where fairseq-validate has run, the log is on the standard output.
+        reports.append([line for line in capsys.readouterr().out.splitlines() if "WARNING" not in line])
+        said = f"{path}: measured by the label-smoothed cross entropy alone, without the teachers' share"
+        assert (said in caplog.messages) == (each == path)
+    assert reports[0] == reports[1]
 
 
 def test_model_whose_options_are_a_namespace(toy: Toy, tmp_path: Path) -> None:

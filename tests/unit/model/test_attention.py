@@ -260,13 +260,6 @@ def test_quantisation_noise_is_left_to_fairseq() -> None:
     assert torch.equal(output, attention(query, query, query, need_weights=False)[0])
 
 
-@pytest.mark.parametrize("kind", ["MultiheadAttention", "Attention"])
-def test_retained_dropout_knows_it_by_fairseqs_name(kind: str) -> None:
-    attention = made()
-    attention.dropout_module.make_generation_fast_("self_attn", retain_dropout=True, retain_dropout_modules=[kind])
-    assert attention.dropout_module.apply_during_inference == (kind == "MultiheadAttention")
-
-
 def test_value_that_is_not_the_key() -> None:
     attention, (query, key) = made(True), inputs(True)
     assert not is_own(attention(query, key, key * 2)[0])

@@ -51,6 +51,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"dropout": -0.1}, r"--dropout must be at least 0 and below 1, but is -0.1"),
     ({"attention_dropout": 2}, r"--attention-dropout must be at least 0 and below 1, but is 2"),
     ({"activation_dropout": 1}, r"--activation-dropout must be at least 0 and below 1, but is 1"),
+    ({"relu_dropout": 1.5}, r"--relu-dropout must be at least 0 and below 1, but is 1.5"),
+    ({"adaptive_softmax_dropout": -1}, r"--adaptive-softmax-dropout must be at least 0 and below 1, but is -1"),
     ({"encoder_layerdrop": 1}, r"--encoder-layerdrop must be at least 0 and below 1, but is 1"),
     ({"decoder_layerdrop": -1}, r"--decoder-layerdrop must be at least 0 and below 1, but is -1"),
     ({**NO_GROUPS, "dlcl_window": 2}, r"--dlcl-window needs --encoder-groups or --decoder-groups, but both are none"),

@@ -1,0 +1,43 @@
+"""Which keys an attention's queries may see, where a query may have none that it may see.
+
+Shapes: T queries, S keys, B sentences.
+
+A target that is padded on the left, under the causal mask, begins with queries that see padding only. A softmax over
+nothing is NaN, and by the gradient of the weights it would reach everything. What such a query finds is read by nobody,
+so that it may see all keys: that is finite, and has no gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+HIDDEN = float("-inf")
+
+
+def may_blind(padding: Optional[Tensor], mask: Optional[Tensor]) -> bool:
+    """Return whether a query may have no key to see. A device's host waits for the answer.
+
+    Args:
+        padding: true or one at padded keys, B x S
+        mask: added to the scores, T x S; each query sees the first key by it, as by the causal one
+    """
+    if padding is None:
+        return False
+    # Without a mask, a sentence must be padded at both ends to be padding only.
+    suspects = padding[:, 0] if mask is not None else padding[:, 0] & padding[:, -1]
+    return bool(suspects.any())
+
+
+def seen_keys(padding: Tensor, mask: Optional[Tensor], dtype: torch.dtype) -> Tensor:
+    """Return what is added to the scores of all heads, B x T x S or B x 1 x S: -inf where a query does not see a key.
+
+    Args:
+        padding, mask: as in `may_blind`
+        dtype: of the result
+    """
+    added = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding.bool(), HIDDEN)
+    added = added.unsqueeze(1) if mask is None else added.unsqueeze(1) + mask
+    return added.masked_fill(added.eq(HIDDEN).all(-1, keepdim=True), 0.0)
