@@ -19,9 +19,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def levels_of_logging() -> Iterator[None]:
-    """Restore what each logger lets through: commands that a test runs in its own process lower it."""
+    """Restore what each logger lets through, and where: commands that a test runs in its own process change both."""
     loggers = [logging.getLogger(name) for name in (None, "deepnmt", "fairseq")]
     levels = [logger.level for logger in loggers]
+    handlers = [list(logger.handlers) for logger in loggers]
     yield
-    for logger, level in zip(loggers, levels):
+    for logger, level, before in zip(loggers, levels, handlers):
         logger.setLevel(level)
+        # One that writes to the captured output of the test would fail in the next.
+        logger.handlers[:] = before

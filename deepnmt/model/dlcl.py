@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from deepnmt.kernels.blocked_sums import Combinations
@@ -89,6 +88,9 @@ class LayerHistory(nn.Module):
         self.register_buffer("reads", reads.unsqueeze(-1), persistent=False)
         self.layer_norms = nn.ModuleList(OutputNorm(width) for _ in range(groups))
         self.embedding_norm = OutputNorm(width) if options.embedding_norm else None
+        # Where no model is built, as for plans of growth, fairseq is not imported.
+        from fairseq.modules import FairseqDropout
+
         self.dropout_module = FairseqDropout(options.dropout, module_name=type(self).__name__)
 
     def initial_weight(self, groups: int) -> Tensor:
@@ -133,7 +135,9 @@ class LayerHistory(nn.Module):
             sums: what the groups so far put out; those of groups whose layers were all dropped are absent, and so
                 from the sum. If all that the row reads are absent, the newest output takes their place.
         """
-        total: Tensor = self.dropout_module(sums.total(row - 1))
+        total = sums.total(row - 1)
+        if self.options.dropout:
+            total = self.dropout_module(total)
         norm = None if self.normalize_before else self.norm(row - 1)
         return total if norm is None else norm(total)
 
