@@ -25,6 +25,12 @@ def write_side(prefix: Path, sentences: Sentences) -> None:
     Path(f"{prefix}.bin").write_bytes(struct.pack(f"<{len(numbers)}H", *numbers))
 
 
+def change_record(folder: Path, **said: object) -> None:
+    """Let the record of a data folder say something else."""
+    record = folder / "preprocess.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), **said}))
+
+
 def data_folder(folder: Path, subsets: Sequence[str] = SUBSETS, lines: Sequence[str] = ()) -> Path:
     """A folder as preprocess.sh leaves it; `lines` are the text of both languages, in place of that of `SENTENCES`."""
     sentences = [[4, 2]] * len(lines) if lines else SENTENCES

@@ -62,15 +62,20 @@ def test_a_link_that_leads_nowhere_is_no_place(tmp_path: Path) -> None:
     assert names(tmp_path) == ["builder", "out"]
 
 
-@pytest.mark.parametrize("relative", [False, True])
-def test_a_script_builds_where_a_link_leads_to(relative: bool, tmp_path: Path) -> None:
+@pytest.fixture(params=["absolute", "relative"])
+def link(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A link to a folder that has `before`."""
+    big, place = tmp_path / "disk" / "big", tmp_path / "here" / "out"
+    for folder in (big, place.parent):
+        folder.mkdir(parents=True)
+    (big / "before").touch()
+    place.symlink_to("../disk/big" if request.param == "relative" else big)
+    return place
+
+
+def test_a_script_builds_where_a_link_leads_to(link: Path, tmp_path: Path) -> None:
     """Also where what was there before is beside that place, from a process that was killed between two renamings."""
-    here, disk = tmp_path / "here", tmp_path / "disk"
-    (disk / "big").mkdir(parents=True)
-    (disk / "big" / "before").touch()
-    here.mkdir()
-    to = "../disk/big" if relative else str(disk / "big")
-    (here / "out").symlink_to(to)
+    here, disk, to = link.parent, tmp_path / "disk", os.readlink(link)
     build = f"""
 source {ROOT}/scripts/common.sh
 build_beside "$1"
@@ -83,30 +88,23 @@ replace_folder "$TMP" "$1"
     (tmp_path / "builder").write_text(build)
     for before, new in (("before", "first"), ("first", "second")):
         said = subprocess.run(
-            ["bash", tmp_path / "builder", here / "out", new], capture_output=True, text=True, timeout=60, check=True
+            ["bash", tmp_path / "builder", link, new], capture_output=True, text=True, timeout=60, check=True
         )
         assert said.stdout == f"{before}\n{disk}\n"
         assert (names(here), names(disk), names(disk / "big")) == (["out"], ["big"], [new])
-        assert os.readlink(here / "out") == to
+        assert os.readlink(link) == to
         if new == "first":
             (disk / "big").rename(disk / "big.old.7")
             (disk / "big.tmp.7.lock").touch()
 
 
-@pytest.mark.parametrize("relative", [False, True])
-def test_a_command_builds_where_a_link_leads_to(relative: bool, tmp_path: Path) -> None:
-    here, disk = tmp_path / "here", tmp_path / "disk"
-    (disk / "big").mkdir(parents=True)
-    (disk / "big" / "kept").touch()
-    here.mkdir()
-    to = "../disk/big" if relative else str(disk / "big")
-    link = here / "out"
-    link.symlink_to(to)
+def test_a_command_builds_where_a_link_leads_to(link: Path, tmp_path: Path) -> None:
+    here, disk, to = link.parent, tmp_path / "disk", os.readlink(link)
     for new in ("first", "second"):
-        with whole_folder(link, kept="kept") as folder:
+        with whole_folder(link, kept="before") as folder:
             assert folder.parent == disk
             (folder / new).touch()
-        assert (names(here), names(disk), names(disk / "big")) == (["out"], ["big"], sorted([new, "kept"]))
+        assert (names(here), names(disk), names(disk / "big")) == (["out"], ["big"], ["before", new])
         assert os.readlink(link) == to
         if new == "first":
             # Killed between two renamings.

@@ -10,7 +10,7 @@ import pytest
 import sweep
 import torch
 from support.checkpoints import checkpoint, run_main
-from support.data_folders import data_folder
+from support.data_folders import change_record, data_folder
 from support.script_runs import run_script
 
 from deepnmt.errors import UserError
@@ -178,31 +178,13 @@ def test_averages_of_checkpoints_that_were_replaced_are_refused(tmp_path: Path) 
     assert record["checkpoints"][1].startswith(f"{names[1]}, {before.st_size} bytes of ")
 
 
-def test_data_and_files_of_options_that_were_replaced_are_refused(tmp_path: Path) -> None:
-    save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
-    data, model, terms = data_folder(tmp_path / "data"), tmp_path / "lm.pt", tmp_path / "terms.txt"
-    model.write_text("old")
-    terms.write_text("old")
-    options = ["--lm-path", str(model), "--beam-stop", "first", f"--terms={terms}"]
-
-    def plan() -> str:
-        sweep.plan(output, save, data, ("", "5", "1"), options)
-        return (output / "sweep.json").read_text(encoding="utf-8")
-
-    noted = plan()
-    assert plan() == noted
-    record = data / "preprocess.json"
-    for path, name in ((model, model), (terms, terms), (record, "DATA")):
-        before = path.read_text()
-        path.write_text(f"{before} ")
-        message = rf"out must be of the same contents of {name} as before, .*, but they are now .*; remove it or choose"
-        with pytest.raises(UserError, match=message):
-            plan()
-        # As an earlier version has noted it.
-        old = {key: value for key, value in json.loads(noted).items() if not key.startswith("contents of ")}
-        (output / "sweep.json").write_text(json.dumps(old), encoding="utf-8")
-        noted = plan()
-        assert json.loads(noted).keys() - old.keys() == {f"contents of {each}" for each in (model, terms, "DATA")}
+def test_data_that_was_made_anew_is_refused(tmp_path: Path) -> None:
+    """See test_search_inputs.py for the files that options name."""
+    save, output, data = save_checkpoints(tmp_path / "save"), tmp_path / "out", data_folder(tmp_path / "data")
+    sweep.plan(output, save, data, ("", "5", "1"), [])
+    change_record(data, inputs={"valid.de": "another"})
+    with pytest.raises(UserError, match=r"out must be of the same contents of DATA as before, .*; remove it or choose"):
+        sweep.plan(output, save, data, ("", "5", "1"), [])
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,17 +13,9 @@ from pathlib import Path
 
 import pytest
 import synthesise
+from support.data_folders import change_record
 from support.flow import SCRIPTS, Result, contents, errors
-from support.substitution import (
-    SOURCE,
-    TARGET,
-    Substitution,
-    monolingual,
-    sentences,
-    substituted,
-    substitution_data,
-    write_lines,
-)  # fmt: skip
+from support.substitution import SOURCE, TARGET, Substitution, monolingual, sentences, substituted, substitution_data
 
 from deepnmt.errors import UserError
 from deepnmt.synthetic.job import Options
@@ -41,11 +33,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("synthetic")
     data = substitution_data(folder / "data")
     symbols = ["<BT>", "<BLANK>"]
+    model = folder / "model.pt"
+    model.write_text("a stub")
     return {
         "data": data,
         TARGET: monolingual(folder, data, TARGET, LINES, symbols),
         SOURCE: monolingual(folder, data, SOURCE, [substituted(line) for line in LINES], []),
-        "model": write_lines(folder / "model.pt", ["a stub"]),
+        "model": model,
     }
 
 
@@ -152,10 +146,8 @@ def test_distillation_keeps_sources_and_appends_real_pairs(folders: dict[str, Pa
 @pytest.mark.parametrize("kind", ["distil", "back"])
 def test_distilled_pairs_say_which_text_data_was_like(folders: dict[str, Path], tmp_path: Path, kind: str) -> None:
     data, said = shutil.copytree(folders["data"], tmp_path / "data"), {"file": "news", "sha256": "x"}
-    record = json.loads((data / "preprocess.json").read_text())
-    (data / "preprocess.json").write_text(json.dumps({**record, "selected_on": said}))
-    command = words({**folders, "data": data}, kind, *([TARGET] if kind == "back" else []))
-    out = make(tmp_path / kind, command)
+    change_record(data, selected_on=said)
+    out = make(tmp_path / kind, words({**folders, "data": data}, kind))
     record = json.loads((out / "preprocess.json").read_text())
     assert record.get("selected_on") == (said if kind == "distil" else None)
 
@@ -373,21 +365,18 @@ def test_other_codes_and_dictionaries_are_refused(folders: dict[str, Path], tmp_
 
 def test_other_subwords_than_one_bpe_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     copy = shutil.copytree(folders["data"], tmp_path / "data")
-    record = json.loads((copy / "preprocess.json").read_text())
-    (copy / "preprocess.json").write_text(json.dumps({**record, "protect": ["A-1"]}))
+    change_record(copy, protect=["A-1"])
     changed = {**folders, "data": copy}
-    refused(
-        changed, tmp_path, words(changed, "back"), "data: must have one BPE for both languages and no more, but was"
-    )
+    fault = "data: must have one BPE for both languages and no more, but was"
+    refused(changed, tmp_path, words(changed, "back"), fault)
 
 
 def test_a_tag_in_the_text_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     copy = shutil.copytree(folders[TARGET], tmp_path / "mono")
     path = copy / "text" / "mono.bpe.en"
     path.write_text(path.read_text("utf-8").replace("\n", " <BT>\n", 1), encoding="utf-8")
-    record = json.loads((copy / "preprocess.json").read_text())
-    record["files"]["text/mono.bpe.en"] = path.stat().st_size
-    (copy / "preprocess.json").write_text(json.dumps(record))
+    files = json.loads((copy / "preprocess.json").read_text())["files"]
+    change_record(copy, files={**files, "text/mono.bpe.en": path.stat().st_size})
     changed = {**folders, TARGET: copy}
     command = [*words(changed, "back"), "--tag", "<BT>"]
     refused(changed, tmp_path, command, "mono.bpe.en:1: must not have the symbol <BT>")
@@ -396,7 +385,7 @@ def test_a_tag_in_the_text_is_refused(folders: dict[str, Path], tmp_path: Path) 
 def test_copied_text_needs_one_dictionary(folders: dict[str, Path], tmp_path: Path) -> None:
     data = shutil.copytree(folders["data"], tmp_path / "data")
     lines = (data / "dict.de.txt").read_text("utf-8").splitlines()
-    write_lines(data / "dict.de.txt", [lines[1], lines[0], *lines[2:]])
+    (data / "dict.de.txt").write_text("".join(f"{line}\n" for line in [lines[1], lines[0], *lines[2:]]))
     changed = {**folders, "data": data, TARGET: monolingual(tmp_path, data, TARGET, LINES[:5], [])}
     fault = "must have one dictionary for both languages, to copy text, but has two"
     refused(changed, tmp_path, words(changed, "copy"), fault)
