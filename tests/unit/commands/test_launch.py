@@ -94,6 +94,14 @@ def test_a_process_whose_launcher_has_ended(launcher: str, status: int) -> None:
     assert (done.returncode, done.stderr) == (status, "")
 
 
+def test_the_plug_in_has_processes_follow_their_launcher() -> None:
+    done = finish(
+        [sys.executable, "-c", "import deepnmt; deepnmt.register()"],
+        env={**os.environ, "DEEPNMT_LAUNCHER": "1234567"},
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
