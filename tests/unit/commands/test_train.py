@@ -112,7 +112,7 @@ def test_several_processes_are_torchruns(
     calls = ending_launcher(monkeypatch, 1)
     with pytest.raises(SystemExit, match="1"):
         start(monkeypatch, gpus, *places, *options)
-    program = shutil.which("fairseq-train")
+    program = shutil.which("fairseq-train") or "fairseq-train"
     given = shlex.join(calls[0])
     assert given.startswith(f"{place} {program} {places[1]} --user-dir ")
     assert f"--update-freq={share}" in calls[0]
