@@ -207,7 +207,8 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
     def _note_selection(self) -> None:
         """Keep in checkpoints which texts the training pairs were chosen to be like."""
         paths = (Path(folder) / RECORD for folder in split_paths(self.cfg.data))
-        self.state.merge_state_dict(selected_on(read_record(path) for path in paths if path.is_file()))
+        records = [read_record(path) for path in paths if path.is_file()]
+        self.state.merge_state_dict(selected_on([self.state_dict(), *records]))
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the criterion. Raises `UserError` if it cannot weigh pairs, and is asked to."""

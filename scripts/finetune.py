@@ -29,6 +29,8 @@ from deepnmt.text.settings import RECORD
 START = "finetune.json"
 VALID, OLD = "valid", "old"
 FUSED, SMOOTHED = "label_smoothed_cross_entropy_fused", "label_smoothed_cross_entropy"
+# Files of embeddings to begin with, of which the checkpoint has what became of them.
+REPLACED = ("encoder_embed_path", "decoder_embed_path")
 # Small batches, at a small rate that stays.
 TRAINING = {
     "optimizer": "adam",
@@ -57,7 +59,7 @@ def model_options(architecture: str, options: Mapping[str, Any]) -> Iterator[tup
     for action in (action for group in groups for action in group._group_actions):
         value = options.get(action.dest)
         name = next((each[2:] for each in action.option_strings if each.startswith("--")), None)
-        if name is None or value is None or value == "":
+        if name is None or value is None or value == "" or action.dest in REPLACED:
             continue
         if action.nargs == 0:
             if value == action.const:

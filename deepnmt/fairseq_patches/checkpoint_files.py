@@ -26,6 +26,7 @@ from deepnmt.errors import UserError, user_message
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.fairseq_patches.resumable import check_resumable
 from deepnmt.search.fusion import dictionary_folder
+from deepnmt.text.record import selected_on
 from deepnmt.translation_task import RIGHT_TO_LEFT, DeepTranslationTask
 
 logger = logging.getLogger(__name__)
@@ -164,14 +165,19 @@ def _warn_of_other_languages(state: CheckpointState, task: Any) -> None:
 def resume_what_fits(
     stock: Any, self: Any, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any
 ) -> Any:
-    """Resume a training.
+    """Resume a training, or begin with another one's model; its checkpoints record what that was selected on, too.
 
     Raises:
         UserError: the checkpoint is missing, or not one of this training
     """
     if PathManager.isfile(filename):
         if not PathManager.path_requires_pathmanager(filename) and self.data_parallel_rank == 0:
-            check_resumable(CheckpointState.of(Path(filename), numbers=False), self, reset_optimizer)
+            state = CheckpointState.of(Path(filename), numbers=False)
+            check_resumable(state, self, reset_optimizer)
+            if self.task.state is not None:
+                # Of whatever a model was trained on before, it knows the pairs.
+                known = selected_on([self.task.state_dict(), state.task_state()])
+                self.task.state.merge_state_dict(known)
     elif self.cfg.checkpoint.restore_file != "checkpoint_last.pt":
         raise UserError(f"--restore-file must be a checkpoint, but there is none at {filename}")
     elif os.path.lexists(filename):

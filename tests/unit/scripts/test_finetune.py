@@ -82,6 +82,14 @@ def test_options_of_fairseqs_models_are_found_among_all(folders: dict[str, Path]
     assert "no-cross-attention" not in found
 
 
+def test_files_of_embeddings_are_not_read_again(folders: dict[str, Path], tmp_path: Path) -> None:
+    state = contents(folders)
+    state["cfg"]["model"] |= {"encoder_embed_path": "gone.vec", "decoder_embed_path": "gone.vec"}
+    torch.save(state, tmp_path / "model.pt")
+    finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    assert not [name for name in read_recipe(tmp_path / "recipe.yaml") if "embed-path" in name]
+
+
 def test_a_right_to_left_model_stays_one_and_other_criterions_become_plain(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -194,3 +202,20 @@ def test_translations_say_which_text_the_training_pairs_were_like(
         translations.extract(tmp_path / "log", folders["data"], "test", output, selected_on=tmp_path / name)
         record = json.loads((output / "generate.json").read_text())
         assert record.get("selected_on") == expected
+
+
+def test_a_further_training_keeps_what_the_pairs_of_the_first_were_like(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selected = json.loads((folders["chosen"] / "preprocess.json").read_text())["selected_on"]
+    model, save = tmp_path / "model.pt", tmp_path / "save"
+    shutil.copy(folders["model"], model)
+    options = [str(folders["data"]), "--task=deep_translation", "--criterion=cross_entropy", "--max-tokens=200"]
+    options += ["--disable-validation", "--no-epoch-checkpoints", f"--finetune-from-model={model}"]
+    for name, value in MODEL.items():
+        options.append(f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}"))
+    for updates in (1, 2):  # the second training resumes the first
+        train_until(monkeypatch, [*options, f"--max-update={updates}"], save)
+        state = torch.load(save / "checkpoint_last.pt", weights_only=False)
+        assert state["task_state"] == {"selected_on": selected}, updates
+        model.unlink(missing_ok=True)
