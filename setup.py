@@ -42,6 +42,7 @@ setup(
     entry_points={
         "console_scripts": [
             "deepnmt-combine = deepnmt.commands.combine:main",
+            "deepnmt-datastore = deepnmt.commands.datastore:main",
             "deepnmt-export = deepnmt.commands.export:main",
             "deepnmt-grow = deepnmt.commands.grow:main",
             "deepnmt-import = deepnmt.commands.import_checkpoint:main",

@@ -33,6 +33,10 @@ MORE = {
     "prune-gap": "D",
     "ensemble-rule": "linear|log-linear",
     "ensemble-weights": "G1,G2",
+    "datastore": "FOLDER",
+    "neighbours": "K",
+    "neighbour-weight": "L",
+    "neighbour-temperature": "T",
 }
 # fairseq's, likewise for the torch engine.
 FUSION = {"lm-path": "MODEL", "lm-weight": "L"}
@@ -59,10 +63,15 @@ def command() -> None:
     # Faulty weights need not wait until a model is loaded.
     SearchSettings(rerank=str(given.get("rerank", "")))
     translator = _translator(arguments)
+    if (beam := given.get("beam")) and "nbest" not in given:
+        # The model's own number was not asked for.
+        given["nbest"] = min(translator.search.nbest, int(beam))
+    settings = translator.settings(**given)
+    several = bool(arguments.nbest) or settings.nbest > 1
     stream = LineStream(
         translator,
-        translator.settings(**given),
-        as_json if arguments.json else numbered if arguments.nbest else scored if arguments.scores else plain,
+        settings,
+        as_json if arguments.json else numbered if several else scored if arguments.scores else plain,
         arguments.batch_size,
         arguments.buffer,
         arguments.strict,

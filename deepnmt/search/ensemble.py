@@ -21,6 +21,7 @@ from deepnmt.search.fusion import FusedModel
 from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.output_steps import OutputSteps
+from deepnmt.search.neighbours import Neighbours
 
 # For the layers of a decoder, which of them a coverage penalty looks at.
 Layers = Sequence[int]
@@ -101,6 +102,7 @@ class EnsembleSteps:
         covering: the layers of each decoder that coverage counts; None: no coverage is asked for
         fused: a language model; None: there is none
         attended: whether the results show the attention
+        neighbours: of each model; none: predictions are the models' alone
     """
 
     models: Sequence[Any]
@@ -111,6 +113,7 @@ class EnsembleSteps:
     covering: Optional[Sequence[Layers]] = None
     fused: Optional[FusedModel] = None
     attended: bool = True
+    neighbours: Sequence[Neighbours] = ()
 
     def __call__(self, tokens: Tensor, step: Step) -> Prediction:
         """Predict the next token.
@@ -119,9 +122,11 @@ class EnsembleSteps:
             tokens: the newest of each hypothesis, N x M
             step: which step it is
         """
-        log_probs = [
-            self.output(model, decoder(tokens, step), decoder) for model, decoder in zip(self.models, self.decoders)
-        ]
+        log_probs = []
+        for number, (model, decoder) in enumerate(zip(self.models, self.decoders)):
+            states = decoder(tokens, step)
+            predictions = self.output(model, states, decoder)
+            log_probs.append(self.neighbours[number](predictions, states) if self.neighbours else predictions)
         attention = self._mean([decoder.attention(step) for decoder in self.decoders]) if self.attended else None
         covering = None
         if self.covering is not None:

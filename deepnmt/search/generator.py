@@ -29,6 +29,7 @@ from deepnmt.search.hypotheses import Hypotheses, Hypothesis
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
+from deepnmt.search.neighbours import read_neighbours
 from deepnmt.search.options import SearchOptions
 from deepnmt.search.parts import check_constraints, ensemble, longest_translation, search_parts
 from deepnmt.search.supported import generator_obstacle, model_obstacle
@@ -52,6 +53,7 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             self.max_len: int = min(self.max_len, longest(self.lm_model))
         self.options, self.attention = options or SearchOptions(), attention
         self.ensemble = ensemble(self.options, len(self.model.models))
+        self.neighbours = read_neighbours(self.options, self.model.models, self.vocab_size)
         self.output = OutputSteps(self.temperature, shared=len(self.model.models) == 1)
 
     def _generate(
@@ -122,7 +124,15 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         with torch.inference_mode():
             weights = self.options.weights()
             steps = EnsembleSteps(
-                models, decoders, self.output, self.ensemble, weights, covering, fused, attended=self.attention
+                models,
+                decoders,
+                self.output,
+                self.ensemble,
+                weights,
+                covering,
+                fused,
+                attended=self.attention,
+                neighbours=self.neighbours,
             )
             found = beam_search(steps, hypotheses, parts.rules, parts.stop, self.vocab_size)
         return hypotheses.best() if found else None

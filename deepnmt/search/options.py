@@ -8,6 +8,7 @@ from typing import Any, Optional
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from deepnmt.errors import UserError
+from deepnmt.search import neighbours
 from deepnmt.search.supported import language_model_obstacle, model_obstacle
 
 PENALTIES = ("power", "gnmt", "log")
@@ -74,6 +75,15 @@ class SearchOptions(FairseqDataclass):  # type: ignore[misc]
     ensemble_weights: Optional[str] = field(
         default=None, metadata={"help": "weights of the models, such as 0.5,0.3,0.2; equal by default"}
     )
+    datastore: Optional[str] = field(
+        default=None,
+        metadata={"help": "folders of deepnmt-datastore, one for each model, with colons: mix in what followed there"},
+    )
+    neighbours: int = field(default=16, metadata={"help": "entries of a datastore that are mixed in, the nearest"})
+    neighbour_weight: float = field(default=0.3, metadata={"help": "their share of the probability"})
+    neighbour_temperature: float = field(
+        default=10.0, metadata={"help": "squared distances are divided by this; small values favour the nearest"}
+    )
 
     @classmethod
     def of(cls, options: Any) -> "SearchOptions":
@@ -114,6 +124,7 @@ def faults_of(
         return []
     faults = [*_length_faults(options, args), *_coverage_faults(options, models), *_stop_faults(options, args)]
     obstacles = [*map(model_obstacle, models), language_model and language_model_obstacle(language_model)]
+    faults += neighbours.option_faults(options, models)
     return [*faults, *_ensemble_faults(options, len(models)), *_fairseq_faults(options, args, obstacles)]
 
 

@@ -25,7 +25,8 @@ deepnmt.register()
 GIVEN = """
     --length-penalty gnmt --min-len-ratio 0.5 --max-len-ratio 2 --coverage floor --coverage-weight 0.3
     --coverage-floor 0.2 --coverage-layer 2 --coverage-in-beam --beam-stop first --prune-gap inf
-    --ensemble-rule log-linear --ensemble-weights 0.5,0.5
+    --ensemble-rule log-linear --ensemble-weights 0.5,0.5 --datastore a:b --neighbours 7 --neighbour-weight 0.2
+    --neighbour-temperature 3
 """
 
 
@@ -62,6 +63,10 @@ def test_commands_take_them(parser: str, monkeypatch: pytest.MonkeyPatch) -> Non
         prune_gap=math.inf,
         ensemble_rule="log-linear",
         ensemble_weights="0.5,0.5",
+        datastore="a:b",
+        neighbours=7,
+        neighbour_weight=0.2,
+        neighbour_temperature=3.0,
     )
     assert found.given() == [word for word in GIVEN.split() if word.startswith("--")]
     assert found.weights() == [0.5, 0.5]
