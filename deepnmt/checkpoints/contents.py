@@ -206,7 +206,9 @@ def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
 
 def _is_composite(optimizer: Mapping[str, Any]) -> bool:
     """Return whether what fairseq's composite optimizer keeps is that of several, by their names."""
-    return bool(optimizer) and all(isinstance(own, Mapping) and "param_groups" in own for own in optimizer.values())
+    # In half precision, the scale of the loss stands beside them.
+    each = [own for own in optimizer.values() if isinstance(own, Mapping)]
+    return bool(each) and all("param_groups" in own for own in each)
 
 
 def _present(

@@ -64,7 +64,9 @@ def fresh_state(state: Mapping[str, Any], added: int, name: str) -> dict[str, An
     group = group_of(state, name)
     count = len(group["params"])
     count = count + added if count > 1 else 1
-    return {**state, "state": {}, "param_groups": [{**group, "params": list(range(count))}]}
+    # apex counts its updates in the group, and corrects the moments by that number.
+    kept = {key: value for key, value in group.items() if key != "step"}
+    return {**state, "state": {}, "param_groups": [{**kept, "params": list(range(count))}]}
 
 
 def carried_state(

@@ -24,6 +24,7 @@ def install() -> None:
         numpy_names,
         optimizers,
         process,
+        resumed_counts,
         search_sizes,
         stopping,
         tensorboard,

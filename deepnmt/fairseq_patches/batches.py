@@ -142,6 +142,23 @@ def count_all_batches(stock: Any, self: Any, samples: Sequence[Any], *args: Any,
 
 @replaces(
     EpochBatchIterator,
+    "_get_iterator_for_epoch",
+    "(self, epoch, shuffle, fix_batches_to_gpus=False, offset=0)",
+    order=10,
+    why="with --curriculum, epochs after the first ones are shuffled, as after a restart",
+)
+def shuffle_as_the_epoch_asks(
+    stock: Any, self: Any, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
+) -> Any:
+    """Return the batches of an epoch; fairseq keeps the order of the first epoch where it keeps its loader."""
+    if self.reuse_dataloader and self.dataloader is not None:
+        self.epoch_batch_sampler.shuffle = shuffle
+        self.epoch_batch_sampler.fix_batches_to_gpus = fix_batches_to_gpus
+    return stock(self, epoch, shuffle, fix_batches_to_gpus, offset)
+
+
+@replaces(
+    EpochBatchIterator,
     "load_state_dict",
     "(self, state_dict)",
     order=10,

@@ -90,6 +90,9 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         contents["model"] = unpacked(contents["model"], contents.pop(SCALES))
     # A task that asks what kind of model it gets must be told of those that say nothing, too.
     contents.setdefault("task_state", {})
+    if _averaging and isinstance(contents.get("extra_state"), dict):
+        # fairseq means to begin with the model, which it has thrown away by then.
+        contents["extra_state"].setdefault("ema", contents["model"])
     return contents
 
 
@@ -182,8 +185,23 @@ def resume_what_fits(
         raise UserError(f"--restore-file must be a checkpoint, but there is none at {filename}")
     elif os.path.lexists(filename):
         raise UserError(f"{filename}: must be a checkpoint, but is no file")
-    with naming(filename):
+    with naming(filename), averaging(self.cfg.ema.store_ema):
         return stock(self, filename, reset_optimizer, *args, **kwargs)
+
+
+# Whether what is loaded is for a training with --store-ema.
+_averaging = False
+
+
+@contextmanager
+def averaging(wanted: bool) -> Iterator[None]:
+    """Let checkpoints without a moving average begin with their model for one."""
+    global _averaging
+    _averaging = wanted
+    try:
+        yield
+    finally:
+        _averaging = False
 
 
 @contextmanager

@@ -32,6 +32,9 @@ def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool)
     """
     if not reset_optimizer:
         _check_training(state, trainer)
+    elif state.task_state().get(RIGHT_TO_LEFT) and not getattr(trainer.task, RIGHT_TO_LEFT, False):
+        # The other way round it is an option that somebody has given.
+        raise UserError(f"{state.name}: the model is of --right-to-left, which must be given, too, but is not")
     model = trainer.get_model()
     if isinstance(model, DLCLTransformerModel):
         expected = parameter_shapes(model)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
 from deepnmt.checkpoints.state import PATIENCE
@@ -49,14 +51,23 @@ def counter() -> Any:
     "load_checkpoint",
     "(cfg, trainer, **passthrough_args)",
     order=10,
-    why="a training that has had its --max-update makes one more at each start",
+    why="a training that has had its --max-update or --stop-time-hours makes one more update at each start",
 )
 def stop_where_done(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Exit where there is nothing left to train."""
+    last = Path(cfg.save_dir) / f"checkpoint_last{trainer.checkpoint_suffix or ''}.pt"
+    begins = cfg.finetune_from_model is not None and not PathManager.exists(str(last))
     loaded = stock(cfg, trainer, **kwargs)
+    if begins:
+        # What the model has taken before was another training.
+        trainer._previous_training_time = 0
     most, done = trainer.cfg.optimization.max_update, trainer.get_num_updates()
     if 0 < most <= done:
         logger.info(f"nothing to train: {done} updates are done, and --max-update is {most}")
+        raise SystemExit(0)
+    hours, had = trainer.cfg.optimization.stop_time_hours, trainer.cumulative_training_time() / 3600
+    if 0 < hours < had:
+        logger.info(f"nothing to train: it has taken {had:.2f} hours, and --stop-time-hours is {hours}")
         raise SystemExit(0)
     return loaded
 

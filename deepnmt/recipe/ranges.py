@@ -239,6 +239,8 @@ def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     for name in ("no_save", "no_epoch_checkpoints"):
         if values.get(name):
             yield dashed(name), f"must not be set with validate-average {number}, which averages epochs' checkpoints"
+    if values.get("checkpoint_suffix"):
+        yield "checkpoint-suffix", f"must not be given with validate-average {number}, which knows checkpointN.pt alone"
     kept, patience = values.get("keep_last_epochs") or -1, max(0, values.get("patience") or 0)
     if 0 <= kept < number + patience:
         yield (
