@@ -27,7 +27,7 @@ from omegaconf import II
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.data import bpe_dropout
-from deepnmt.data.bpe_dropout import BOTH, SIDES, RecutPairs
+from deepnmt.data.bpe_dropout import BOTH, SIDES, RecutPairs, check_codes
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
 from deepnmt.search import fusion, right_to_left
@@ -175,12 +175,14 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             if self.cfg.constraint_file is not None:
                 raise UserError("--constraint-file: must be given to fairseq-generate alone")
         if self.cfg.bpe_dropout and training:
-            folders = split_paths(self.cfg.data)
-            folder = Path(folders[(epoch - 1) % len(folders)])
+            folders = list(map(Path, split_paths(self.cfg.data)))
             languages = (self.cfg.source_lang, self.cfg.target_lang)
+            for folder in folders:
+                # Those of later epochs, too.
+                check_codes(folder, languages, self.cfg.bpe_dropout_side)
             self.datasets[split] = RecutPairs(
                 dataset,
-                folder,
+                folders[(epoch - 1) % len(folders)],
                 languages,
                 self.cfg.bpe_dropout,
                 self.cfg.seed,

@@ -64,7 +64,7 @@ if [[ -n $MONO ]]; then SUBSET=mono; fi
 build_beside "$DEST"
 mkdir -p -- "$TMP/text" "$TMP/counts"
 COUNTS=$TMP/counts/$SUBSET.json
-PRINTED=$(python3 "$ROOT/scripts/binarise.py" begin "$TMP" "$LIKE" --prefix "$TRAIN$MONO" \
+PRINTED=$(python3 "$ROOT/scripts/binarise.py" begin "$TMP" "$LIKE" --prefix="$TRAIN$MONO" \
     ${LANGUAGE:+--lang "$LANGUAGE"} "${OVERLAP[@]}" "${SYMBOLS[@]}")
 mapfile -t OPTIONS <<<"$PRINTED"
 read -r -a LANGUAGES <<<"${OPTIONS[0]}"
@@ -78,11 +78,11 @@ elif [[ -e $DEST ]] && ! [[ -d $DEST && -z $(ls -A -- "$DEST") ]]; then
     die "$DEST exists, and was not made by binarise.sh; remove it or choose another --dest"
 fi
 
-run python3 "$ROOT/scripts/prepare_text.py" "${OPTIONS[@]}" --input "$TRAIN$MONO" --output "$TMP/text/$SUBSET" \
+run python3 "$ROOT/scripts/prepare_text.py" "${OPTIONS[@]}" --input="$TRAIN$MONO" --output "$TMP/text/$SUBSET" \
     --workers "$WORKERS" --counts "$COUNTS"
 for lang in "${LANGUAGES[@]}"; do
     if [[ -f $LIKE/truecase.$lang ]]; then
-        run python3 "$ROOT/scripts/truecase.py" apply "$LIKE/truecase.$lang" "$TMP/text/$SUBSET.tok.$lang" \
+        run python3 "$ROOT/scripts/truecase.py" apply --like "$LIKE" "$LIKE/truecase.$lang" "$TMP/text/$SUBSET.tok.$lang" \
             "$TMP/text/$SUBSET.tok.$lang" --workers "$WORKERS"
     fi
 done

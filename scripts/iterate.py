@@ -61,6 +61,8 @@ def check(rounds: Rounds) -> None:
         UserError: with what is wrong
     """
     settings = check_like(rounds.data)
+    if any(sign in str(rounds.save) for sign in ":,"):
+        raise UserError(f"save must be without a colon or a comma, which stand between models, but is {rounds.save}")
     if not rounds.train.is_file():
         raise UserError(f"train must be a recipe, but there is no {rounds.train}")
     for teacher in filter(None, rounds.teacher.split(":")):

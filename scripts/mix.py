@@ -53,6 +53,8 @@ def begin(folder: Path, copies: int, parts: Sequence[Path]) -> None:
     for number, part in enumerate(parts):
         check_like(part)
         check_same_subwords(part, real, f"binarise.sh --like {real} or synthesise.sh")
+        if "copies" in read_record(part / RECORD):
+            raise UserError(f"{part}: must be without copies, but was made by preprocess.sh --bpe-dropout --copies")
         pairs = check_subset(part, TRAIN, languages, check_dictionaries(part, languages))
         if pairs is None:
             raise UserError(f"{part}: must be binarised by preprocess.sh, but is in an older format of fairseq's")

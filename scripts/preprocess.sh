@@ -72,13 +72,13 @@ for i in "${!SPLITS[@]}"; do
     if [[ $PRETOKENIZED == true ]]; then options+=(--pretokenized); fi
     if [[ $KEEP_PUNCTUATION == true ]]; then options+=(--keep-punctuation); fi
     if [[ -n $NORMALISE ]]; then options+=(--normalise "$NORMALISE"); fi
-    if [[ -n ${RAWS[i]} ]]; then options+=(--raw "${RAWS[i]}"); fi
+    if [[ -n ${RAWS[i]} ]]; then options+=(--raw="${RAWS[i]}"); fi
     if [[ -n $PROTECT ]]; then options+=(--protect "$RECORD"); fi
     if [[ -n $PLACEHOLDERS ]]; then options+=(--placeholders "$PLACEHOLDERS"); fi
     if [[ -n $CHINESE ]]; then options+=(--segment "$CHINESE"); fi
     COUNTS+=("$TMP/counts/$split.json")
     run python3 "$ROOT/scripts/prepare_text.py" --source-lang "$SOURCE" --target-lang "$TARGET" \
-        --input "${PREFIXES[i]}" --output "$TMP/text/$split" --counts "${COUNTS[-1]}" "${options[@]}"
+        --input="${PREFIXES[i]}" --output "$TMP/text/$split" --counts "${COUNTS[-1]}" "${options[@]}"
     if [[ $split == train && -n $VALID_EVERY ]]; then
         COUNTS+=("$TMP/counts/valid.json")
         run python3 "$ROOT/scripts/hold_out.py" "$TMP/text/train" "$TMP/text/valid" "$VALID_EVERY" --counts "${COUNTS[@]}"
@@ -90,7 +90,7 @@ if [[ $TRUECASE == true ]]; then
     for lang in "$SOURCE" "$TARGET"; do
         run python3 "$ROOT/scripts/truecase.py" learn "$TMP/text/train.tok.$lang" "$TMP/truecase.$lang"
         for split in "${TEXTS[@]}"; do
-            run python3 "$ROOT/scripts/truecase.py" apply "$TMP/truecase.$lang" "$TMP/text/$split.tok.$lang" \
+            run python3 "$ROOT/scripts/truecase.py" apply --like "$TMP" "$TMP/truecase.$lang" "$TMP/text/$split.tok.$lang" \
                 "$TMP/text/$split.tok.$lang" --workers "$WORKERS"
         done
     done

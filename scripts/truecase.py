@@ -22,6 +22,8 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.in_order import cores
 from deepnmt.text.lines import count_lines, read_lines
+from deepnmt.text.pipeline import whole_units
+from deepnmt.text.settings import TextSettings
 from deepnmt.text.truecase import Truecaser, learn, sentence_case
 
 
@@ -53,6 +55,8 @@ def main() -> None:
         command = commands.add_parser(name)
         for place in places[name]:
             command.add_argument(place, type=Path)
+        if name == "apply":
+            command.add_argument("--like", type=Path, metavar="DATA", help="leave the units of this data folder")
         command.add_argument("--workers", type=int, default=cores(), metavar="N", help="processes")
     given = parser.parse_args()
     if given.command == "learn":
@@ -60,7 +64,8 @@ def main() -> None:
             raise UserError(f"MODEL must be another file than TEXT, but is {given.model}")
         print(f"{learn(given.text, given.model)} words in {given.model}", file=sys.stderr)
     elif given.command == "apply":
-        rewrite(partial(Truecaser, given.model), given.text, given.output, given.workers)
+        units = whole_units(TextSettings.read(given.like)) if given.like else ()
+        rewrite(partial(Truecaser, given.model, units), given.text, given.output, given.workers)
     else:
         rewrite(undo, given.text, given.output, given.workers)
 

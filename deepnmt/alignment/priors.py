@@ -38,7 +38,8 @@ class Prior(NamedTuple):
     reverse_null: float
 
 
-@lru_cache(maxsize=4096)
+# Those of the longest pairs have more than a megabyte, and each worker has its own.
+@lru_cache(maxsize=256)
 def prior(kind: str, m: int, n: int) -> Prior:
     """Return the prior of pairs with m source and n target words."""
     if kind == MODEL_1:

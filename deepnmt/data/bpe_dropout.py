@@ -131,6 +131,13 @@ def read_codes(folder: Path, language: str) -> dict[tuple[str, str], int]:
     return read_merges(codes)
 
 
+def check_codes(folder: Path, languages: tuple[str, str], which: str) -> None:
+    """Raise `UserError` if a folder has not the codes of the sides that are cut anew."""
+    for language, other in zip(languages, (TARGET, SOURCE)):
+        if which != other:
+            read_codes(folder, language)
+
+
 def recut(sentences: Any, dictionary: Dictionary, ranks: dict[tuple[str, str], int], longest: int) -> RecutText:
     """Return a side of fairseq's pairs as text that can be cut anew."""
     numbers = (sentences[line].tolist() for line in range(len(sentences)))

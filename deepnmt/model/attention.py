@@ -10,7 +10,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor, nn
 
-from deepnmt.kernels.fast_path import HOOKED, has_hooks, linear_obstacle, may_take
+from deepnmt.kernels.fast_path import has_hooks, linear_obstacle, may_take
 from deepnmt.kernels.short_attention import SHORT, Settings, attention
 from deepnmt.model.fast_dropout import FastDropout
 from deepnmt.model.named_attention import NamedAttention
@@ -27,7 +27,8 @@ class Attention(NamedAttention):
         """As fairseq's, for T x B x C."""
         obstacle = self.obstacle(query, key, value, options)
         if not may_take("fast attention", obstacle):
-            if obstacle == HOOKED:
+            hooked = not self.quantised and any(map(has_hooks, self.projections()))
+            if hooked and options.get("incremental_state") is None:
                 # The way in which fairseq calls the modules, and draws dropout as it is drawn here.
                 options["static_kv"] = True
             return super().forward(query, key, value, **options)

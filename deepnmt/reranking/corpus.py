@@ -62,7 +62,7 @@ class Corpus:
 
     @cached_property
     def _detokenize(self) -> Detokenizer:
-        return Detokenizer(self.language, self.settings.truecase, self.settings.segment)
+        return Detokenizer.of(self.settings)
 
     def text(self, sentence: int, subwords: str) -> str:
         """Return what BLEU compares of a translation of a sentence."""

@@ -83,9 +83,11 @@ class PairRules:
         return " ".join([self.tag, *words] if self.tag else words)
 
     def segment(self, tokens: str) -> str:
-        """Return a line in subwords; symbols stay whole."""
-        symbols = {self.tag, BLANK, UNKNOWN}
-        return " ".join(word if word in symbols else self._bpe(word) for word in tokens.split())
+        """Return a line in subwords; symbols stay whole, and a word with an unknown piece is unknown."""
+        symbols = {self.tag, BLANK}
+        return " ".join(
+            UNKNOWN if UNKNOWN in word else word if word in symbols else self._bpe(word) for word in tokens.split()
+        )
 
     @cached_property
     def _bpe(self) -> Bpe:

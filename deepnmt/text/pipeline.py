@@ -10,6 +10,7 @@ splits hyphens where this one does not, which alone changes 35 of 1,000 translat
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from functools import cached_property
 from pathlib import Path
 
@@ -29,6 +30,11 @@ LONGEST_WORD = 1_000
 LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
 
 
+def whole_units(settings: TextSettings) -> Units:
+    """Return what the steps leave as it is: words that are protected, and those that have placeholders."""
+    return Units([*settings.protect, *(PATTERNS[kind] for kind in parse_kinds(settings.placeholders))])
+
+
 class Tokenizer:
     """Turns clean lines of one language into tokens with single spaces between them.
 
@@ -45,9 +51,8 @@ class Tokenizer:
         self._keeps_punctuation = settings.keep_punctuation or "punctuation" in steps
         self._normalize = punctuation_normaliser(language)
         self._tokenize = segmenter() if settings.segment and is_chinese(language) else tokeniser(language)
-        kinds = parse_kinds(settings.placeholders)
-        patterns = [*settings.protect, *(PATTERNS[kind] for kind in kinds)]
-        self._units = Units(patterns) if patterns else None
+        units = whole_units(settings)
+        self._units = units if units.patterns else None
 
     def __call__(self, text: str) -> str:
         """Tokenise one clean line."""
@@ -71,15 +76,23 @@ class Detokenizer:
         language: by whose rules
         truecase: the tokens are in true case, and sentences begin with a capital
         segment: what cut Chinese into words; empty: nothing did
+        units: words that get no capital
     """
 
-    def __init__(self, language: str, truecase: bool = False, segment: str = "") -> None:
-        self._truecase, self._chinese = truecase, bool(segment) and is_chinese(language)
+    def __init__(
+        self, language: str, truecase: bool = False, segment: str = "", units: Container[str] = ()
+    ) -> None:  # fmt: skip
+        self._truecase, self._chinese, self._units = truecase, bool(segment) and is_chinese(language), units
         self._detokenize = detokeniser(language)
+
+    @classmethod
+    def of(cls, settings: TextSettings) -> Detokenizer:
+        """Return that of the target of data with these settings."""
+        return cls(settings.target_lang, settings.truecase, settings.segment, whole_units(settings))
 
     def __call__(self, tokens: str) -> str:
         """Detokenise one line."""
-        text = sentence_case(tokens) if self._truecase else tokens
+        text = sentence_case(tokens, self._units) if self._truecase else tokens
         return joined(text) if self._chinese else str(self._detokenize(text.split()))
 
 
@@ -133,7 +146,7 @@ class TextPipeline:
 
     @cached_property
     def _truecaser(self) -> Truecaser:
-        return Truecaser(self.codes.parent / model_name(self.settings.source_lang))
+        return Truecaser(self.codes.parent / model_name(self.settings.source_lang), whole_units(self.settings))
 
     @cached_property
     def _placeholders(self) -> Placeholders:
@@ -145,7 +158,7 @@ class TextPipeline:
 
     @cached_property
     def _detokenizer(self) -> Detokenizer:
-        return Detokenizer(self.settings.target_lang, self.settings.truecase, self.settings.segment)
+        return Detokenizer.of(self.settings)
 
     def encode(self, line: str) -> str:
         """Return the subwords of a raw line of the source; empty for a line of nothing but white space."""

@@ -64,7 +64,7 @@ def write_translations(
     """
     settings = data_settings(data, reverse)
     source, target = settings.languages
-    detokenize = Detokenizer(target, settings.truecase, settings.segment)
+    detokenize = Detokenizer.of(settings)
     sources = lines_of(data / "text" / f"{subset}.tok.{source}")
     tokenised = [restored(text, settings, tokens) for text, tokens in zip(tokenised, sources)]
     write_text(folder / f"hyp.tok.{target}", tokenised)

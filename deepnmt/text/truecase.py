@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from deepnmt.console import whole_file
@@ -74,12 +74,14 @@ class Truecaser:
 
     Args:
         model: file of a language's forms
+        units: words that keep their form
 
     Raises:
-        UserError: a line of it is faulty
+        UserError: a line of the file is faulty
     """
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, units: Container[str] = ()) -> None:
+        self.units = units
         self.best: dict[str, str] = {}
         for number, line in enumerate(read_lines(model), start=1):
             found = LINE.fullmatch(line.rstrip("\n"))
@@ -92,15 +94,17 @@ class Truecaser:
         """Return a line of tokens in true case."""
         words = tokens.split(" ")
         for place in first_words(words):
-            words[place] = self.best.get(words[place].lower(), words[place])
+            if words[place] not in self.units:
+                words[place] = self.best.get(words[place].lower(), words[place])
         return " ".join(words)
 
 
-def sentence_case(tokens: str) -> str:
-    """Return a line of tokens with a capital at the start of each sentence."""
+def sentence_case(tokens: str, units: Container[str] = ()) -> str:
+    """Return a line of tokens with a capital at the start of each sentence, unless it begins with one of some units."""
     words = tokens.split(" ")
     for place in first_words(words):
-        words[place] = words[place][:1].upper() + words[place][1:]
+        if words[place] not in units:
+            words[place] = words[place][:1].upper() + words[place][1:]
     return " ".join(words)
 
 

@@ -76,9 +76,9 @@ class Units:
     def __init__(self, patterns: Sequence[str], ignore_case: bool = False) -> None:
         self.patterns = [re.compile(pattern, re.IGNORECASE if ignore_case else 0) for pattern in patterns]
 
-    def __contains__(self, token: str) -> bool:
+    def __contains__(self, token: object) -> bool:
         """Return whether a token is a unit."""
-        text = unescaped(token)
+        text = unescaped(str(token))
         return any(pattern.fullmatch(text) for pattern in self.patterns)
 
     def hide(self, text: str) -> tuple[str, list[str], str]:

@@ -75,7 +75,7 @@ text_of() {
             TEXT=$DROPPED
             for ((copy = 1; copy < COPIES; copy++)); do TEXT+=:$DROPPED/copy$copy; done
             ;;
-        bi) TEXT=$BOTH ;;
+        bi | both) TEXT=$BOTH ;;
     esac
 }
 
@@ -109,6 +109,7 @@ begins_with() {
     case $1 in
         bi_simcut) BEFORE=bi FROM=checkpoint_best.pt ;;
         r_drop | r_drop_recut) BEFORE=control ;;
+        both_r_drop) BEFORE=both ;;
         r_drop_settled) BEFORE=r_drop_recut ;;
     esac
 }

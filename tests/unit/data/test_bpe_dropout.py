@@ -233,5 +233,8 @@ def test_faulty_data_are_refused(tmp_path: Path) -> None:
     task(data, 0.1, bpe_dropout_side="source").load_dataset("train", combine=True)
     with pytest.raises(UserError, match=r"DATA must have the file codes of preprocess.sh, but .*data has none"):
         task(data, 0.1, bpe_dropout_side="target").load_dataset("train", combine=True)
+    # Of several folders all, before those of later epochs are read.
+    with pytest.raises(UserError, match=r"DATA must have the file codes of preprocess.sh, but .*data has none"):
+        task(f"{cut_folder(tmp_path / 'sound')}:{data}", 0.1).load_dataset("train", combine=True)
     # Only training text is cut anew.
     task(data, 0.1).load_dataset("valid")

@@ -113,6 +113,7 @@ def test_recipes_that_begin_with_the_plain_loss() -> None:
         "wide_192_simcut": 40 * 138,
         "bi_simcut": 0,
         "r_drop": 0,
+        "both_r_drop": 0,
         "r_drop_recut": 0,
         "r_drop_settled": 0,
     }

@@ -123,6 +123,14 @@ def test_refused(folders: dict[str, Path], tmp_path: Path, changed: dict[str, st
     assert not (tmp_path / "save").exists()
 
 
+@pytest.mark.parametrize("name", ["a,b", "a:b"])
+def test_a_folder_whose_name_would_be_two_is_refused(folders: dict[str, Path], tmp_path: Path, name: str) -> None:
+    fault = f"save must be without a colon or a comma, which stand between models, but is {tmp_path / name}"
+    with pytest.raises(UserError, match=re.escape(fault)):
+        iterate.check(iterate.read_rounds(words(folders, tmp_path / name)))
+    assert not (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize(("side", "language"), [("mono_source", SOURCE), ("mono_target", TARGET)])
 def test_lines_that_are_validated_on_are_refused_before_there_is_a_model(
     folders: dict[str, Path], tmp_path: Path, side: str, language: str

@@ -103,6 +103,9 @@ def test_refused(parts: tuple[Path, Path], tmp_path: Path) -> None:
     for path in alone.glob("train.*"):
         path.unlink()
     other = substitution_data(tmp_path / "other", seed=3)
+    copies = shutil.copytree(real, tmp_path / "copies")
+    record = json.loads((copies / "preprocess.json").read_text("utf-8"))
+    (copies / "preprocess.json").write_text(json.dumps({**record, "copies": 2, "bpe_dropout": 0.1}), "utf-8")
     for words, fault in [
         ((real, synthetic, "--upsample", 0), "--upsample must be at least 1, but is 0"),
         ((real,), "OUT, REAL and at least one SYNTHETIC must be given"),
@@ -110,6 +113,8 @@ def test_refused(parts: tuple[Path, Path], tmp_path: Path) -> None:
         ((real, alone), "the subset must be one of"),
         ((real, other), f"codes: must be the codes of {real}, but are others"),
         ((real, synthetic, shifted), "must be the beginning of"),
+        ((copies, synthetic), "copies: must be without copies, but was made by preprocess.sh --bpe-dropout --copies"),
+        ((real, synthetic, copies), "copies: must be without copies, but was made by preprocess.sh --bpe-dropout"),
     ]:
         (line,) = errors(mix(tmp_path / "out", *words))
         assert fault in line

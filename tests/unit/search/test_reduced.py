@@ -13,6 +13,7 @@ from torch import nn
 from deepnmt.errors import UserError
 from deepnmt.kernels import products
 from deepnmt.kernels.products import KINDS, Int8Product, obstacle
+from deepnmt.kernels.short_attention import SHORT
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.search import reduced
@@ -126,6 +127,26 @@ def test_a_translation_does_not_depend_on_its_neighbours() -> None:
         alone = search(built, [sentence])[0]
         assert [tokens for tokens, _ in alone] == [tokens for tokens, _ in found]
         assert [score for _, score in alone] == pytest.approx([score for _, score in found], abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_sentence_in_the_batch_changes_no_other(kind: str) -> None:
+    if obstacle(kind, torch.device("cpu")) is not None:
+        pytest.skip(f"this processor has no products of {kind}")
+    # Attention over so many positions takes another path.
+    short, long = [5 + number % 90 for number in range(20)], [5 + number % 90 for number in range(SHORT + 1)]
+    built = model(max_source_positions=2 * SHORT)
+    reduce_products(built, kind)
+    with torch.no_grad():
+        alone, together = (
+            built.encoder(**{name: batch(lines, lines)[name] for name in ("src_tokens", "src_lengths")})
+            for lines in ([short], [short, long])
+        )
+    own = alone["encoder_out"][0][:, 0]
+    assert (together["encoder_padding_mask"][0].sum(1) == 0).any()
+    padded = together["encoder_padding_mask"][0][0]
+    found = together["encoder_out"][0][~padded, 0]
+    torch.testing.assert_close(found, own, rtol=1e-4, atol=1e-4)
 
 
 def test_small_maps_stay_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:

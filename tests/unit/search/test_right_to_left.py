@@ -202,6 +202,23 @@ def test_a_training_keeps_its_direction(trained: Trained, tmp_path: Path, monkey
         fairseq_train(monkeypatch, data, tmp_path, "--batch-size=8", "--right-to-left", "--load-alignments")
 
 
+def test_a_training_that_begins_with_a_model_says_its_direction(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(name: str, *more: str) -> None:
+        data = [str(trained.data), "--task=deep_translation"]
+        options = ["--max-update=1", "--batch-size=8", "--share-all-embeddings", "--disable-validation", *more]
+        fairseq_train(monkeypatch, data, tmp_path / name, *options)
+
+    for option in ("--finetune-from-model", "--restore-file"):
+        more = ["--reset-optimizer"] if option == "--restore-file" else []
+        with pytest.raises(UserError, match=r"the model is of --right-to-left, which must be given, too, but is not$"):
+            begin("refused", f"{option}={trained.backwards}", *more)
+    begin("same", f"--finetune-from-model={trained.backwards}", "--right-to-left")
+    # Another direction than the model's, if it is asked for.
+    begin("turned", f"--finetune-from-model={trained.plain}", "--right-to-left")
+
+
 def test_reversing_twice_is_the_identity() -> None:
     """Words alone change places, whatever the side that the padding is on."""
     for sentence, reverse in (

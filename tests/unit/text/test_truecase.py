@@ -8,7 +8,10 @@ import pytest
 from sacremoses import MosesDetruecaser, MosesTruecaser
 
 from deepnmt.errors import UserError
+from deepnmt.text.pipeline import Detokenizer, whole_units
+from deepnmt.text.settings import TextSettings
 from deepnmt.text.truecase import Truecaser, learn, sentence_case
+from deepnmt.text.units import Units
 
 CORPUS = [
     "Das Haus ist alt . Der Hund sieht das Haus .",
@@ -94,3 +97,26 @@ def test_a_faulty_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model").write_text("das (3/4) DAS (1)\nhaus 3\n", "utf-8")
     with pytest.raises(UserError, match=r"model:2: must be a word's forms, such as 'das .*', but is 'haus 3'"):
         Truecaser(tmp_path / "model")
+
+
+def test_units_keep_their_form(model: Path) -> None:
+    units = Units(["[A-Z]{2,}", "iPhone", r"https?://\S+"])
+    # Without them, these would be changed.
+    assert (Truecaser(model)("DAS Haus"), sentence_case("iPhone .")) == ("das Haus", "IPhone .")
+    assert Truecaser(model, units)("DAS Haus . Das") == "DAS Haus . das"
+    assert sentence_case("iPhone . iphone", units) == "iPhone . Iphone"
+    assert sentence_case("http://a.de/b&amp;c ist da", units) == "http://a.de/b&amp;c ist da"
+
+
+def test_a_folder_with_units_and_true_case(model: Path) -> None:
+    record = {"source_lang": "de", "target_lang": "en", "lowercase": False, "pretokenized": False, "truecase": True}
+    record |= {"protect": ["[A-Z]{2,}", "iPhone"], "placeholders": "urls"}
+    settings = TextSettings.from_record(record, model)
+    units = whole_units(settings)
+    assert [word for word in ("DAS", "iPhone", "www.a.de", "12", "Das") if word in units] == [
+        "DAS",
+        "iPhone",
+        "www.a.de",
+    ]
+    assert Detokenizer.of(settings)("iPhone sales . www.a.com is up") == "iPhone sales. www.a.com is up"
+    assert Detokenizer.of(settings)("phone sales . it is") == "Phone sales. It is"
