@@ -360,7 +360,7 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     # Long enough to be seen by another training at that time.
     script = root / "scripts" / "train.sh"
     script.write_text(script.read_text("utf-8").replace("touch", "sleep 0.5; touch", 1), encoding="utf-8")
-    members = ("r_drop", "control", "r_drop_settled", "bi_simcut", "dlcl_8_3_simcut:4")
+    members = ("r_drop", "control", "r_drop_settled", "both_r_drop", "bi_simcut", "dlcl_8_3_simcut:4")
     given = [word for member in members for word in ("--member", member)]
     given += ["--seed", "2", "--generation", "1", "--jobs", jobs]
     calls = run(root, "best.sh", "--stage", "members", *given)
@@ -368,16 +368,18 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     # R-Drop's control is the member, and trained once.
     recipes = [call.split()[1].removeprefix("configs/multi30k/") for call in trained]
     assert sorted(recipes) == [
-        "bi.yaml", "bi_simcut.yaml", "control.yaml", "dlcl_8_3_simcut.yaml", "r_drop.yaml",
-        "r_drop_recut.yaml", "r_drop_settled.yaml",
+        "bi.yaml", "bi_simcut.yaml", "both.yaml", "both_r_drop.yaml", "control.yaml", "dlcl_8_3_simcut.yaml",
+        "r_drop.yaml", "r_drop_recut.yaml", "r_drop_settled.yaml",
     ]  # fmt: skip
     call = dict(zip(recipes, trained, strict=True))
     assert "BEST/data-both " in call["bi.yaml"]
+    assert "BEST/data-both " in call["both.yaml"]
     assert call["bi_simcut.yaml"].endswith("--finetune-from-model BEST/checkpoints/bi-2/trained/checkpoint_best.pt")
     assert "--seed 4" in call["dlcl_8_3_simcut.yaml"]
     assert "BEST/checkpoints/control-2/trained --seed 2" in call["control.yaml"]
     start = " --seed 2 --finetune-from-model BEST/checkpoints/{}-2/trained/checkpoint_last.pt"
-    for recipe, before in (("r_drop", "control"), ("r_drop_recut", "control"), ("r_drop_settled", "r_drop_recut")):
+    chains = [("r_drop", "control"), ("r_drop_recut", "control"), ("r_drop_settled", "r_drop_recut")]
+    for recipe, before in [*chains, ("both_r_drop", "both")]:
         assert call[f"{recipe}.yaml"].endswith(start.format(before))
         assert recipes.index(f"{before}.yaml") < recipes.index(f"{recipe}.yaml")
     assert recipes.index("bi.yaml") < recipes.index("bi_simcut.yaml")
