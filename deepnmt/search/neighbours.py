@@ -55,12 +55,12 @@ class Neighbours:
 
     def nearest(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Return the neighbours of states R x C, the nearest first: half of |h|^2 - |h - h_k|^2, and places, R x K."""
-        parts = []
-        for rows in states.float().split(max(1, SCORES // len(self.keys))):
-            scores = torch.addmm(self.offsets, rows, self.keys.t())
-            found = best_candidates(scores, None, len(rows), self.entries, self.number)
-            parts.append((found.sums, found.tokens))
-        scores, places = zip(*parts)
+        scores, places = [], []
+        for rows in torch.split(states.float(), max(1, SCORES // len(self.keys))):
+            of_all = torch.addmm(self.offsets, rows, self.keys.t())
+            found = best_candidates(of_all, None, len(rows), self.entries, self.number)
+            scores.append(found.sums)
+            places.append(found.tokens)
         return torch.cat(scores), torch.cat(places)
 
     def __call__(self, log_probs: Tensor, states: Tensor) -> Tensor:
