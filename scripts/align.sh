@@ -64,7 +64,6 @@ if [[ $STATE == made ]]; then
     echo "$OUT is up to date"
     exit 0
 fi
-hold "$PARTS"
 run python3 "$ROOT/scripts/align.py" work "$PARTS" ${WORKERS:+"$WORKERS"}
 build_beside "$OUT"
 run python3 "$ROOT/scripts/align.py" finish "$PARTS" "$TMP"

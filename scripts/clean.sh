@@ -85,7 +85,6 @@ if [[ $STATE == made ]]; then
     echo "$OUT is up to date"
     exit 0
 fi
-hold "$PARTS"
 run python3 "$ROOT/scripts/clean.py" measure "$PARTS" ${WORKERS:+--workers "$WORKERS"}
 run python3 "$ROOT/scripts/clean.py" finish "$PARTS"
 rm -rf -- "$PARTS"

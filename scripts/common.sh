@@ -213,14 +213,6 @@ build_beside() {
     fi
 }
 
-# Keep the folder $1 of a command's work for this run and its commands, of which one may outlive a killed script.
-hold() {
-    # Some file systems have no locks, and some machines no flock.
-    if command -v flock >/dev/null && { exec {HELD}>"$1/lock"; } 2>/dev/null; then
-        flock --wait 10 "$HELD" || die "$1 must not be in use, but a command of an earlier run is still working there"
-    fi
-}
-
 # Put the finished folder $1 in the place of $2; what was there stays until the new one is in place.
 replace_folder() {
     local place old

@@ -128,5 +128,4 @@ class LineDecoder:
 
     def _text(self, tokens: Sequence[int]) -> str:
         dictionary = self.task.target_dictionary
-        left_out = (dictionary.bos(), dictionary.eos(), dictionary.pad())  # sampling may draw each
-        return " ".join(dictionary[token] for token in tokens if token not in left_out)
+        return " ".join(dictionary[token] for token in tokens if token not in (dictionary.eos(), dictionary.pad()))
