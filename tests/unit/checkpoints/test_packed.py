@@ -11,7 +11,11 @@ from fairseq import checkpoint_utils
 from support.checkpoints import checkpoint
 
 from deepnmt.checkpoints import packed as module
+from deepnmt.checkpoints.contents import check_contents
+from deepnmt.checkpoints.optimizer import fresh_state
 from deepnmt.checkpoints.packed import SCALES, packed, unpacked
+from deepnmt.checkpoints.rewrite import rewritten
+from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 
 
@@ -92,3 +96,26 @@ def test_faulty_scales_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ):
         with pytest.raises(UserError, match=message):
             load({**contents, "model": small, SCALES: faulty}, tmp_path / "model.pt")
+
+
+def test_what_is_exported_in_int8_is_neither_grown_nor_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEW_WEIGHTS", 1)
+    contents = checkpoint()
+    small, scales = packed(contents["model"], "int8")
+    state = CheckpointState({**contents, "model": small, SCALES: scales}, "model.pt")
+    with pytest.raises(UserError, match=r"^model\.pt: must be a checkpoint of a training, but is exported in int8$"):
+        rewritten(state, lambda state, config: (state, []))
+
+
+def test_the_scale_of_half_precision_stands_beside_several_optimizers() -> None:
+    own = {"state": {}, "param_groups": [{"params": [0]}]}
+    composite = {**checkpoint(), "last_optimizer_state": {"adam": own, "sgd": own}}
+    check_contents(composite, "model.pt")
+    check_contents({**composite, "last_optimizer_state": {"adam": own, "loss_scale": 128.0}}, "model.pt")
+    with pytest.raises(UserError, match=r"last_optimizer_state\.param_groups must be a list of groups"):
+        check_contents({**composite, "last_optimizer_state": {"loss_scale": 128.0}}, "model.pt")
+
+
+def test_dropped_moments_take_the_count_of_their_updates_along() -> None:
+    state = {"state": {0: {}}, "param_groups": [{"params": [0, 1], "lr": 0.5, "step": 900}]}
+    assert fresh_state(state, 1, "model.pt") == {"state": {}, "param_groups": [{"params": [0, 1, 2], "lr": 0.5}]}

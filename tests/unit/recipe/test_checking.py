@@ -211,6 +211,7 @@ AVERAGE = {"task": "deep_translation", "validate-average": "5"}
         ),
         ({**AVERAGE, "no-epoch-checkpoints": "true"}, "no-epoch-checkpoints must not be set with validate-average 5"),
         ({**AVERAGE, "no-save": "true"}, "no-save must not be set with validate-average 5"),
+        ({**AVERAGE, "checkpoint-suffix": "-x"}, "checkpoint-suffix must not be given with validate-average 5, which"),
     ],
     ids=str,
 )

@@ -173,6 +173,8 @@ def test_empty_and_uneven_pairs_are_counted_and_dropped(folders: dict[str, Path]
     assert [pair.target for pair in found] == ["c", "abc d e f", "<unk> ab"]
     assert found[2].target_bpe.split()[0] == "<unk>"
     assert counts == {"read": 6, "kept": 3, "empty": 1, "too_long": 1, "ratio": 1}
+    # A word of which a piece is unknown is not spelt out.
+    assert rules.segment("a<unk> ab").split()[0] == "<unk>"
 
 
 # Stopping and sharing

@@ -26,6 +26,8 @@ from deepnmt.search import neighbours
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.neighbours import Neighbours, fingerprints
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
+from deepnmt.translator.engine import SearchSettings
+from deepnmt.translator.torch_engine import load_checkpoints
 
 deepnmt.register()
 TYPES = dictionary()
@@ -247,3 +249,37 @@ def test_what_the_command_refuses(trained: dict[str, Path], tmp_path: Path, monk
         with pytest.raises(UserError, match=message):
             make(monkeypatch, *words)
         assert not out.exists()
+
+
+def test_pairs_that_are_too_long_are_left_out_and_counted(
+    trained: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = torch.load(trained["model"], weights_only=False)
+    state["cfg"]["model"]["max_source_positions"] = 6
+    torch.save(state, tmp_path / "short.pt")
+    text = (trained["data"] / "text" / "train.bpe.de").read_text("utf-8").splitlines()
+    longer = [len(line.split()) + 1 > 6 for line in text]
+    assert 0 < sum(longer) < len(text)
+    make(monkeypatch, tmp_path / "short.pt", trained["data"], tmp_path / "out")
+    assert capsys.readouterr().out.endswith(f", {sum(longer)} pairs left out\n")
+    kept = (trained["data"] / "text" / "train.bpe.en").read_text("utf-8").splitlines()
+    tokens = sum(len(line.split()) + 1 for line, left in zip(kept, longer) if not left)
+    assert len(np.load(tmp_path / "out" / "types.npy")) == tokens
+
+
+def test_the_torch_engine_takes_a_datastore(
+    trained: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(monkeypatch, trained["model"], trained["data"], tmp_path / "out")
+    engine = load_checkpoints([trained["model"]], trained["data"], ("de", "en"), device="cpu")
+    words = (trained["data"] / "text" / "train.bpe.de").read_text("utf-8").splitlines()[0].split()
+    found = []
+    for weight in (0.0, 0.9):
+        more = {"datastore": str(tmp_path / "out"), "neighbour_weight": weight, "neighbour_temperature": 0.1}
+        (hypotheses,) = engine.search([words], SearchSettings(beam=2, more=more))
+        found.append(hypotheses[0].log_prob)
+    (plain,) = engine.search([words], SearchSettings(beam=2))
+    assert found[0] == pytest.approx(plain[0].log_prob, abs=1e-5)
+    assert found[1] != pytest.approx(found[0], abs=0.1)
+    with pytest.raises(UserError, match=r"^--datastore: must be a folder of deepnmt-datastore, but 'none' is none$"):
+        engine.check(SearchSettings(more={"datastore": "none"}))

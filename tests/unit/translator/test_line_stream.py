@@ -194,3 +194,26 @@ def test_a_text_is_not_replaced_by_its_translation(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         run_main(translate.command, "deepnmt-translate", "model", tmp_path / "raw.de", "--output", tmp_path / "same")
     assert (tmp_path / "raw.de").read_text() == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "1\t-0.5000\tthree two one\n1\t-1.0000\tthree two\n1\t-1.5000\tthree\n"),
+        (["--beam", "2"], "1\t-0.5000\tthree two one\n1\t-1.0000\tthree two\n"),
+        (["--nbest", "1"], "1\t-0.5000\tthree two one\n"),
+    ],
+)
+def test_the_number_of_translations_of_a_model_folder(
+    words: list[str], expected: str, codes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = TextPipeline.of(TextSettings("xx", "xx", pretokenized=True), codes)
+    made = Translator.of_parts(pipeline, Reverser(), SearchSettings(nbest=3), codes.parent / "dict.xx.txt")
+    monkeypatch.setattr(translate, "_translator", lambda arguments: made)
+    (tmp_path / "text").write_text("one two three\n")
+    out = tmp_path / "out"
+    monkeypatch.setattr(
+        "sys.argv", ["deepnmt-translate", "model", str(tmp_path / "text"), "--output", str(out), *words]
+    )
+    translate.command()
+    assert out.read_text() == expected
