@@ -72,6 +72,25 @@ def test_more_text_is_prepared_alike(data: Path, tmp_path: Path) -> None:
     assert (tmp_path / "more" / "truecase.de").read_bytes() == (data / "truecase.de").read_bytes()
 
 
+def test_protected_words_keep_their_case_in_data_and_in_more_like_it(tmp_path: Path) -> None:
+    # Without protection, DAS would be das; the prefix begins like an option.
+    files = corpus(tmp_path / "raw")
+    lines = ["DAS Haus ist hier.", "Das ist das Haus, das ist gut."]
+    write(tmp_path / "raw", "train", lines * 5, ENGLISH[:2] * 5)
+    write(tmp_path / "raw", "valid", lines, ENGLISH[:2])
+    (tmp_path / "patterns").write_text("[A-Z]{2,}\n")
+    result = preprocess(files, tmp_path / "data", "--truecase", "--protect", tmp_path / "patterns")
+    assert result.returncode == 0, result.stderr
+    expected = ["DAS Haus ist hier .", "das ist das Haus , das ist gut ."]
+    assert (tmp_path / "data" / "text" / "valid.tok.de").read_text("utf-8").splitlines() == expected
+    write(tmp_path, "-news", lines, ENGLISH[:2])
+    command = [str(SCRIPTS / "binarise.sh"), "--like", "data", "--train", "-news", "--dest", "more", "--workers", "1"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=tmp_path)
+    assert (tmp_path / "more" / "text" / "train.tok.de").read_text("utf-8").splitlines() == expected
+    pipeline = TextPipeline.read(tmp_path / "data")
+    assert [pipeline.tokenize(line) for line in lines] == expected
+
+
 def test_model_folders_of_either_format(data: Path, tmp_path: Path) -> None:
     settings = TextSettings.read(data)
     for name in ("codes", model_name("de"), model_name("en")):
