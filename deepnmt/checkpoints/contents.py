@@ -20,6 +20,8 @@ from deepnmt.errors import UserError
 
 # The last parts of the names of tensors in a state dict that are no parameters.
 BUFFERS = ("version", "_float_tensor")
+# The key, beside what the optimizer keeps, of the weights in FP32 of a training in half precision.
+FULL_PRECISION = "fp32_params"
 
 
 def check_contents(contents: Any, name: str) -> None:
@@ -202,6 +204,8 @@ def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
             if not is_right(optimizer.get(part)):
                 yield f"last_optimizer_state.{part} must be {what}, but is {kind(optimizer.get(part))}"
                 return
+    if isinstance(optimizer, Mapping):
+        yield from _present(optimizer, "last_optimizer_state.", FULL_PRECISION, _are_weights, "a list of FP32 tensors")
 
 
 def _is_composite(optimizer: Mapping[str, Any]) -> bool:
@@ -260,6 +264,12 @@ def _are_groups(value: Any) -> bool:
 
 def _are_tensors(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(tensor, Tensor) for tensor in value.values())
+
+
+def _are_weights(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(tensor, Tensor) and tensor.dtype == torch.float32 for tensor in value
+    )
 
 
 _PARTS: tuple[Callable[[dict[str, Any]], Iterator[str]], ...] = (_model, _options, _history, _extra, _optimizer)

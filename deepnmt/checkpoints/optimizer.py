@@ -13,7 +13,7 @@ from typing import Any, Callable
 import torch
 from torch import Tensor
 
-from deepnmt.checkpoints.contents import is_buffer
+from deepnmt.checkpoints.contents import FULL_PRECISION, is_buffer
 from deepnmt.errors import UserError
 
 States = dict[str, dict[str, Any]]
@@ -66,7 +66,7 @@ def fresh_state(state: Mapping[str, Any], added: int, name: str) -> dict[str, An
     count = count + added if count > 1 else 1
     # apex counts its updates in the group, and corrects the moments by that number.
     kept = {key: value for key, value in group.items() if key != "step"}
-    return {**state, "state": {}, "param_groups": [{**kept, "params": list(range(count))}]}
+    return {**_without_weights(state), "state": {}, "param_groups": [{**kept, "params": list(range(count))}]}
 
 
 def carried_state(
@@ -110,9 +110,14 @@ def carried_state(
     grown = grow(states)
     if flat:
         numbered = {0: _join([grown[name] for name in new])} if grown else {}
-        return {**state, "state": numbered, "param_groups": [{**group, "params": [0]}]}
+        return {**_without_weights(state), "state": numbered, "param_groups": [{**group, "params": [0]}]}
     numbered = {number: grown[name] for number, name in enumerate(new) if name in grown}
-    return {**state, "state": numbered, "param_groups": [{**group, "params": list(range(len(new)))}]}
+    return {**_without_weights(state), "state": numbered, "param_groups": [{**group, "params": list(range(len(new)))}]}
+
+
+def _without_weights(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state dict without the old model's weights."""
+    return {key: value for key, value in state.items() if key != FULL_PRECISION}
 
 
 def _is_moment(value: Any) -> bool:
