@@ -185,6 +185,8 @@ def _extra(contents: dict[str, Any]) -> Iterator[str]:
     for key in ("epoch", "iterations_in_epoch"):
         if not _is_count(position.get(key)):
             yield f"extra_state.train_iterator.{key} must be a number of at least 0, but is {kind(position.get(key))}"
+    for key in ("batches", "shards"):  # written by this package
+        yield from _present(position, "extra_state.train_iterator.", key, _is_count, "a number of at least 0")
 
 
 def _optimizer(contents: dict[str, Any]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,11 @@ from fairseq.trainer import Trainer
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
 
+logger = logging.getLogger(__name__)
+
+# Of a position in the data: the batches that each process has had of the epoch; beside it, how many the epoch has for
+# all of them together, and how many processes share these.
+POSITION, BATCHES, SHARDS = "iterations_in_epoch", "batches", "shards"
 BATCH_BY_SIZE = (
     "(indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, max_sentences=None, required_batch_size_multiple=1,"
     " fixed_shapes=None)"
@@ -159,20 +165,55 @@ def shuffle_as_the_epoch_asks(
 
 @replaces(
     EpochBatchIterator,
+    "state_dict",
+    "(self)",
+    order=10,
+    why="checkpoints tell of how many batches, dealt out to how many processes, their position counts",
+)
+def say_what_is_counted(stock: Any, self: Any) -> dict[str, Any]:
+    """Put the number of an epoch's batches, and of the processes that share them, beside the position."""
+    return {**stock(self), BATCHES: len(self.frozen_batches), SHARDS: self.num_shards}
+
+
+@replaces(
+    EpochBatchIterator,
     "load_state_dict",
     "(self, state_dict)",
     order=10,
-    why="a checkpoint's position beyond the epoch is named, where fairseq asks for a report to its developers",
+    why="a training resumed by another number of processes, or with other batches, is where it was in the epoch",
 )
 def resume_within_an_epoch(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
     """Go to a position in the data. Raises `UserError` if the epoch ends before it."""
     stock_error = "Cannot resume training due to dataloader mismatch"
     try:
-        stock(self, state_dict)
+        stock(self, {**state_dict, POSITION: position_here(self, state_dict)})
     except RuntimeError as error:
         if not str(error).startswith(stock_error):
             raise
         raise UserError(
             f"extra_state.train_iterator.iterations_in_epoch of the checkpoint must be below {len(self)}, the batches "
-            f"of an epoch here, but is {state_dict['iterations_in_epoch']}; give --reset-dataloader"
+            f"of an epoch here, but is {state_dict[POSITION]}; give --reset-dataloader"
         ) from None
+
+
+def position_here(iterator: Any, state: dict[str, Any]) -> int:
+    """Return how many batches each process has had of an epoch; rounded down, so that no sentence is left out.
+
+    The batches of an epoch have the same order for any number of processes, of which each gets every n-th one: after
+    `k` batches on `n` processes `k n` are done. Where the batches are others, it is the same share of the epoch.
+
+    Args:
+        iterator: fairseq's `EpochBatchIterator`
+        state: of the checkpoint; those of fairseq alone do not say what they count
+    """
+    position = state.get(POSITION, 0)
+    batches, shards = len(iterator.frozen_batches), iterator.num_shards
+    then, shared = state.get(BATCHES, batches), state.get(SHARDS, shards)
+    if not position or (then, shared) == (batches, shards):
+        return int(position)
+    here = position * shared * batches // (max(then, 1) * shards)
+    logger.info(
+        f"resuming within the epoch, after {position} of {-(-then // max(shared, 1))} batches of each process: "
+        f"here after {here} of {-(-batches // shards)}"
+    )
+    return int(here)
