@@ -75,7 +75,7 @@ text_of() {
             TEXT=$DROPPED
             for ((copy = 1; copy < COPIES; copy++)); do TEXT+=:$DROPPED/copy$copy; done
             ;;
-        bi | both | short_start) TEXT=$BOTH ;;
+        bi | both) TEXT=$BOTH ;;
     esac
 }
 
