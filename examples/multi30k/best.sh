@@ -32,9 +32,9 @@ the same command again to resume, also stage by stage.
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: r_drop, with --short short_r_drop). r_drop trains the control of its
-                     seed further, short_r_drop short_start, both_r_drop a model of both directions, and r_drop_settled
-                     r_drop_recut, which itself begins with that control
+                     given (default: r_drop, with --short short). r_drop trains the control of its seed
+                     further, both_r_drop a model of both directions, and r_drop_settled r_drop_recut, which itself
+                     begins with that control
   --seed SEED        of the members (default: 1, 2 and 3, with --short 1 and 2)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
@@ -100,7 +100,7 @@ ON_INTERRUPT="resume"
 KIND=${SHORT:+short-}
 if [[ -n $SHORT ]]; then
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
-    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short_r_drop)
+    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
     [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
     JOBS=${JOBS:-2}
 fi

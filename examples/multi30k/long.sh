@@ -109,7 +109,6 @@ begins_with() {
     case $1 in
         bi_simcut) BEFORE=bi FROM=checkpoint_best.pt ;;
         r_drop | r_drop_recut) BEFORE=control ;;
-        short_r_drop) BEFORE=short_start ;;
         both_r_drop) BEFORE=both ;;
         r_drop_settled) BEFORE=r_drop_recut ;;
     esac

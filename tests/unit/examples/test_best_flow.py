@@ -111,7 +111,7 @@ def test_it_calls_itself_wherever_it_is_called(root: Path) -> None:
     command = ["bash", "best.sh", "--short", "--stage", "members", "--stage", "ensemble", "--stage", "rerank"]
     done = finish(command, env=environment, cwd=root / "examples" / "multi30k")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (root / "out" / "best" / "de-en" / "results" / "short_r_drop-1" / "chosen.json").is_file()
+    assert (root / "out" / "best" / "de-en" / "results" / "short-1" / "chosen.json").is_file()
 
 
 def test_reranking_follows_its_models(root: Path) -> None:
@@ -144,7 +144,7 @@ def test_reranking_of_short_members_stays_theirs(root: Path) -> None:
     assert [call.partition("--reverse ")[2] for call in calls] == [
         f"back=BEST/de-en/results/{first}-1/trained/last5.pt --weights BEST/results/{name}/valid/weights.json "
         f"BEST/results/{name}/test"
-        for first, name in (("control", "reranked"), ("short_r_drop", "short-reranked"))
+        for first, name in (("control", "reranked"), ("short", "short-reranked"))
     ]
 
 
@@ -189,7 +189,7 @@ def test_generations(root: Path) -> None:
     # With --short, the teacher is the ensemble of short members.
     stages = ["--stage", "members", "--stage", "ensemble"]
     calls = run(root, "best.sh", "--short", *stages, "--generations", "2", "--students", "2")
-    teachers = teachers.replace("control", "short_r_drop").partition(":BEST/results/student")[0]
+    teachers = teachers.replace("control", "short").partition(":BEST/results/student")[0]
     taught = [call for call in calls if call.startswith("train.sh") and call.endswith(f"--teacher {teachers}")]
     assert len(taught) == 2
 
@@ -223,19 +223,16 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
     way = "--source-lang de --target-lang en"
     # Two members at a time: either may be the first.
     assert sorted(call for call in calls if call.startswith("train.sh")) == [
-        f"train.sh configs/multi30k/{recipe}.yaml BEST/limit-40/data-like {here}/checkpoints/{recipe}-{seed}/trained "
-        f"{way} --seed {seed} {start}--lr 0.1"
-        for recipe in ("short_r_drop", "short_start")
+        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-like {here}/checkpoints/short-{seed}/trained "
+        f"{way} --seed {seed} --lr 0.1"
         for seed in (1, 2)
-        for before in (f"{here}/checkpoints/short_start-{seed}/trained/checkpoint_last.pt",)
-        for start in (f"--finetune-from-model {before} " if recipe == "short_r_drop" else "",)
     ]
     # Of the ensemble on validation, one; of members and ensemble on test, one each.
     for name, number in (("sweep.sh", 2), ("generate.sh", 4), ("score.sh", 4)):
         found = [call for call in calls if call.startswith(name)]
         assert len(found) == number
         assert all(call.endswith("--reverse") for call in found)
-    models = ":".join(f"{here}/results/short_r_drop-{seed}/trained/last5.pt" for seed in (1, 2))
+    models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
     together = [call.split()[3] for call in calls if call.startswith(f"generate.sh {models} ")]
     # Not the folder of the system without --short.
     assert together == [f"{here}/results/short-ensemble-1/{end}" for end in ("lenpen1", "test")]
@@ -276,8 +273,7 @@ def test_a_member_that_was_trained_further_is_averaged_again(root: Path, killed:
 def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> None:
     script = root / "scripts" / "train.sh"
     script.write_text(
-        script.read_text("utf-8")
-        + 'echo "threads $OMP_NUM_THREADS"\n[[ $3 != */short_r_drop-2/* || -f $OUT/mended ]]\n',
+        script.read_text("utf-8") + 'echo "threads $OMP_NUM_THREADS"\n[[ $3 != */short-2/* || -f $OUT/mended ]]\n',
         encoding="utf-8",
     )
     command = [str(root / "examples" / "multi30k" / "best.sh"), "--stage", "members", "--jobs", "3", "--short"]
@@ -289,13 +285,13 @@ def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> N
     assert done.returncode == 123
     share = max(1, len(os.sched_getaffinity(0)) // 3)
     for seed in (1, 2, 3):
-        assert f"short_r_drop:{seed}: threads {share}\n" in done.stdout
+        assert f"short:{seed}: threads {share}\n" in done.stdout
     chosen = root / "out" / "best" / "results"
-    assert [(chosen / f"short_r_drop-{seed}" / "chosen.json").is_file() for seed in (1, 2, 3)] == [True, False, True]
+    assert [(chosen / f"short-{seed}" / "chosen.json").is_file() for seed in (1, 2, 3)] == [True, False, True]
     (root / "out" / "mended").touch()
     done = finish(command, env=environment)
     assert done.returncode == 0
-    assert (chosen / "short_r_drop-2" / "chosen.json").is_file()
+    assert (chosen / "short-2" / "chosen.json").is_file()
 
 
 def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
@@ -304,14 +300,14 @@ def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
     assert len([call for call in calls if call.startswith("generate.sh")]) == 1 + 3
     assert not [call for call in run(root, *first) if call.startswith("generate.sh")]
     calls = [call for call in run(root, *first, "--seed", "1", "--seed", "3") if call.startswith("generate.sh")]
-    models = ":".join(f"BEST/results/short_r_drop-{seed}/trained/last5.pt" for seed in (1, 3))
+    models = ":".join(f"BEST/results/short-{seed}/trained/last5.pt" for seed in (1, 3))
     assert len([call for call in calls if call.startswith(f"generate.sh {models} ")]) == 1 + 1
     assert len(calls) == 1 + 2  # and the new member's test
     # The first ones again, which are older than the scores of the others.
     assert len([call for call in run(root, *first) if call.startswith("generate.sh")]) == 1 + 1
     run(root, *first, "--seed", "1", "--seed", "3")
     # A member that has been averaged again since.
-    new = root / "out" / "best" / "results" / "short_r_drop-3" / "trained" / "last5.pt"
+    new = root / "out" / "best" / "results" / "short-3" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 60, time.time() + 60))
     calls = [call for call in run(root, *first, "--seed", "1", "--seed", "3") if call.startswith("generate.sh")]
     assert len(calls) == 1 + 2
