@@ -30,6 +30,7 @@ LOCK = re.compile(r"(.+)\.tmp\.(\d+)\.lock", re.DOTALL)
 @contextmanager
 def building(path: Path) -> Iterator[Path]:
     """Give the temporary name of a path, under which nothing is left in the end, nor of processes that were killed."""
+    path = path.absolute()  # "." has no name that another one could stand beside
     remove_remains(path)
     temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
     lock = temporary.with_name(f"{temporary.name}.lock")
@@ -61,7 +62,7 @@ def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
     Raises:
         UserError: the path is a link that leads nowhere
     """
-    path = _place_of(path)
+    path = _place_of(path).absolute()
     with building(path) as temporary:
         temporary.mkdir()
         yield temporary

@@ -178,7 +178,7 @@ trap 'on_signal TERM' TERM HUP
 
 # Where a folder $1 is built: where it leads to, if it is a link, such as to a larger disk; the link stays.
 place_of() {
-    if [[ ! -L $1 ]] || ! realpath -m -- "$1" 2>/dev/null; then
+    if [[ ! -L $1 && ! $1 =~ (^|/)\.\.?/*$ ]] || ! realpath -m -- "$1" 2>/dev/null; then
         printf '%s\n' "$1"
     fi
 }

@@ -41,6 +41,8 @@ done
 RECIPE=$1 DATA=$2 SAVE=${3%/}
 shift 3
 [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
+# In a path of checkpoints, a colon begins the next one.
+[[ $SAVE != *[,:]* ]] || die "SAVE must be without commas and colons, but is '$SAVE'"
 IFS=: read -r -a FOLDERS <<<"$DATA"
 for FOLDER in "${FOLDERS[@]}"; do
     [[ -d $FOLDER ]] || die "DATA must be a folder made by preprocess.sh, but there is no '$FOLDER'"
@@ -48,13 +50,19 @@ done
 need python3 fairseq-train fairseq-generate flock column
 
 ON_INTERRUPT="resume with the first stage that is not done"
+# Let one run at a time use SAVE. All commands inherit the lock: one that outlives a killed script still writes to SAVE.
+hold() {
+    exec {LOCK}>"$SAVE/lock"
+    flock --wait 10 "$LOCK" || die "SAVE must not be in use, but a command of an earlier run is still running in '$SAVE'"
+}
+
+LOCK=''
+# Before the recipes of the stages are written; what is refused makes no new folder.
+[[ ! -d $SAVE ]] || hold
 TMP=$(mktemp)
 PYTHONSAFEPATH=1 python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --data="$DATA" "$@" >"$TMP"
 mapfile -t STAGES <"$TMP"
-
-# All commands inherit the lock: one that outlives a killed script still writes to SAVE.
-exec {LOCK}>"$SAVE/lock"
-flock --wait 10 "$LOCK" || die "SAVE must not be in use, but a command of an earlier run is still running in '$SAVE'"
+[[ -n $LOCK ]] || hold
 
 N=0
 for STAGE in "${STAGES[@]}"; do

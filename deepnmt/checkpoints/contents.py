@@ -22,6 +22,8 @@ from deepnmt.errors import UserError
 BUFFERS = ("version", "_float_tensor")
 # The key, beside what the optimizer keeps, of the weights in FP32 of a training in half precision.
 FULL_PRECISION = "fp32_params"
+# Likewise, of what the scale of the loss is adapted by.
+LOSS_SCALER = "loss_scaler"
 
 
 def check_contents(contents: Any, name: str) -> None:
@@ -208,6 +210,7 @@ def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
                 return
     if isinstance(optimizer, Mapping):
         yield from _present(optimizer, "last_optimizer_state.", FULL_PRECISION, _are_weights, "a list of FP32 tensors")
+        yield from _present(optimizer, "last_optimizer_state.", LOSS_SCALER, _are_numbers, "a list of numbers")
 
 
 def _is_composite(optimizer: Mapping[str, Any]) -> bool:
@@ -266,6 +269,10 @@ def _are_groups(value: Any) -> bool:
 
 def _are_tensors(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(tensor, Tensor) for tensor in value.values())
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(number) in (int, float) for number in value)
 
 
 def _are_weights(value: Any) -> bool:

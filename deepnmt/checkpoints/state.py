@@ -134,6 +134,10 @@ class CheckpointState:
             raise self._missing("extra_state.previous_training_time", "the seconds of training")
         return float(seconds)
 
+    def extra(self, key: str) -> Any:
+        """Return what the training keeps beside its model under a name; None where there is nothing."""
+        return self._extra().get(key)
+
     def best(self) -> Any:
         """Return the best score on the validation set; None where there is none."""
         return self._extra().get(BEST)

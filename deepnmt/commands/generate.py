@@ -10,7 +10,9 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -18,7 +20,7 @@ import deepnmt
 from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.console import Parser, run
-from deepnmt.text.record import selection_texts
+from deepnmt.text.record import DATASTORE, read_record, selection_texts
 
 PROGRAM = "generate.sh"
 
@@ -30,8 +32,11 @@ def main() -> None:
     parser.add_argument("--path", required=True, help="checkpoints, with a colon between two")
     parser.add_argument("--reverse", action="store_true", help="translate from the data's target to its source")
     parser.add_argument("--selected-on", type=Path, required=True, help="file for what training pairs were chosen by")
+    parser.add_argument("--datastore", help="the search's own: folders, with a colon between two")
     known, extra = parser.parse_known_args()
-    selected = check_checkpoints(known.path, known.data, known.reverse)
+    stores = known.datastore.split(os.pathsep) if known.datastore else []
+    extra += ["--datastore", known.datastore] if stores else []
+    selected = check_checkpoints(known.path, known.data, known.reverse, stores)
     if selected:
         known.selected_on.write_text(json.dumps(selected), encoding="utf-8")
 
@@ -41,25 +46,27 @@ def main() -> None:
     print("+", shlex.join(sys.argv), flush=True)
 
 
-def check_checkpoints(paths: str, data: Path, reverse: bool) -> list[object]:
+def check_checkpoints(paths: str, data: Path, reverse: bool, datastores: Sequence[str] = ()) -> list[object]:
     """Check that all checkpoints fit a data folder.
 
     Args:
         paths: of the checkpoints, with a colon between two
         data: the data folder
         reverse: the checkpoints translate in the other direction
+        datastores: folders of neighbours; whether they fit is the search's to say
 
     Returns:
-        the texts that the models' training pairs were chosen to be like, as their data folders record them
+        the texts that the pairs of models and datastores were chosen to be like, as their data folders record them
 
     Raises:
         UserError: a checkpoint cannot be read, or was not trained on data like this
     """
-    states = []
+    states: list[Mapping[str, Any]] = []
     for path in map(Path, paths.split(os.pathsep)):
         check_checkpoint(path, data, reverse)
         states.append(CheckpointState.of(path, numbers=False).task_state())
-    return selection_texts(states)
+    records = (Path(store, DATASTORE) for store in datastores)
+    return selection_texts([*states, *(read_record(record) for record in records if record.is_file())])
 
 
 if __name__ == "__main__":

@@ -139,6 +139,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--max-tokens", type=whole, default=2048, help="of a batch, in scoring (default: 2048)")
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write")
     arguments = parser.parse_args()
+    if not 0 <= arguments.seed < 2**32:
+        raise UserError(f"--seed: must be from 0 to {2**32 - 1}, but is {arguments.seed}")
     if arguments.consensus and any(getattr(arguments, option) for option in OPTIONS):
         raise UserError("--score, --reverse, --lm: must not be given with --consensus, which takes P(y) from the lists")
     if arguments.posterior != "model" and not arguments.consensus:

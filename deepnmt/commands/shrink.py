@@ -14,7 +14,8 @@ from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 
 EPILOG = """The layers keep their order, their groups where some of a group are left, and their weights. In a history,
-the row of a kept layer stays its row; the weight of an output that is gone goes to the nearest kept one below.
+the row of a kept layer stays its row, but the lowest layer's is the first one, which has the embeddings alone; the
+weight of an output that is gone goes to the nearest kept one below.
 
 Epoch, data position and number of updates are kept. To resume training, give fairseq-train the new depth and groups,
 and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairseq.data import data_utils
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
@@ -185,8 +185,14 @@ def say_what_is_counted(stock: Any, self: Any) -> dict[str, Any]:
 def resume_within_an_epoch(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
     """Go to a position in the data. Raises `UserError` if the epoch ends before it."""
     stock_error = "Cannot resume training due to dataloader mismatch"
+    position = position_here(self, state_dict)
+    here = {**state_dict, POSITION: position}
+    moved, whole = position != state_dict.get(POSITION, 0), len(self.frozen_batches) // self.num_shards
+    if moved and self.skip_remainder_batch and position >= whole:
+        # What does not come out even is left out here, which is all that was left.
+        here |= {"epoch": state_dict["epoch"] + 1, POSITION: 0}
     try:
-        stock(self, {**state_dict, POSITION: position_here(self, state_dict)})
+        stock(self, here)
     except RuntimeError as error:
         if not str(error).startswith(stock_error):
             raise
@@ -205,15 +211,48 @@ def position_here(iterator: Any, state: dict[str, Any]) -> int:
     Args:
         iterator: fairseq's `EpochBatchIterator`
         state: of the checkpoint; those of fairseq alone do not say what they count
+
+    Raises:
+        UserError: the order of the batches depends on the number of processes
     """
     position = state.get(POSITION, 0)
     batches, shards = len(iterator.frozen_batches), iterator.num_shards
     then, shared = state.get(BATCHES, batches), state.get(SHARDS, shards)
     if not position or (then, shared) == (batches, shards):
         return int(position)
+    if iterator.grouped_shuffling and shared != shards:
+        raise UserError(
+            f"--grouped-shuffling: the processes must be the {shared} that had begun the epoch, since its order is "
+            f"theirs, but are {shards}; give --reset-dataloader"
+        )
     here = position * shared * batches // (max(then, 1) * shards)
     logger.info(
         f"resuming within the epoch, after {position} of {-(-then // max(shared, 1))} batches of each process: "
         f"here after {here} of {-(-batches // shards)}"
     )
     return int(here)
+
+
+@replaces(
+    GroupedIterator,
+    "__init__",
+    "(self, iterable, chunk_size, skip_remainder_batch=False)",
+    order=10,
+    why="an epoch that is resumed within what is now one update is trained to its end, and not once more",
+)
+def group_what_is_left(
+    stock: Any, self: Any, iterable: Any, chunk_size: int, skip_remainder_batch: bool = False
+) -> None:
+    """Count the groups from where the batches begin; fairseq counts those of a whole epoch."""
+    done = getattr(iterable, "n", 0)
+    if done % chunk_size == 0:
+        stock(self, iterable, chunk_size, skip_remainder_batch)
+        return
+    stock(self, iterable, chunk_size)
+    left = len(iterable) - done
+    groups = -(-left // chunk_size)
+    if skip_remainder_batch and left > chunk_size:
+        # Less than a group would leave fairseq's loop over an epoch without an update.
+        groups = left // chunk_size
+        iterable.take(done + groups * chunk_size)
+    self.total = self.n + groups

@@ -1,4 +1,7 @@
-"""Checkpoints of trainings in half precision hold the weights that the updates are added to, in FP32, as well."""
+"""Checkpoints of trainings in half precision hold the weights that the updates are added to, in FP32, as well.
+
+Beside these they hold what the scale of the loss is adapted by.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin
 from torch import Tensor
 
-from deepnmt.checkpoints.contents import FULL_PRECISION
+from deepnmt.checkpoints.contents import FULL_PRECISION, LOSS_SCALER
 from deepnmt.fairseq_patches.patch import replaces
+
+# What fairseq's scaler counts, from which it knows when to raise the scale.
+COUNTS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
+# What torch's keeps that is no setting.
+SCALE, GROWTH = "scale", "_growth_tracker"
+LOAD = "(self, state_dict, optimizer_overrides=None)"
 
 
 @replaces(
@@ -28,7 +38,7 @@ def save_weights(stock: Any, self: Any) -> dict[str, Any]:
 @replaces(
     _FP16OptimizerMixin,
     "load_state_dict",
-    "(self, state_dict, optimizer_overrides=None)",
+    LOAD,
     order=10,
     why="a resumed training in --fp16 or --bf16 continues with the weights in FP32, not with rounded ones",
 )
@@ -44,6 +54,54 @@ def restore_weights(stock: Any, self: Any, state_dict: Mapping[str, Any], optimi
         own = _copies(self)
         for copy, part in zip(own, torch.split(weights, [copy.numel() for copy in own])):
             copy.data.copy_(part.view_as(copy))
+
+
+@replaces(_FP16OptimizerMixin, "state_dict", "(self)", order=20, why="checkpoints of --fp16 hold the scaler's counts")
+@replaces(
+    _MemoryEfficientFP16OptimizerMixin,
+    "state_dict",
+    "(self)",
+    order=20,
+    why="checkpoints of --memory-efficient-fp16 hold the scaler's counts",
+)
+def save_counts(stock: Any, self: Any) -> dict[str, Any]:
+    """Put what the scaler counts beside the scale."""
+    state: dict[str, Any] = stock(self)
+    return state if self.scaler is None else {**state, LOSS_SCALER: [getattr(self.scaler, name) for name in COUNTS]}
+
+
+@replaces(_FP16OptimizerMixin, "load_state_dict", LOAD, order=20, why="the scale of --fp16 rises when it would have")
+@replaces(
+    _MemoryEfficientFP16OptimizerMixin,
+    "load_state_dict",
+    LOAD,
+    order=20,
+    why="the scale of --memory-efficient-fp16 rises when it would have",
+)
+def restore_counts(stock: Any, self: Any, state_dict: Mapping[str, Any], optimizer_overrides: Any = None) -> None:
+    """Continue the counts; without them, and of another kind of scaler, they begin anew."""
+    stock(self, {key: value for key, value in state_dict.items() if key != LOSS_SCALER}, optimizer_overrides)
+    counts = state_dict.get(LOSS_SCALER, [])
+    if self.scaler is not None and len(counts) == len(COUNTS):
+        for name, count in zip(COUNTS, counts):
+            setattr(self.scaler, name, count)
+
+
+@replaces(AMPOptimizer, "state_dict", "(self)", order=10, why="checkpoints of --amp hold the scale of the loss")
+def save_scale(stock: Any, self: Any) -> dict[str, Any]:
+    """Put the scale, and the updates since it changed, beside what the optimizer keeps."""
+    state, scaler = stock(self), self.scaler.state_dict()
+    # Where there is no GPU, it scales nothing.
+    return {**state, LOSS_SCALER: [scaler[SCALE], scaler[GROWTH]]} if scaler else state
+
+
+@replaces(AMPOptimizer, "load_state_dict", LOAD, order=10, why="a resumed training in --amp continues with its scale")
+def restore_scale(stock: Any, self: Any, state_dict: Mapping[str, Any], optimizer_overrides: Any = None) -> None:
+    """Continue with the scale; without it, and of another kind of scaler, it begins anew."""
+    stock(self, {key: value for key, value in state_dict.items() if key != LOSS_SCALER}, optimizer_overrides)
+    kept, scaler = state_dict.get(LOSS_SCALER, []), self.scaler.state_dict()
+    if scaler and len(kept) == 2:
+        self.scaler.load_state_dict({**scaler, SCALE: float(kept[0]), GROWTH: int(kept[1])})
 
 
 def _copies(optimizer: Any) -> list[Tensor]:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from deepnmt.checkpoints.state import CheckpointState
-from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.text.record import sha256
 
 logger = logging.getLogger(__name__)
 
 DEFAULT = "checkpoint_last.pt"
+# In the extra state of a checkpoint: the checksum of the file that its training began with.
+RESTORED = "restored"
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 
 
@@ -29,7 +31,11 @@ RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_datalo
     why="the same command with --restore-file resumes from the last checkpoint, as with --finetune-from-model",
 )
 def resume_from_the_last(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
-    """Load the last checkpoint of --save-dir in the place of --restore-file if its training began with this file."""
+    """Load the last checkpoint of --save-dir in the place of --restore-file if its training began with this file.
+
+    Raises:
+        UserError: the last checkpoint cannot be read
+    """
     if cfg.restore_file != DEFAULT:
         last = Path(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
         resumed = trainer.data_parallel_rank == 0 and began_with(last, cfg.restore_file)
@@ -48,10 +54,46 @@ def resume_from_the_last(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> A
 
 
 def began_with(last: Path, restore_file: str) -> bool:
-    """Return whether a checkpoint is there, of a training with this --restore-file, which is no newer."""
-    with suppress(UserError, OSError):
-        options = CheckpointState.of(last, numbers=False).options("checkpoint") if last.is_file() else {}
-        if options.get("restore_file") == restore_file:
-            begun = Path(restore_file)
-            return not begun.is_file() or begun.stat().st_mtime_ns <= last.stat().st_mtime_ns
-    return False
+    """Return whether a checkpoint is there, of a training that began with this file, which may be gone by now.
+
+    Raises:
+        UserError: it is there, and cannot be read
+    """
+    if not last.is_file():
+        return False
+    state = CheckpointState.of(last, numbers=False)
+    # Only what belongs to this training: the checkpoint that it began with may have begun with another one.
+    begun = Path(restore_file)
+    named = state.options("checkpoint").get("restore_file") == restore_file
+    return named and (not begun.is_file() or state.extra(RESTORED) == sha256(begun))
+
+
+@replaces(
+    Trainer,
+    "load_checkpoint",
+    "(self, filename, reset_optimizer=False, reset_lr_scheduler=False, optimizer_overrides=None, reset_meters=False)",
+    order=30,
+    why="checkpoints know the --restore-file that their training began with by its contents",
+)
+def note_the_file(stock: Any, self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+    """Keep the checksum of the file, or what the last checkpoint says of it."""
+    extra_state = stock(self, filename, *args, **kwargs)
+    named = self.cfg.checkpoint.restore_file
+    self.restored = None
+    if named != DEFAULT and self.data_parallel_rank == 0:
+        begins = filename == named and Path(named).is_file()
+        self.restored = sha256(Path(named)) if begins else (extra_state or {}).get(RESTORED)
+    return extra_state
+
+
+@replaces(
+    Trainer,
+    "save_checkpoint",
+    "(self, filename, extra_state)",
+    order=30,
+    why="checkpoints know the --restore-file that their training began with by its contents",
+)
+def save_what_it_began_with(stock: Any, self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
+    """Put its checksum into each checkpoint."""
+    restored = getattr(self, "restored", None)
+    return stock(self, filename, {**extra_state, RESTORED: restored} if restored else extra_state)

@@ -55,6 +55,7 @@ def count_the_last_validation(stock: Any, cfg: Any, trainer: Any, **kwargs: Any)
     position = (extra_state or {}).get("train_iterator", {})
     loss = (extra_state or {}).get("val_loss")
     resumed = position.get("epoch") == iterator.epoch > 1 and not position.get("iterations_in_epoch")
+    resumed = resumed and not (cfg.reset_lr_scheduler or cfg.reset_optimizer)
     if resumed and loss is not None and isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
         trainer.lr_step(iterator.epoch - 1, loss)
     return extra_state, iterator

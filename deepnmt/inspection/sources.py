@@ -74,7 +74,12 @@ def inspect_recipe(
         if method is not None:
             utils.set_torch_seed(seed)
             method.set_weights(model, method.measure(model, found[0]["net_input"]))
-        return inspect_model(model, task.build_criterion(cfg.criterion), found, label or path.stem, seed)
+        criterion = task.build_criterion(cfg.criterion)
+        if hasattr(criterion, "set_num_updates"):
+            # A loss may change in the course of a training.
+            state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+            criterion.set_num_updates(state["optimizer_history"][-1]["num_updates"])
+        return inspect_model(model, criterion, found, label or path.stem, seed)
 
 
 def inspect_checkpoint(
@@ -111,7 +116,12 @@ def inspect_checkpoint(
         if getattr(cfg.criterion, "_name", None) == distillation.NAME:
             logger.warning(f"{path}: measured by the label-smoothed cross entropy alone, without the teachers' share")
             cfg.criterion.teacher_weight = 0.0
-        return inspect_model(model, task.build_criterion(cfg.criterion), found, label or path.stem, seed)
+        criterion = task.build_criterion(cfg.criterion)
+        if hasattr(criterion, "set_num_updates"):
+            # A loss may change in the course of a training.
+            state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+            criterion.set_num_updates(state["optimizer_history"][-1]["num_updates"])
+        return inspect_model(model, criterion, found, label or path.stem, seed)
 
 
 def _check_data(data: Path) -> None:

@@ -153,13 +153,14 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         fault = _xformers_fault(getattr(config, f"{stack}_xformers_att_config"))
         if fault and getattr(config, f"{stack}_max_relative_length") == 0:  # which it excludes anyway
             yield f"--{stack}-xformers-att-config {fault}"
+    for name in ("merged_attention", "cross_self_attention"):
+        if getattr(config, name) and config.width("encoder") != config.width("decoder"):
+            yield (
+                f"--decoder-embed-dim must be --encoder-embed-dim {config.width('encoder')} with --{_dashed(name)}, "
+                f"but is {config.width('decoder')}"
+            )
     if not config.merged_attention:
         return
-    if config.width("encoder") != config.width("decoder"):
-        yield (
-            f"--decoder-embed-dim must be --encoder-embed-dim {config.width('encoder')} with --merged-attention, "
-            f"but is {config.width('decoder')}"
-        )
     for name in ("no_cross_attention", "cross_self_attention", "decoder_max_relative_length"):
         if getattr(config, name):
             yield f"--{_dashed(name)} and --merged-attention exclude each other: there is no self-attention"

@@ -23,10 +23,10 @@ from torch import Tensor
 
 from deepnmt.errors import UserError
 from deepnmt.search.candidates import best_candidates, whole_blocks
-from deepnmt.text.record import read_record
+from deepnmt.text.record import DATASTORE, read_record
 
 # Files of a datastore: E x C in half precision; E; and what it was made from.
-KEYS, TYPES, RECORD = "keys.npy", "types.npy", "datastore.json"
+KEYS, TYPES, RECORD = "keys.npy", "types.npy", DATASTORE
 
 # Scores of rows and entries that are held at a time.
 SCORES = 2**25

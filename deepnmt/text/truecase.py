@@ -50,14 +50,14 @@ def learn(text: Path, model: Path) -> int:
     """Write the model of a tokenised text, and return the number of its words. Memory grows with the forms of words.
 
     Raises:
-        UserError: the text is empty, or has small letters but no capital
+        UserError: the text is empty, or has sentences that begin with small letters, and no capital
     """
     count_lines(text)
     forms = count_forms(read_lines(text))
     words: dict[str, list[tuple[int, str]]] = {}
     for form, count in forms.items():
         words.setdefault(form.lower(), []).append((-count, form))
-    if forms and all(form == form.lower() for form in forms):
+    if forms and all(form == form.lower() for form in forms) and _is_lowered(text):
         raise UserError(f"{text}: must have capitals to learn true case from, but has none")
     with whole_file(model) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         for word in sorted(words):
@@ -67,6 +67,16 @@ def learn(text: Path, model: Path) -> int:
             rest = "".join(f" {form} ({-count})" for count, form in others)
             file.write(f"{best} ({-most}/{total}){rest}\n")
     return len(words)
+
+
+def _is_lowered(text: Path) -> bool:
+    """Return whether there are sentences that begin with small letters, and no capital; some languages have no case."""
+    small = False
+    for line in read_lines(text):
+        if line != line.lower():
+            return False
+        small = small or line[:1] != line[:1].upper()
+    return small
 
 
 class Truecaser:

@@ -115,11 +115,13 @@ def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
     path = save / "stage-2-4" / "recipe.yaml"
     with (save / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # It waits for the lock for ten seconds; the others are refused before.
-        with started([SCRIPT, recipe, data, save], stderr=subprocess.PIPE, env=environment()) as waiting:
-            assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {path}: {begun}"
-            assert "but now has # options: --seed 3" in run(SCRIPT, recipe, data, save, "--seed", 3, status=2).stderr
+        # It waits for the lock for ten seconds, and leaves what the other one trains by as it is.
+        before = path.read_bytes()
+        with started([SCRIPT, other, data, save], stderr=subprocess.PIPE, env=environment()) as waiting:
             message = waiting.communicate(timeout=SECONDS)[1]
+        assert path.read_bytes() == before
+    assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {path}: {begun}"
+    assert "but now has # options: --seed 3" in run(SCRIPT, recipe, data, save, "--seed", 3, status=2).stderr
     assert waiting.returncode == 2
     assert f"SAVE must not be in use, but a command of an earlier run is still running in '{save}'" in message
 
@@ -131,7 +133,10 @@ def test_faults_leave_nothing_behind(data: Path, tmp_path: Path) -> None:
     assert "there is no 'none.yaml'" in error_line(SCRIPT, "none.yaml", data, save)
     assert "DATA must be a folder made by preprocess.sh" in error_line(SCRIPT, recipe, tmp_path / "none", save)
     assert "must be given (see --help)" in error_line(SCRIPT)
+    colon = tmp_path / "save:1"
+    assert error_line(SCRIPT, recipe, data, colon).endswith(f"SAVE must be without commas and colons, but is '{colon}'")
     assert not save.exists()
+    assert not colon.exists()
 
 
 def test_help() -> None:

@@ -98,6 +98,20 @@ replace_folder "$TMP" "$1"
             (disk / "big.tmp.7.lock").touch()
 
 
+@pytest.mark.parametrize("place", [".", "./", "inner/.."])
+def test_the_folder_where_one_is_can_be_replaced(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    (here / "inner").mkdir(parents=True)
+    build = f'source {ROOT}/scripts/common.sh; build_beside "$1"; mkdir -- "$TMP"; : >"$TMP/new"; '
+    build += 'replace_folder "$TMP" "$1"'
+    subprocess.run(["bash", "-c", build, "x", place], cwd=here, timeout=60, check=True)
+    assert (names(tmp_path), names(here)) == (["here"], ["new"])
+    monkeypatch.chdir(here)
+    with whole_folder(Path(".")) as folder:
+        (folder / "newer").touch()
+    assert (names(tmp_path), names(here)) == (["here"], ["newer"])
+
+
 def test_a_command_builds_where_a_link_leads_to(link: Path, tmp_path: Path) -> None:
     here, disk, to = link.parent, tmp_path / "disk", os.readlink(link)
     for new in ("first", "second"):

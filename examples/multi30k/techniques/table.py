@@ -11,6 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
+from deepnmt.text.languages import bleu_tokenizer
 from deepnmt.text.translated_folder import RECORD, lines_of
 from techniques.runs import TEST, VALID, Row
 
@@ -40,7 +41,7 @@ def compared(folders: Sequence[Path]) -> list[list[str]]:
     texts = [lines_of(folder / f"hyp.{language}") for folder in folders]
     references = lines_of(folders[0] / f"ref.{language}")
     systems: list[tuple[str, Sequence[str]]] = [(str(number), text) for number, text in enumerate(texts)]
-    metrics = {"BLEU": BLEU(lowercase=lowercase), "chrF2": CHRF(lowercase=lowercase)}
+    metrics = {"BLEU": BLEU(lowercase=lowercase, tokenize=bleu_tokenizer(language)), "chrF2": CHRF(lowercase=lowercase)}
     results: Any = PairedTest(systems, metrics, [references], test_type="bs", n_samples=SAMPLES)()[1]
     table = []
     for number in range(len(systems)):

@@ -70,6 +70,20 @@ def test_what_pairs_were_chosen_by_is_kept_once(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "selected-on").read_text() == '[{"file": "news"}, {"file": "talks"}, {"file": "web"}]'
 
 
+def test_what_the_pairs_of_a_datastore_were_chosen_by_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data_folder(tmp_path / "data")
+    path = checkpoint(tmp_path / "a.pt", task_state={"selected_on": {"file": "news"}})
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "datastore.json").write_text('{"selected_on": {"file": "talks"}}')
+    command = given(monkeypatch, tmp_path, str(path), f"--datastore={store}")
+    assert command[command.index("--datastore") + 1] == str(store)
+    assert (tmp_path / "selected-on").read_text() == '[{"file": "news"}, {"file": "talks"}]'
+    # What is no datastore is the search's to refuse.
+    given(monkeypatch, tmp_path, str(path), "--datastore", str(tmp_path / "none"))
+    assert (tmp_path / "selected-on").read_text() == '[{"file": "news"}]'
+
+
 def test_each_checkpoint_of_an_ensemble_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_folder(tmp_path / "data")
     good, other = checkpoint(tmp_path / "good.pt"), checkpoint(tmp_path / "other.pt", "en", "de")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.sgd import SGD
 from support.checkpoints import checkpoint
 from support.restarts import train_until
 from support.trainings import binarised_text
@@ -115,6 +118,58 @@ def test_other_weights_begin_anew_from_a_grown_model() -> None:
     for changed in (fresh_state(state, 1, "model.pt"), carried_state(state, parameters, parameters, dict, "model.pt")):
         assert changed["loss_scale"] == 4
         assert "fp32_params" not in changed
+
+
+@pytest.mark.parametrize("kind", ["half", "half-flat", "memory-efficient"])
+def test_the_scale_of_the_loss_rises_over_restarts(
+    data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    options = [*SMALL, *({**KINDS, "memory-efficient": ["--memory-efficient-fp16"]}[kind]), "--fp16-scale-window=4"]
+    train_until(monkeypatch, data, tmp_path / "whole", *options, "--max-update=13")
+    for updates in (3, 6, 9, 13):
+        train_until(monkeypatch, data, tmp_path / "stopped", *options, f"--max-update={updates}")
+    whole, stopped = (last(tmp_path / name)["last_optimizer_state"] for name in ("whole", "stopped"))
+    # From 4, doubled after each four updates.
+    assert whole["loss_scale"] == 4 * 2**3
+    assert same(stopped, whole)
+
+
+def test_the_scale_of_amp_is_kept() -> None:
+    def optimizer(scale: float) -> Any:
+        plain = Namespace(lr=[1.0], momentum=0.0, weight_decay=0.0)
+        cfg = Namespace(optimizer=plain, common=Namespace(fp16_init_scale=scale, min_loss_scale=1e-4))
+        parameter = torch.nn.Parameter(torch.ones(1))
+        built = AMPOptimizer(cfg, [parameter], SGD(plain, [parameter]))
+        built._grad_scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=3)
+        return built
+
+    def steps(one: Any, number: int) -> None:
+        for _ in range(number):
+            one.backward(one.optimizer.param_groups[0]["params"][0].sum())
+            one.clip_grad_norm(0.0)
+            one.step()
+
+    first, second = optimizer(16.0), optimizer(2.0)
+    steps(first, 5)  # raised after three
+    state = first.state_dict()
+    check_contents({**checkpoint(), "last_optimizer_state": state}, "a.pt")
+    second.load_state_dict(state)
+    assert second.scaler.get_scale() == 32
+    steps(second, 1)
+    assert second.scaler.get_scale() == 64
+    # One that scales nothing, where there is no GPU, and checkpoints without it.
+    second._grad_scaler = torch.amp.GradScaler("cpu", enabled=False)
+    second.load_state_dict(state)
+    assert "loss_scaler" not in second.state_dict()
+    first.load_state_dict({key: value for key, value in state.items() if key != "loss_scaler"})
+    assert first.scaler.get_scale() == 32
+
+
+@pytest.mark.parametrize("faulty", [3, [True], ["4"], None])
+def test_a_faulty_scaler_is_refused(faulty: Any) -> None:
+    optimizer = {"state": {}, "param_groups": [{"params": [0]}]}
+    with pytest.raises(UserError, match=r"^a\.pt: last_optimizer_state\.loss_scaler must be a list of numbers, but"):
+        check_contents({**checkpoint(), "last_optimizer_state": {**optimizer, "loss_scaler": faulty}}, "a.pt")
 
 
 @pytest.mark.parametrize("faulty", [torch.ones(2), [1.0], [torch.ones(2).half()], None])

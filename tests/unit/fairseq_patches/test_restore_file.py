@@ -13,6 +13,7 @@ from support.trainings import binarised_text
 
 import deepnmt
 from deepnmt.checkpoints.file import read
+from deepnmt.errors import UserError
 
 deepnmt.register()
 SMALL = ["--max-tokens=200", "--encoder-layers=1", "--decoder-layers=1", "--share-all-embeddings"]
@@ -64,14 +65,23 @@ def test_the_file_may_be_gone(data: list[str], tmp_path: Path, monkeypatch: pyte
 def test_one_goes_back(data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path) -> None:
     save = tmp_path / "save"
     train_until(monkeypatch, data, save, *SMALL, "--max-update=5")
-    # That training did not begin with the file, which is older than its last checkpoint.
+    # That training did not begin with the file.
     back = [*SMALL, f"--restore-file={begun}", "--max-update=6"]
     assert train_until(monkeypatch, data, save, *back, killed_at=5) == [3, 4]
-    # This one did, but for a file that has been made anew since.
-    later = (save / "checkpoint_last.pt").stat().st_mtime_ns + 10**9
-    os.utime(begun, ns=(later, later))
-    assert train_until(monkeypatch, data, save, *back, killed_at=4) == [3]
-    # And what cannot be read is not resumed from.
-    os.utime(begun, ns=(0, 0))
+    # This one did, whatever its time is after a copy.
+    os.utime(begun, ns=(2**61, 2**61))
+    assert train_until(monkeypatch, data, save, *back, killed_at=5) == []
+    # Not with one that has been made anew since.
+    train_until(monkeypatch, data, begun.parent, *SMALL, "--max-update=4")
+    assert train_until(monkeypatch, data, save, *back, killed_at=5) == [4]
+
+
+def test_a_last_checkpoint_that_cannot_be_read_is_not_written_over(
+    data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path
+) -> None:
+    save = tmp_path / "save"
+    save.mkdir()
     (save / "checkpoint_last.pt").write_bytes(b"no checkpoint")
-    assert train_until(monkeypatch, data, save, *back) == [3, 4, 5]
+    with pytest.raises(UserError, match=rf"^{save}/checkpoint_last\.pt: must be a"):
+        train_until(monkeypatch, data, save, *SMALL, f"--restore-file={begun}", "--max-update=6")
+    assert (save / "checkpoint_last.pt").read_bytes() == b"no checkpoint"

@@ -48,6 +48,20 @@ def test_a_plateau_is_found_over_restarts(data: list[str], tmp_path: Path, monke
     assert len({*whole}) > 2
 
 
+@pytest.mark.parametrize("reset", ["lr-scheduler", "optimizer"])
+def test_a_schedule_that_is_reset_knows_no_earlier_loss(
+    data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reset: str
+) -> None:
+    options = [*SMALL, "--lr-scheduler=reduce_lr_on_plateau", "--lr-shrink=0.5", "--lr=1e-3"]
+    options += ["--criterion=label_smoothed_cross_entropy_fused", "--label-smoothing=0"]
+    train_until(monkeypatch, data, tmp_path / "old", *options, "--max-epoch=1")
+    file = tmp_path / "old" / "checkpoint_last.pt"
+    # Of another loss, which is higher.
+    options += [f"--restore-file={file}", f"--reset-{reset}", "--label-smoothing=0.5", "--max-epoch=3"]
+    train_until(monkeypatch, data, tmp_path / "new", *options)
+    assert rate(tmp_path / "new") == 1e-3
+
+
 @pytest.mark.parametrize("fp32", [False, True])
 @pytest.mark.parametrize("half", [False, True])
 def test_each_tensor_of_an_average_is_stepped_once(fp32: bool, half: bool) -> None:

@@ -70,6 +70,20 @@ def test_checkpoint_is_measured_as_it_is(toy: Toy) -> None:
     assert report == inspect_model(toy.model, criterion, first_batches(toy.cfg.task, 2, 3), "mine", seed=2)
 
 
+def test_a_loss_that_changes_is_that_of_the_checkpoints_update(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    stock = type(toy.task).build_criterion
+
+    def build_criterion(*args: Any, **kwargs: Any) -> Any:
+        criterion = stock(*args, **kwargs)
+        criterion.set_num_updates = told.append
+        return criterion
+
+    monkeypatch.setattr(type(toy.task), "build_criterion", build_criterion)
+    inspect_checkpoint(toy.checkpoint, toy.data, "mine", batches=1, seed=2)
+    assert told == [torch.load(toy.checkpoint, weights_only=True)["optimizer_history"][-1]["num_updates"]]
+
+
 def test_checkpoint_without_a_bound_on_batches(toy: Toy, tmp_path: Path) -> None:
     """An imported one was trained with batches of nobody knows which size: all sentences would be one of them."""
     data = write_data(tmp_path / "data", pairs=1600)

@@ -119,6 +119,10 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         r"--decoder-embed-dim must be --encoder-embed-dim 24 with --merged-attention, but is 16",
     ),
     (
+        {"cross_self_attention": True, "encoder_embed_dim": 24},
+        r"--decoder-embed-dim must be --encoder-embed-dim 24 with --cross-self-attention, but is 16",
+    ),
+    (
         {"merged_attention": True, "no_cross_attention": True},
         r"--no-cross-attention and --merged-attention exclude each other",
     ),

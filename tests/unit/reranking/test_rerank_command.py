@@ -255,6 +255,7 @@ def test_consensus(folders: Path) -> None:
         (["valid", "--tune", "--score", "length=a.pt"], r"--score: the name must be new, but 'length' is that of"),
         (["valid", "--consensus", "bleu", "--lm", "a=a.pt"], r"--score, --reverse, --lm: must not be given with"),
         (["valid", "--tune", "--score", "a=nowhere.pt"], r"nowhere\.pt: no such checkpoint"),
+        (["valid", "--tune", "--seed", "-1"], r"^--seed: must be from 0 to 4294967295, but is -1$"),
         (["valid", "--tune", "--starts", "0"], r"argument --starts: must be a whole number from 1 on, but is 0"),
         (["valid", "--weights", "{0}/weights.json"], r"must have a weight for each of model, length, but has none"),
     ],

@@ -36,6 +36,19 @@ def test_files_of_options_are_known_by_size_and_time(joined: bool, tmp_path: Pat
     assert changed(before, contents(data, options)) == [f"contents of {terms}"]
 
 
+def test_datastores_are_known_by_their_records(tmp_path: Path) -> None:
+    data = data_folder(tmp_path / "data")
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "datastore.json").write_text("{}")
+    options = ["--datastore", ":".join(map(str, folders))]
+    before = contents(data, options)
+    assert list(before) == ["contents of DATA", *(f"contents of {folder}" for folder in folders)]
+    (folders[1] / "datastore.json").write_text('{"subset": "train1"}')
+    assert changed(before, contents(data, options)) == [f"contents of {folders[1]}"]
+
+
 def test_what_earlier_versions_have_not_noted() -> None:
     now = {"subset": "valid", "contents of DATA": "x"}
     assert changed({"subset": "valid"}, now) == []

@@ -84,6 +84,11 @@ def test_text_without_capitals_is_refused_and_text_without_case_is_not(tmp_path:
     (tmp_path / "text").write_text("我 喜欢 你 。 123\n", "utf-8")
     assert learn(tmp_path / "text", tmp_path / "model") == 0
     assert Truecaser(tmp_path / "model")("我 Abc") == "我 Abc"
+    # A word of another language is no sign of case, and the first words of sentences have it.
+    (tmp_path / "text").write_text("我 用 wifi 。\n", "utf-8")
+    assert learn(tmp_path / "text", tmp_path / "model") == 1
+    (tmp_path / "text").write_text("The house is old .\n", "utf-8")
+    assert learn(tmp_path / "text", tmp_path / "model") == 3
 
 
 def test_an_empty_text_is_refused(tmp_path: Path) -> None:
