@@ -30,13 +30,15 @@ from deepnmt.text.dictionary import read_types
 from deepnmt.text.lines import count_lines
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
-from deepnmt.text.pipeline import Tokenizer, tokens_of
+from deepnmt.text.pipeline import Tokenizer, tokens_of, whole_units
+from deepnmt.text.placeholders import Placeholders, parse_kinds
 from deepnmt.text.record import SELECTED_ON, read_record, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
 from deepnmt.text.terms import has_term, read_terms, terms_of
 from deepnmt.text.translated_folder import RECORD as GENERATED
 from deepnmt.text.translated_folder import check_direction, data_settings, lines_of, write_translations
+from deepnmt.text.truecase import Truecaser, model_name
 
 # Options of generate.sh that fairseq's own tasks do not know.
 OF_THE_TASK = (
@@ -170,10 +172,25 @@ def extract(
 
 
 def write_constraints(terms: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> None:
-    """Write the subwords that each translation must have, and tell how many."""
+    """Write the subwords that each translation must have, and tell how many.
+
+    Raises:
+        UserError: a line of the file is faulty, or has what the model does not write
+    """
     settings = data_settings(data, reverse)
     source, target = settings.languages
     known = read_terms(terms, Tokenizer(settings, source), Tokenizer(settings, target))
+    if settings.truecase:
+        # As the text has them where they begin a sentence; what the file says of such a form itself comes first.
+        truecaser = Truecaser(data / model_name(source), whole_units(settings))
+        known = {tuple(truecaser(" ".join(words)).split()): each for words, each in known.items()} | known
+    if settings.placeholders:
+        units = Placeholders(parse_kinds(settings.placeholders))
+        if kept := next((each for each in known.values() if units.tagged(each) != each), None):
+            raise UserError(
+                f"{terms}: '{kept}' must have none of the {settings.placeholders} of --placeholders, but has: "
+                "translations take these from the source"
+            )
     cut, types = Subwords(data, settings, target), frozenset(read_types(data / f"dict.{target}.txt"))
     for translation in known.values():
         if unknown := next((piece for piece in cut(translation).split() if piece not in types), None):

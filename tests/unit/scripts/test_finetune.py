@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
@@ -15,6 +16,9 @@ import pytest
 import select_pairs
 import torch
 import translations
+from support.models import ROOT
+from support.processes import finish
+from support.progressive_runs import environment
 from support.restarts import train_until
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
@@ -219,3 +223,19 @@ def test_a_further_training_keeps_what_the_pairs_of_the_first_were_like(
         state = torch.load(save / "checkpoint_last.pt", weights_only=False)
         assert state["task_state"] == {"selected_on": selected}, updates
         model.unlink(missing_ok=True)
+
+
+def test_another_start_leaves_what_one_trains_by(folders: dict[str, Path], tmp_path: Path) -> None:
+    """The recipe and what the training began with, which it would be resumed by."""
+    recipe = tmp_path / "recipe.yaml"
+    finetune.write_recipe(folders["model"], folders["chosen"], recipe)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with (tmp_path / "finetune.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = [ROOT / "scripts" / "finetune.sh", folders["model"], folders["data"], tmp_path]
+        done = finish([str(word) for word in command], env=environment())
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"finetune.sh: error: SAVE must not be in use, but another training is still running in '{tmp_path}'"
+    )
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".lock"} == before
