@@ -183,7 +183,8 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
     if settings.truecase:
         # As the text has them where they begin a sentence; what the file says of such a form itself comes first.
         truecaser = Truecaser(data / model_name(source), whole_units(settings))
-        known = {tuple(truecaser(" ".join(words)).split()): each for words, each in known.items()} | known
+        begun = {tuple(truecaser(" ".join(words)).split()): each for words, each in known.items()}
+        known = {**begun, **known}
     if settings.placeholders:
         units = Placeholders(parse_kinds(settings.placeholders))
         if kept := next((each for each in known.values() if units.tagged(each) != each), None):
