@@ -47,7 +47,10 @@ CHECKPOINT=${POSITIONAL[0]} DATA=${POSITIONAL[1]%/} OUT=${POSITIONAL[2]%/}
 
 need python3 fairseq-generate
 ON_INTERRUPT="resume with the first model that has no scores"
+# Before another plan is written; what is refused leaves a folder as it was.
+[[ ! -f $OUT/models.json ]] || hold "$OUT" OUT
 PLAN=$(python3 "$ROOT/scripts/bleu_per_depth.py" plan "$OUT" "$CHECKPOINT" "$DATA" "$SUBSET" "$ENCODER" "$DECODER" "${OPTIONS[@]}")
+hold "$OUT" OUT
 
 TMP=$OUT/shrunk.pt
 # What a killed command left.

@@ -176,6 +176,15 @@ trap on_exit EXIT
 trap 'on_signal INT' INT
 trap 'on_signal TERM' TERM HUP
 
+# Let one run at a time use the folder $1, $2 on the command line, once it is there; a second call does nothing. All
+# commands inherit the lock: one that outlives a killed script still writes there. Some machines have no flock.
+HELD=''
+hold() {
+    [[ -z $HELD && -d $1 ]] && command -v flock >/dev/null || return 0
+    exec {HELD}>"$1/lock"
+    flock --wait 10 "$HELD" || die "$2 must not be in use, but a command of an earlier run is still running in '$1'"
+}
+
 # Where a folder $1 is built: where it leads to, if it is a link, such as to a larger disk; the link stays.
 place_of() {
     if [[ ! -L $1 && ! $1 =~ (^|/)\.\.?/*$ ]] || ! realpath -m -- "$1" 2>/dev/null; then

@@ -42,11 +42,8 @@ need python3 fairseq-train
 
 RESUMED=$SAVE
 mkdir -p -- "$SAVE"
-# Before the recipe is written. All commands inherit the lock; some machines have no flock.
-exec {LOCK}>"$SAVE/finetune.lock"
-if command -v flock >/dev/null; then
-    flock --wait 10 "$LOCK" || die "SAVE must not be in use, but another training is still running in '$SAVE'"
-fi
+# Before the recipe is written.
+hold "$SAVE" SAVE
 python3 "$ROOT/scripts/finetune.py" recipe "$CHECKPOINT" "$DATA" "$SAVE/recipe.yaml"
 VALIDATED=()
 if [[ -n $OLD ]]; then

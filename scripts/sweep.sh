@@ -49,9 +49,12 @@ SAVE=${POSITIONAL[0]%/} DATA=${POSITIONAL[1]%/} OUT=${POSITIONAL[2]%/}
 
 need python3 fairseq-generate
 ON_INTERRUPT="resume with the first search that is not done"
+# Before another plan is written; what is refused leaves a folder as it was.
+[[ ! -f $OUT/sweep.json ]] || hold "$OUT" OUT
 # With =, since a list may begin with a minus.
 PLAN=$(python3 "$ROOT/scripts/sweep.py" plan ${LAST:+"--last=$LAST"} "--beam=$BEAM" "--lenpen=$LENPEN" \
     "$OUT" "$SAVE" "$DATA" "${OPTIONS[@]}")
+hold "$OUT" OUT
 
 # Translate the validation set into the folder $2, unless that is done: search CHECKPOINT FOLDER OPTIONS...
 search() {

@@ -50,19 +50,12 @@ done
 need python3 fairseq-train fairseq-generate flock column
 
 ON_INTERRUPT="resume with the first stage that is not done"
-# Let one run at a time use SAVE. All commands inherit the lock: one that outlives a killed script still writes to SAVE.
-hold() {
-    exec {LOCK}>"$SAVE/lock"
-    flock --wait 10 "$LOCK" || die "SAVE must not be in use, but a command of an earlier run is still running in '$SAVE'"
-}
-
-LOCK=''
 # Before the recipes of the stages are written; what is refused makes no new folder.
-[[ ! -d $SAVE ]] || hold
+hold "$SAVE" SAVE
 TMP=$(mktemp)
 PYTHONSAFEPATH=1 python3 -m deepnmt.progressive "$RECIPE" "$SAVE" --data="$DATA" "$@" >"$TMP"
 mapfile -t STAGES <"$TMP"
-[[ -n $LOCK ]] || hold
+hold "$SAVE" SAVE
 
 N=0
 for STAGE in "${STAGES[@]}"; do

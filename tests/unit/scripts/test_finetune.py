@@ -230,12 +230,12 @@ def test_another_start_leaves_what_one_trains_by(folders: dict[str, Path], tmp_p
     recipe = tmp_path / "recipe.yaml"
     finetune.write_recipe(folders["model"], folders["chosen"], recipe)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with (tmp_path / "finetune.lock").open("w") as lock:
+    with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         command = [ROOT / "scripts" / "finetune.sh", folders["model"], folders["data"], tmp_path]
         done = finish([str(word) for word in command], env=environment())
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        f"finetune.sh: error: SAVE must not be in use, but another training is still running in '{tmp_path}'"
+        f"finetune.sh: error: SAVE must not be in use, but a command of an earlier run is still running in '{tmp_path}'"
     )
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".lock"} == before
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"} == before
