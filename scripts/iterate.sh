@@ -41,9 +41,7 @@ need python3 fairseq-train fairseq-generate flock column
 ON_INTERRUPT="resume"
 
 SAVE=$(python3 "$ROOT/scripts/iterate.py" check "$@")
-# All commands inherit the lock: one that outlives a killed script still writes to SAVE.
-exec {LOCK}>"$SAVE/lock"
-flock --wait 10 "$LOCK" || die "save must not be in use, but a command of an earlier run is still running in '$SAVE'"
+hold "$SAVE" save
 
 TMP=$(mktemp)
 while true; do

@@ -32,7 +32,7 @@ from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
 from deepnmt.text.pipeline import Tokenizer, tokens_of, whole_units
 from deepnmt.text.placeholders import Placeholders, parse_kinds
-from deepnmt.text.record import SELECTED_ON, read_record, write_record
+from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
 from deepnmt.text.terms import has_term, read_terms, terms_of
@@ -163,10 +163,8 @@ def extract(
             "positions; their translations are left empty",
             file=sys.stderr,
         )
-    write_translations(output, [text or "" for text in found], data, subset, left_out, reverse)
-    if selected_on and selected_on.exists():
-        record = {**read_record(output / GENERATED), SELECTED_ON: json.loads(selected_on.read_text("utf-8"))}
-        write_record(output / GENERATED, record)
+    texts = json.loads(selected_on.read_text("utf-8")) if selected_on and selected_on.exists() else []
+    write_translations(output, [text or "" for text in found], data, subset, left_out, reverse, texts)
     if (output / NBEST).exists():
         write_nbest(output / NBEST, read_nbest(output / NBEST, in_order=False))
 

@@ -18,7 +18,7 @@ from deepnmt.reranking.network_search import NETWORK, SearchWeights
 from deepnmt.reranking.result_folder import ResultFolder
 from deepnmt.reranking.weights_file import weights_for
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, write_nbest
-from deepnmt.text.record import write_record
+from deepnmt.text.record import selection_texts, write_record
 from deepnmt.text.subwords import join_bpe
 from deepnmt.text.translated_folder import write_translations
 
@@ -85,7 +85,9 @@ def command() -> None:
     with out.building() as folder:
         best = {line.sentence: join_bpe(line.subwords) for line in lines if line.rank == 1}
         texts = [best.get(number, "") for number in range(len(slots))]
-        write_translations(folder, texts, arguments.data, lists.subset, len(texts) - len(best), lists.reverse)
+        selected_on = selection_texts([*lists.records, *feature.records()])
+        left_out = len(texts) - len(best)
+        write_translations(folder, texts, arguments.data, lists.subset, left_out, lists.reverse, selected_on)
         write_nbest(folder / FILE, lines)
         write_record(folder / "combine.json", report)
     for path, score in zip(report["lists"], report["bleu"]["first"]):

@@ -25,6 +25,7 @@ from deepnmt.reranking.similarity import METRICS
 from deepnmt.reranking.tuning import STARTS, Tuned, tune
 from deepnmt.reranking.weights_file import FILE, is_per_token, weights_for, write_weights
 from deepnmt.text.nbest import MODEL, NAME
+from deepnmt.text.record import selection_texts
 
 if TYPE_CHECKING:
     from deepnmt.reranking.model_scores import ModelFeature
@@ -90,7 +91,8 @@ def command() -> None:
     with out.building() as folder:
         if arguments.tune:
             write_weights(folder / FILE, report["weights"], models(features), tuned(arguments, lists, report), by_token)
-        chosen.write(folder, arguments.data, lists, report)
+        known = [*lists.records, *(record for feature in features for record in feature.records())]
+        chosen.write(folder, arguments.data, lists, report, selection_texts(known))
     print(summary(report))
     print(f"{out.path} is ready: translations in {out.path}/hyp.{corpus.language}")
 

@@ -39,8 +39,18 @@ class Chosen:
         """The best place of each sentence, N; 0 where there is none."""
         return np.array([order[0] if order else 0 for order in self.orders], dtype=np.intp)
 
-    def write(self, folder: Path, data: Path, lists: MergedLists, report: Mapping[str, Any]) -> None:
-        """Write the translations, all candidates in order, and the report."""
+    def write(
+        self, folder: Path, data: Path, lists: MergedLists, report: Mapping[str, Any], selected_on: Sequence[object]
+    ) -> None:
+        """Write the translations, all candidates in order, and the report.
+
+        Args:
+            folder: to write to
+            data: the data folder
+            lists: that the choice is from
+            report: how the choice was made
+            selected_on: the texts that the models' training pairs were chosen to be like
+        """
         in_order = [[found[place] for place in order] for found, order in zip(lists.candidates, self.orders)]
         best = [join_bpe(found[0].subwords) if found else "" for found in in_order]
         write_nbest(
@@ -51,7 +61,8 @@ class Chosen:
                 for rank, candidate in enumerate(found, start=1)
             ),
         )
-        write_translations(folder, best, data, lists.subset, sum(not found for found in in_order), lists.reverse)
+        left_out = sum(not found for found in in_order)
+        write_translations(folder, best, data, lists.subset, left_out, lists.reverse, selected_on)
         write_record(folder / "rerank.json", dict(report))
 
 

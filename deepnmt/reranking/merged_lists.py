@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from deepnmt.errors import UserError
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, UNKNOWN, Translation, read_nbest
@@ -44,6 +45,7 @@ class MergedLists:
         candidates: of each sentence; empty where none was translated
         names: features that all candidates have
         tops: the first translation of each list, by sentence; None where there is none
+        records: what each list's generate.json says
     """
 
     subset: str
@@ -51,6 +53,7 @@ class MergedLists:
     candidates: list[list[Candidate]]
     names: tuple[str, ...]
     tops: list[list[str | None]] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)
 
     def with_features(self, names: Sequence[str]) -> MergedLists:
         """Return the lists with some of their features alone. Raises `UserError` if one is not there."""
@@ -101,7 +104,7 @@ def read_lists(paths: Sequence[Path], data: Path) -> MergedLists:
     for translations in lists:
         first = {each.sentence: each.subwords for each in translations if each.rank == 1}
         tops.append([first.get(number) for number in range(len(sources))])
-    return MergedLists(subset, reverse, candidates, names, tops)
+    return MergedLists(subset, reverse, candidates, names, tops, records)
 
 
 def merge(lists: Sequence[Sequence[Translation]], sentences: int) -> tuple[list[list[Candidate]], tuple[str, ...]]:

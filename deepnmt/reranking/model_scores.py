@@ -6,7 +6,7 @@ that were trained right to left get their targets reversed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -60,6 +60,10 @@ class ModelFeature:
                 check_rows(CheckpointState.of(path, numbers=False), "decoder", data / f"dict.{target}.txt")
             else:
                 check_model(path, data, self.languages(data, reverse), named=f"{self.kind.value} {self.name}: ")
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return what the checkpoints say of their training pairs."""
+        return [CheckpointState.of(path, numbers=False).task_state() for path in self.checkpoints]
 
 
 class Scorer:

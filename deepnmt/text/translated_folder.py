@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
 from deepnmt.text.pipeline import Detokenizer, restored
-from deepnmt.text.record import write_record
+from deepnmt.text.record import SELECTED_ON, write_record
 from deepnmt.text.settings import TextSettings
 
 RECORD = "generate.json"
@@ -50,7 +51,13 @@ def text_of(data: Path, subset: str, language: str) -> Path:
 
 
 def write_translations(
-    folder: Path, tokenised: Sequence[str], data: Path, subset: str, untranslated: int, reverse: bool = False
+    folder: Path,
+    tokenised: Sequence[str],
+    data: Path,
+    subset: str,
+    untranslated: int,
+    reverse: bool = False,
+    selected_on: Sequence[object] = (),
 ) -> None:
     """Write translations, tokenised and not, beside their references and sources, and the record of them.
 
@@ -61,6 +68,7 @@ def write_translations(
         subset: of the data
         untranslated: how many sentences were left out
         reverse: they are of the other direction
+        selected_on: the texts that training pairs were chosen to be like
     """
     settings = data_settings(data, reverse)
     source, target = settings.languages
@@ -74,5 +82,9 @@ def write_translations(
     if raw.exists():
         shutil.copyfile(raw, folder / f"ref.{target}")
     shutil.copyfile(text_of(data, subset, source), folder / f"src.{source}")
-    record = {"target_lang": target, "subset": subset, "lowercase": settings.lowercase, "untranslated": untranslated}
-    write_record(folder / RECORD, {**record, "reverse": True} if reverse else record)
+    record: dict[str, Any] = {"target_lang": target, "subset": subset, "lowercase": settings.lowercase, "untranslated": untranslated}
+    if reverse:
+        record["reverse"] = True
+    if selected_on:
+        record[SELECTED_ON] = list(selected_on)
+    write_record(folder / RECORD, record)

@@ -64,6 +64,17 @@ def nbest_folder(folder: Path, lists: Lists, subset: str = "valid", reverse: boo
     return folder
 
 
+def select_on(path: Path, text: object) -> None:
+    """Make a list's record, or a checkpoint, say that its training pairs were chosen to be like a text."""
+    if path.is_dir():
+        record = json.loads((path / "generate.json").read_text())
+        (path / "generate.json").write_text(json.dumps({**record, "selected_on": text}))
+    else:
+        state = torch.load(path, weights_only=False)
+        state["task_state"]["selected_on"] = text
+        torch.save(state, path)
+
+
 def plain_lists(*texts: Sequence[str]) -> Lists:
     """Lists whose model scores are -1, -2, ..., with lengths."""
     return [

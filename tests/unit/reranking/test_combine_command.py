@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.checkpoints import run_main
-from support.nbest_folders import nbest_folder, number_folder, plain_lists, save_model, text_folder
+from support.nbest_folders import nbest_folder, number_folder, plain_lists, save_model, select_on, text_folder
 
 from deepnmt.commands import combine
 from deepnmt.errors import UserError
@@ -120,6 +120,14 @@ def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypat
     assert first[1].subwords == "w11 w12"
     scores = [line.features["network"] for line in read_nbest(folders / "network" / "nbest.tsv") if line.sentence == 0]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_the_record_says_which_texts_training_pairs_were_like(folders: Path) -> None:
+    of_list, of_model = ({"file": name, "sha256": name * 64} for name in "ab")
+    select_on(folders / "valid", of_list)
+    select_on(folders / "b.pt", of_model)
+    call(folders, "--models", f"{folders / 'a.pt'}:{folders / 'b.pt'}", folders / "out")
+    assert json.loads((folders / "out" / "generate.json").read_text())["selected_on"] == [of_list, of_model]
 
 
 def test_tags_are_compared_as_the_numbers_of_their_sentence(tmp_path: Path) -> None:

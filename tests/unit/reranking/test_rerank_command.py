@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 import torch
 from support.checkpoints import run_main
-from support.nbest_folders import TEXTS, nbest_folder, number_folder, plain_lists, save_model, text_folder
+from support.nbest_folders import (
+    TEXTS,
+    nbest_folder,
+    number_folder,
+    plain_lists,
+    save_model,
+    select_on,
+    text_folder,
+)
 
 from deepnmt.commands import rerank
 from deepnmt.errors import UserError
@@ -69,6 +77,21 @@ def test_tuning_on_valid_and_choosing_on_test(folders: Path, capsys: pytest.Capt
         assert (folders / "again" / name).read_bytes() == (folders / "tuned" / name).read_bytes()
     call(folders, "out", "--weights", folders / "tuned" / "weights.json", folders / "twice")
     assert (folders / "twice" / "nbest.tsv").read_text() == (folders / "out" / "nbest.tsv").read_text()
+
+
+def test_the_record_says_which_texts_training_pairs_were_like(folders: Path) -> None:
+    of_list, of_model = ({"file": name, "sha256": name * 64} for name in "ab")
+    model = save_model(folders / "a.pt")
+    call(folders, "valid", "--score", f"a={model}", "--tune", "--starts", 1, folders / "tuned")
+    assert "selected_on" not in json.loads((folders / "tuned" / "generate.json").read_text())
+    select_on(folders / "test", of_list)
+    select_on(model, of_model)
+    call(folders, "test", "--consensus", "bleu", folders / "consensus")
+    assert json.loads((folders / "consensus" / "generate.json").read_text())["selected_on"] == [of_list]
+    weights = ("--weights", folders / "tuned" / "weights.json")
+    for run in ("first", "again, with scores that are kept"):
+        call(folders, "test", "--score", f"a={model}", *weights, folders / "out")
+        assert json.loads((folders / "out" / "generate.json").read_text())["selected_on"] == [of_list, of_model], run
 
 
 @pytest.mark.parametrize("raw", [True, False])
