@@ -109,6 +109,9 @@ def parse() -> argparse.Namespace:
         value = getattr(arguments, name)
         if value is not None and value < least:
             raise UserError(f"--{name.replace('_', '-')}: must be at least {least}, but is {value}")
+    # What is trained stands there, and commas or colons stand between the models of a list.
+    if any(sign in str(arguments.out) for sign in ",:"):
+        raise UserError(f"OUT: must be without commas and colons, but is {arguments.out}")
     if arguments.more.count("train") > 1:
         raise UserError("--more: must be train once at most, but is several times")
     return arguments

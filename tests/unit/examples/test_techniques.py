@@ -134,6 +134,18 @@ def test_differences_and_their_significance(tmp_path: Path) -> None:
     assert as_markdown(table).splitlines()[1].count("---") == len(table[0])
 
 
+@pytest.mark.parametrize(("language", "tokens"), [("en", "13a"), ("zh", "zh"), ("ja", "char")])
+def test_words_of_the_table_are_those_of_its_language(language: str, tokens: str, tmp_path: Path) -> None:
+    # What 13a takes for one word, wholly right or wholly wrong.
+    texts, references = ["我们今天去看电影吧.", "他昨天来了."], ["我们今天去看电影了.", "他昨天来过."]
+    folder = result(tmp_path / "a", texts, references)
+    for name in ("hyp", "ref"):
+        (folder / f"{name}.en").rename(folder / f"{name}.{language}")
+    (folder / "generate.json").write_text(json.dumps({"target_lang": language, "lowercase": False}))
+    expected = BLEU(tokenize=tokens).corpus_score(texts, [references]).score
+    assert compared([folder])[0][0] == f"{expected:.2f}"
+
+
 def test_a_folder_of_the_first_pairs(tmp_path: Path) -> None:
     data = data_folder(tmp_path / "data")
     (data / "codes").write_text("#version: 0.2\na b\n")
@@ -325,6 +337,10 @@ def test_what_is_wrong_with_paths_is_said_before_anything_is_trained(
     ]:
         monkeypatch.setattr("sys.argv", [*command, *options])
         with pytest.raises(UserError, match=fault):
+            main()
+    for name in ("a:b", "a,b"):
+        monkeypatch.setattr("sys.argv", [*command[:3], name, *command[4:]])
+        with pytest.raises(UserError, match=f"^OUT: must be without commas and colons, but is {name}$"):
             main()
     check_same(EVERY, settings(data_folder(tmp_path / "data")), tmp_path / "out")
     monkeypatch.setattr("sys.argv", command)
