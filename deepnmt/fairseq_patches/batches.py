@@ -131,6 +131,21 @@ def keep_batches_across_restarts(stock: Any, self: Any, dataset: Any, *args: Any
 
 @replaces(
     Trainer,
+    "get_train_iterator",
+    "(self, epoch, combine=True, load_dataset=True, data_selector=None, shard_batch_itr=True, "
+    "disable_iterator_cache=False)",
+    order=10,
+    why="--update-ordered-indices-seed makes other batches in each epoch, as after a restart",
+)
+def make_batches_anew(stock: Any, self: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
+    """Make the batches of each epoch if they depend on it; fairseq keeps those of the epoch a process starts in."""
+    if self.cfg.dataset.update_ordered_indices_seed:
+        kwargs["disable_iterator_cache"] = True
+    return stock(self, epoch, *args, **kwargs)
+
+
+@replaces(
+    Trainer,
     "train_step",
     "(self, samples, raise_oom=False)",
     order=30,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fairseq.dataclass.configs import CommonConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.optim.amp_optimizer import AMPOptimizer
 
 from deepnmt.fairseq_patches.patch import replaces
+
+AMP_INIT_SCALE = CommonConfig.amp_init_scale
 
 
 @replaces(
@@ -25,6 +28,29 @@ def allow_bf16_without_tpu(stock: Any, cfg: Any, main: Callable[..., object], **
             if options is not None and "tpu" in options:
                 options.tpu = False
     stock(cfg, main, **kwargs)
+
+
+@replaces(
+    AMPOptimizer,
+    "__init__",
+    "(self, cfg, params, fp32_optimizer, **kwargs)",
+    order=10,
+    why="--amp-init-scale is ignored, and taken for --amp-scale-window where that is given",
+)
+def scale_as_asked(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
+    """Begin with the scale, and raise it after the updates, that the options name.
+
+    fairseq begins with --fp16-init-scale, which counts where --amp-init-scale is left as it is.
+    """
+    stock(self, cfg, *args, **kwargs)
+    given: dict[str, Any] = {}
+    if cfg.common.amp_init_scale != AMP_INIT_SCALE:
+        given["scale"] = float(cfg.common.amp_init_scale)
+    if cfg.common.amp_scale_window is not None:
+        given["growth_interval"] = cfg.common.amp_scale_window
+    # Where there is no GPU, it scales nothing.
+    if state := self.scaler.state_dict():
+        self.scaler.load_state_dict({**state, **given})
 
 
 @replaces(

@@ -82,7 +82,12 @@ def write_translations(
     if raw.exists():
         shutil.copyfile(raw, folder / f"ref.{target}")
     shutil.copyfile(text_of(data, subset, source), folder / f"src.{source}")
-    record: dict[str, Any] = {"target_lang": target, "subset": subset, "lowercase": settings.lowercase, "untranslated": untranslated}
+    record: dict[str, Any] = {
+        "target_lang": target,
+        "subset": subset,
+        "lowercase": settings.lowercase,
+        "untranslated": untranslated,
+    }
     if reverse:
         record["reverse"] = True
     if selected_on:

@@ -137,7 +137,8 @@ def test_the_scale_of_the_loss_rises_over_restarts(
 def test_the_scale_of_amp_is_kept() -> None:
     def optimizer(scale: float) -> Any:
         plain = Namespace(lr=[1.0], momentum=0.0, weight_decay=0.0)
-        cfg = Namespace(optimizer=plain, common=Namespace(fp16_init_scale=scale, min_loss_scale=1e-4))
+        common = {"fp16_init_scale": scale, "amp_init_scale": 128, "amp_scale_window": None, "min_loss_scale": 1e-4}
+        cfg = Namespace(optimizer=plain, common=Namespace(**common))
         parameter = torch.nn.Parameter(torch.ones(1))
         built = AMPOptimizer(cfg, [parameter], SGD(plain, [parameter]))
         built._grad_scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=3)

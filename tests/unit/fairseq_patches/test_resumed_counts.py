@@ -82,6 +82,29 @@ def test_each_tensor_of_an_average_is_stepped_once(fp32: bool, half: bool) -> No
             assert value.float().mean().item() == pytest.approx(expected, rel=2e-3), name
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_the_order_of_equally_long_sentences_is_that_over_restarts(
+    data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
+) -> None:
+    options = [*SMALL, "--max-tokens=60", "--disable-validation", *(["--update-ordered-indices-seed"] if anew else [])]
+    cut: list[list[list[int]]] = []
+    stock = FairseqDataset.batch_by_size
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        batches = stock(*args, **kwargs)
+        cut.append([sorted(map(int, batch)) for batch in batches])
+        return batches
+
+    monkeypatch.setattr(FairseqDataset, "batch_by_size", noted)
+    train_until(monkeypatch, data, tmp_path / "whole", *options, "--max-epoch=3")
+    # Those of each epoch are its own, if it is asked for.
+    assert (len({str(batches) for batches in cut}) == 1) == (not anew)
+    for epoch in (1, 2, 3):
+        train_until(monkeypatch, data, tmp_path / "stopped", *options, f"--max-epoch={epoch}")
+    whole, stopped = (read(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "stopped"))
+    assert all(torch.equal(whole[name], stopped[name]) for name in whole)
+
+
 def test_an_average_of_every_other_update_is_that_over_restarts(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
