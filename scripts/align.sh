@@ -58,7 +58,9 @@ fi
 # One process, one core: numpy's own threads would get into the way of the workers.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 [[ -e $PARTS ]] || BEGUN=$PARTS
+hold "$PARTS" OUT
 STATE=$(python3 "$ROOT/scripts/align.py" begin "$PARTS" "$OUT" "${WORDS[@]}")
+hold "$PARTS" OUT
 if [[ $STATE == made ]]; then
     rm -rf -- "$PARTS"
     echo "$OUT is up to date"

@@ -79,7 +79,9 @@ need python3
 PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
 [[ -e $PARTS ]] || BEGUN=$PARTS
+hold "$PARTS" --output
 STATE=$(python3 "$ROOT/scripts/clean.py" begin "$PARTS" --output "$OUT" "${WORDS[@]}")
+hold "$PARTS" --output
 if [[ $STATE == made ]]; then
     rm -rf -- "$PARTS"
     echo "$OUT is up to date"

@@ -154,7 +154,7 @@ what_next() {
 
 on_exit() {
     stop_running
-    if [[ -d $BEGUN && -z $(find "$BEGUN" -type f ! -name job.json ! -name "${SCRIPT%.sh}.json" 2>/dev/null) ]]; then
+    if [[ -d $BEGUN && -z $(find "$BEGUN" -type f ! -name lock ! -name job.json ! -name "${SCRIPT%.sh}.json" 2>/dev/null) ]]; then
         rm -rf -- "$BEGUN"
     fi
     if [[ -n $TMP ]]; then
@@ -182,7 +182,10 @@ HELD=''
 hold() {
     [[ -z $HELD && -d $1 ]] && command -v flock >/dev/null || return 0
     exec {HELD}>"$1/lock"
-    flock --wait 10 "$HELD" || die "$2 must not be in use, but a command of an earlier run is still running in '$1'"
+    flock --wait 10 "$HELD" && return
+    # It is the other one's.
+    BEGUN=
+    die "$2 must not be in use, but a command of an earlier run is still running in '$1'"
 }
 
 # Where a folder $1 is built: where it leads to, if it is a link, such as to a larger disk; the link stays.

@@ -54,7 +54,9 @@ fi
 PARTS=$OUT.parts
 ON_INTERRUPT="resume from the work done in $PARTS"
 [[ -e $PARTS ]] || BEGUN=$PARTS
+hold "$PARTS" OUT
 python3 "$ROOT/scripts/ngram.py" begin "$PARTS" "${WORDS[@]:1}"
+hold "$PARTS" OUT
 run python3 "$ROOT/scripts/ngram.py" work "$PARTS" ${WORKERS:+--workers "$WORKERS"}
 python3 "$ROOT/scripts/ngram.py" finish "$PARTS" "$OUT"
 rm -rf -- "$PARTS"

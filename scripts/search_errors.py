@@ -25,6 +25,7 @@ from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.text.data_folder import subset_prefix
 from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.work_folder import locked
 
 REPORT, LINES = "search_errors.json", "sentences.tsv"
 TOGETHER = 32  # sentences of a beam search
@@ -121,8 +122,8 @@ def checksums(paths: Sequence[str], data: Path, subset: str, languages: tuple[st
     return {str(path): sha256(path) for path in [*map(Path, paths), *dictionaries, *sources]}
 
 
-def begin(folder: Path, settings: dict[str, Any], inputs: dict[str, str]) -> list[Sentence]:
-    """Return what has been done, or make the folder.
+def begin(folder: Path, settings: dict[str, Any], inputs: dict[str, str]) -> None:
+    """Make the folder, or see that it was begun with the same.
 
     Args:
         folder: for the results
@@ -138,7 +139,7 @@ def begin(folder: Path, settings: dict[str, Any], inputs: dict[str, str]) -> lis
         folder.mkdir(parents=True, exist_ok=True)
         with whole_file(folder / REPORT) as temporary:
             write_record(temporary, {"settings": settings, "inputs": inputs})
-        return []
+        return
     record = read_record(folder / REPORT, settings=dict)
     before = record["settings"]
     if before != settings:
@@ -155,6 +156,10 @@ def begin(folder: Path, settings: dict[str, Any], inputs: dict[str, str]) -> lis
             f"--out: must be of the same files, but {folder} was made when {name} had other contents; remove it, or "
             "give another folder"
         )
+
+
+def sentences_done(folder: Path) -> list[Sentence]:
+    """Return what has been done."""
     if not (folder / LINES).exists():
         return []
     # Where it was killed, half a line may be left.
@@ -241,14 +246,16 @@ def main() -> None:
     count = len(task.dataset(arguments.subset))
     inputs = checksums(paths, arguments.data, arguments.subset, languages)
     wanted = range(min(arguments.sentences or count, count))
-    done = [each for each in begin(arguments.out, settings, inputs) if each.number in wanted]
-    finished = {each.number for each in done}
-    left = [number for number in wanted if number not in finished]
-    search_all(models, task, left, settings, done, arguments.out)
-    figures = report(done, beams)
-    record = {"settings": settings, "inputs": inputs, **figures}
-    with whole_file(arguments.out / REPORT) as temporary:
-        temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    begin(arguments.out, settings, inputs)
+    with locked(arguments.out, "search_errors.sh"):
+        done = [each for each in sentences_done(arguments.out) if each.number in wanted]
+        finished = {each.number for each in done}
+        left = [number for number in wanted if number not in finished]
+        search_all(models, task, left, settings, done, arguments.out)
+        figures = report(done, beams)
+        record = {"settings": settings, "inputs": inputs, **figures}
+        with whole_file(arguments.out / REPORT) as temporary:
+            temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     print(shown(figures))
     print(f"{arguments.out / REPORT} is ready")
 

@@ -6,6 +6,9 @@ A record says under `inputs` which files a folder is made from, by their checksu
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,17 @@ def is_made(folder: Path, name: str, record: dict[str, Any]) -> bool:
         if not path.is_file() or path.stat().st_size != size:
             raise UserError(f"{path}: must have the {size} bytes of its record; remove {folder} to make it again")
     return True
+
+
+@contextmanager
+def locked(folder: Path, script: str) -> Iterator[None]:
+    """Hold a folder. Raises `UserError` if another process does, such as one that outlives a killed script."""
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{folder}: must not be in use, but a {script} is still running there") from None
+        yield
 
 
 def check_same(path: Path, record: dict[str, Any], what: str) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record, sha256, write_record
 from deepnmt.text.settings import RECORD, TextSettings
+from deepnmt.text.work_folder import locked
 from techniques.commands import ROOT, run
 from techniques.curves import over_length_penalty
 from techniques.findings import findings, settings_of
@@ -45,7 +44,7 @@ def main() -> None:
         shares(arguments.errors)
     TextSettings.read(arguments.data)
     check_same(models, arguments, out)
-    with locked(out):
+    with locked(out, "search.sh"):
         measure(arguments, models, wanted)
 
 
@@ -79,17 +78,6 @@ def measure(arguments: argparse.Namespace, models: Models, wanted: Sequence[tupl
     penalties = {beam: over_length_penalty(out / "searches" / f"beam-{beam}" / VALID, data) for beam in BEAMS}
     draw(out / "search.png", penalties, curve)
     print(texts["table.tsv"], end="")
-
-
-@contextmanager
-def locked(out: Path) -> Iterator[None]:
-    """Hold OUT. Raises `UserError` if another process does, such as one that outlives a killed script."""
-    with (out / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{out}: must not be in use, but a search.sh is still running there") from None
-        yield
 
 
 def parse() -> argparse.Namespace:

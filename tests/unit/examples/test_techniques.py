@@ -14,7 +14,7 @@ import techniques.runs
 import techniques.trainings
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import data_folder
-from techniques.__main__ import check_same, locked, main, shares
+from techniques.__main__ import check_same, main, shares
 from techniques.curves import EXPONENTS, over_length_penalty
 from techniques.findings import HEADER, findings, repeated, settings_of
 from techniques.first_pairs import first_pairs
@@ -27,6 +27,7 @@ from techniques.trainings import checkpoint, place
 
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_subset
+from deepnmt.text.work_folder import locked
 
 EVERY = Models(Path("a.pt"), (Path("b.pt"),), Path("r.pt"), Path("t.pt"), Path("v.pt"), Path("l.pt"))
 
@@ -314,7 +315,7 @@ def test_two_at_a_time_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.argv", ["search.sh", *(str(tmp_path / name) for name in ("a.pt", "data", "out"))])
     main()
     fault = "out: must not be in use, but a search.sh is still running there"
-    with locked(tmp_path / "out"), pytest.raises(UserError, match=fault):
+    with locked(tmp_path / "out", "search.sh"), pytest.raises(UserError, match=fault):
         main()
     main()
 

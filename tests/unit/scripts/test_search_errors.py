@@ -20,6 +20,7 @@ from deepnmt.checkpoints.state import new_contents
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
+from deepnmt.text.work_folder import locked
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "search_errors.sh"
 
@@ -145,6 +146,17 @@ def test_refused(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=f"^{message}"):
             run(folder, out, *words)
         assert not (folder / "new").exists()
+
+
+def test_two_at_a_time_do_not_count_twice(folder: Path) -> None:
+    run(folder, "held", "--sentences=1")
+    before = (folder / "held" / "sentences.tsv").read_bytes()
+    fault = "held: must not be in use, but a search_errors.sh is still running there$"
+    with locked(folder / "held", "search_errors.sh"), pytest.raises(UserError, match=fault):
+        run(folder, "held", "--sentences=2")
+    assert (folder / "held" / "sentences.tsv").read_bytes() == before
+    run(folder, "held", "--sentences=2")
+    assert len(lines(folder / "held")) == 2
 
 
 @pytest.mark.parametrize("option", ["--lenpen=1", "--length-penalty=gnmt", "--unnormalized"])
