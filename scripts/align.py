@@ -61,8 +61,8 @@ def parse_job(words: Sequence[str]) -> AlignJob:
     add("--subwords", action="store_true")
     add("--raw", action="store_true")
     add("--lexicon", action="store_true")
-    add("--learn-from", type=int, default=AlignJob.learn_from)
-    add("--rounds", type=int, default=AlignJob.rounds)
+    add("--learn-from", type=int)
+    add("--rounds", type=int)
     add("--forward", type=Path)
     add("--reverse", type=Path)
     given = parser.parse_args(words)
@@ -71,10 +71,15 @@ def parse_job(words: Sequence[str]) -> AlignJob:
         if value:
             other = "a prefix" if folder else "a data folder"
             raise UserError(f"{option} must be given with {other}, but DATA is '{given.data}'")
+    learning = {"learn_from": given.learn_from, "rounds": given.rounds}
+    for name, value in learning.items():
+        if value is not None and (given.forward or given.reverse):
+            raise UserError(
+                f"--{name.replace('_', '-')} must not be given with --forward and --reverse: nothing is learnt"
+            )
     texts = texts_of(given.data, given.subset or "train", given.subwords, (given.source_lang, given.target_lang))
-    return AlignJob(
-        *texts, given.raw, given.lexicon, given.learn_from, given.rounds, given.forward, given.reverse
-    )  # fmt: skip
+    said = {name: value for name, value in learning.items() if value is not None}
+    return AlignJob(*texts, given.raw, given.lexicon, forward=given.forward, reverse=given.reverse, **said)
 
 
 def begin(folder: Path, output: Path, job: AlignJob) -> bool:

@@ -30,6 +30,8 @@ from deepnmt.text.in_order import cores, in_order
 from deepnmt.text.record import read_record, write_record
 
 JOB = "job.json"
+# What the record of a result ends with; the file of scores among the results.
+RECORD, SCORE = ".clean.json", "score"
 REPORTS = ("report.txt", "report.html")
 
 
@@ -43,13 +45,16 @@ def begin(folder: Path, output: str, prefix: str, options: Options, rejected: st
         raise UserError(f"--output must be another prefix than --input, but is {output}")
     if rejected and os.path.abspath(rejected) in map(os.path.abspath, (output, prefix)):
         raise UserError(f"--rejected must be another prefix than --input and --output, but is {rejected}")
+    files = results(options, output, rejected)
+    own = [*(path for name, path in files.items() if name != SCORE), Path(f"{output}{RECORD}")]
+    if options.scores and os.path.abspath(options.scores) in map(os.path.abspath, own):
+        raise UserError(f"--score must be another file than those that clean.sh writes, but is {options.scores}")
     options.check()
     paths = Job(options).paths(prefix)
     with console.progress(sum(path.stat().st_size for path in paths), "reading", "B") as bar:
         job = Job.of(options, prefix, bar.update)
     record = {**job.record(), "rejected": rejected}
-    files = results(options, output, rejected)
-    made, begun = Path(f"{output}.clean.json"), folder / JOB
+    made, begun = Path(f"{output}{RECORD}"), folder / JOB
     if made.exists():
         done = read_record(made, job=dict, files=dict)
         compare(f"{made} was made", done["job"], record)
@@ -76,7 +81,7 @@ def results(options: Options, output: str, rejected: str) -> dict[str, Path]:
     files = {end: Path(f"{output}.{end}") for end in ends}
     if rejected:
         files |= {f"rejected.{end}": Path(f"{rejected}.{end}") for end in (*options.languages, "reason")}
-    return files | ({"score": Path(options.scores)} if options.scores else {})
+    return files | ({SCORE: Path(options.scores)} if options.scores else {})
 
 
 def check_sizes(sizes: dict[str, int], files: dict[str, Path], record: Path) -> None:

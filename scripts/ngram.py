@@ -56,6 +56,8 @@ def train(text: Path, output: Path, order: int, learn_from: int, raw: bool) -> N
         raise UserError(f"OUT must be another file than TEXT, but is {output}")
     if total < LEAST_LINES:
         raise UserError(f"{text}: must have at least {LEAST_LINES} lines to learn from, but has {total}")
+    # A place that nobody can write to shows before the work.
+    output.absolute().parent.mkdir(parents=True, exist_ok=True)
     with console.progress(min(total, learn_from), "reading", " lines") as bar:
         lines = (words_of(line, raw) for line in _shown(bar.update, spread(read_lines(text), learn_from, total)))
         model = estimate(lines, order)

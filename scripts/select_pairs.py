@@ -96,6 +96,12 @@ def finish(folder: Path, data: Path, like: Path, method: str, number: int) -> No
     source = data / "text" / f"{TRAIN}.tok.{languages[0]}"
     with console.progress(pairs, "scoring", " pairs") as bar:
         scores = score_all(scorer, read_lines(source), cores(), bar.update)
+    # A cosine of 0 has nothing to say, and the first pairs of DATA would be taken.
+    if method == TFIDF and (alike := int((scores > 0).sum())) < number:
+        raise UserError(
+            f"--number must be at most {alike}, the pairs of {data} whose source has a word in common with {like}, but "
+            f"is {number}"
+        )
     chosen = np.zeros(pairs, bool)
     chosen[best(scores, number)] = True
     (folder / "text").mkdir(exist_ok=True)

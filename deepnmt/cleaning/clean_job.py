@@ -108,7 +108,7 @@ class Job:
 
     Attributes:
         options: see there
-        files: source, target, and files of scores, by name
+        files: source, target, and files of scores, by name (`_key`)
     """
 
     options: Options
@@ -133,7 +133,7 @@ class Job:
             header = Header.of(Path(file))
             for column in columns:
                 header.place(Path(file), column)
-            job.files[file] = FileIndex.of(Path(file), options.chunk, header.lines, tell)
+            job.files[_key(file)] = FileIndex.of(Path(file), options.chunk, header.lines, tell)
         source = job.files["source"]
         for other in job.files.values():
             if other.lines != source.lines:
@@ -156,7 +156,7 @@ class Job:
 
     def column(self, file: str, column: str) -> ScoreColumn:
         """Return a column of scores."""
-        return ScoreColumn(self.files[file], Header.of(Path(file)).place(Path(file), column))
+        return ScoreColumn(self.files[_key(file)], Header.of(Path(file)).place(Path(file), column))
 
     @property
     def ranking(self) -> Optional[ScoreColumn]:
@@ -197,3 +197,8 @@ class Job:
         options = Options(**{**said, "filters": filters, "language_models": tuple(said["language_models"])})
         indexes = (FileIndex(**{**index, "starts": tuple(index["starts"])}) for index in job["files"].values())
         return cls(options, {name: replace(index, path=Path(index.path)) for name, index in zip(job["files"], indexes)})
+
+
+def _key(file: str) -> str:
+    """Return the name of a file of scores in `Job.files`, which the corpus's sides do not have."""
+    return f"./{file}" if file in ("source", "target") else file

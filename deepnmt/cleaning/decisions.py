@@ -107,7 +107,8 @@ def keep_best(job: Job, folder: Path, decisions: Decisions) -> None:
     left_out, places = order[best:], np.flatnonzero(passed)
     decisions.reasons[places[left_out]] = number
     decisions.filters.append(Filter("keep-best", job.options.keep_best, low=float(scores[order[best - 1]])))
-    low, high = (float(np.percentile(scores, percent)) for percent in RANGE)
+    finite = scores[np.isfinite(scores)]
+    low, high = (float(np.percentile(finite, percent)) if len(finite) else 0.0 for percent in RANGE)
     edges = np.linspace(low, high, SCORE_BINS + 1)
     decisions.histograms[f"{number} score"] = Histogram(edges, histogram(edges, scores))
     least = job.options.keep_unseen

@@ -74,12 +74,7 @@ def inspect_recipe(
         if method is not None:
             utils.set_torch_seed(seed)
             method.set_weights(model, method.measure(model, found[0]["net_input"]))
-        criterion = task.build_criterion(cfg.criterion)
-        if hasattr(criterion, "set_num_updates"):
-            # A loss may change in the course of a training.
-            state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-            criterion.set_num_updates(state["optimizer_history"][-1]["num_updates"])
-        return inspect_model(model, criterion, found, label or path.stem, seed)
+        return inspect_model(model, task.build_criterion(cfg.criterion), found, label or path.stem, seed)
 
 
 def inspect_checkpoint(
@@ -111,6 +106,8 @@ def inspect_checkpoint(
     deepnmt.register()
     overrides = {"data": str(data), **{name.replace("-", "_"): False for name in OFF}}
     with torch.random.fork_rng():
+        # Sublayer skipping draws by the seed that the model was built with.
+        utils.set_torch_seed(seed)
         (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
         found = _first_batches(task, model, cfg, batches, subset, seed)
         if getattr(cfg.criterion, "_name", None) == distillation.NAME:

@@ -18,6 +18,8 @@ from deepnmt.text.lines import read_lines
 
 BLOCK = 200_000
 HEADER, FOOTER = "\\data\\", "\\end\\"
+# Fields stand between these alone: other white space is part of a word to other tools.
+SPACE, SPACES = " \t\r\n", re.compile("[ \t]+")
 # Of an unknown word, where a file has no <unk>.
 UNKNOWN_LOG_P = -7.0
 
@@ -64,7 +66,7 @@ class _Reader:
         """Return the next line that is not empty. Raises `UserError` at the end."""
         for line in self._lines:
             self.line += 1
-            if line.strip():
+            if line.strip(SPACE):
                 return line.strip("\r\n")
         self.fail(f"the file must end with {FOOTER}, but ends here")
 
@@ -107,7 +109,7 @@ def _read_level(
     # Not lists, whose numbers take three times the memory.
     numbers, logs = array("q"), array("d")
     for _ in range(rows):
-        fields = reader.next().split()
+        fields = SPACES.split(reader.next().strip(SPACE))
         # A back-off weight may be left out.
         if len(fields) not in ((size + 1, size + 2) if size < order else (size + 1,)):
             reader.fail(f"must be a logarithm and {size} words, but is '{' '.join(fields)[:60]}'")

@@ -73,7 +73,7 @@ class NgramModel:
         for lower, level in zip(self.levels, self.levels[1:]):
             before = np.r_[np.int32(-1), history[:-1]]
             found = np.where(before >= 0, level.find(before.astype(np.int64) * len(self.words) + text), -1)
-            backoff = np.where(before >= 0, lower.backoff[before], 0)
+            backoff = np.where(before >= 0, lower.backoff[before] if len(lower.backoff) else 0, 0)
             score = np.where(found >= 0, level.log_p[found] if len(level.log_p) else 0, score + backoff)
             history = found.astype(np.int32)
         predicted = np.ones(len(text), bool)

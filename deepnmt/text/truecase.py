@@ -114,7 +114,7 @@ def sentence_case(tokens: str, units: Container[str] = ()) -> str:
     words = tokens.split(" ")
     for place in first_words(words):
         if words[place] not in units:
-            words[place] = words[place][:1].upper() + words[place][1:]
+            words[place] = words[place][:1].title() + words[place][1:]
     return " ".join(words)
 
 

@@ -84,6 +84,28 @@ def test_a_loss_that_changes_is_that_of_the_checkpoints_update(toy: Toy, monkeyp
     assert told == [torch.load(toy.checkpoint, weights_only=True)["optimizer_history"][-1]["num_updates"]]
 
 
+def test_a_loss_that_changes_is_that_of_a_trainings_beginning_for_a_recipe(toy: Toy, tmp_path: Path) -> None:
+    recipe = tmp_path / "r_drop.yaml"
+    loss = "label_smoothed_cross_entropy"
+    later = f"criterion: {loss}_r_drop\nconsistency-start-update: 1"
+    recipe.write_text(toy.recipe.read_text().replace(f"criterion: {loss}", later))
+    begun = inspect_recipe(recipe, toy.data, batches=1, seed=11)
+    plain = inspect_recipe(toy.recipe, toy.data, batches=1, seed=11)
+    assert begun.loss == pytest.approx(plain.loss, rel=1e-5)
+
+
+def test_a_checkpoint_with_sublayer_skipping_is_measured_by_the_seed(toy: Toy, tmp_path: Path) -> None:
+    state = torch.load(toy.checkpoint, weights_only=False)
+    state["cfg"]["model"]["encoder_skip"] = 0.5
+    torch.save(state, tmp_path / "skipping.pt")
+    reports = []
+    for seed_before in (1, 2):
+        torch.manual_seed(seed_before)
+        reports.append(inspect_checkpoint(tmp_path / "skipping.pt", toy.data, batches=2, seed=3))
+    assert reports[0] == reports[1]
+    assert reports[0].loss != inspect_checkpoint(toy.checkpoint, toy.data, "skipping", batches=2, seed=3).loss
+
+
 def test_checkpoint_without_a_bound_on_batches(toy: Toy, tmp_path: Path) -> None:
     """An imported one was trained with batches of nobody knows which size: all sentences would be one of them."""
     data = write_data(tmp_path / "data", pairs=1600)

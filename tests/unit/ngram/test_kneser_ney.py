@@ -182,6 +182,27 @@ def test_an_arpa_file_keeps_the_model(tmp_path: Path) -> None:
     assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
 
 
+def test_white_space_that_is_not_ascii_is_part_of_a_word(tmp_path: Path) -> None:
+    rows = ["-1\t<unk>", "-99\t<s>", "-1\t</s>", "-0.5\t10\u00a0000", "-0.75\t\u3000"]
+    path = tmp_path / "a.arpa"
+    path.write_text(
+        "\n".join(["\\data\\", f"ngram 1={len(rows)}", "", "\\1-grams:", *rows, "", "\\end\\", ""]), "utf-8"
+    )
+    model = arpa.read(path)
+    assert model.words[-2:] == ["10\u00a0000", "\u3000"]
+    # log10 of the words and of </s>, in nats a word.
+    np.testing.assert_allclose(model.cross_entropies([["\u3000"]]), [1.75 * np.log(10) / 2])
+
+
+def test_an_order_without_n_grams_backs_off(tmp_path: Path) -> None:
+    path = tmp_path / "a.arpa"
+    rows = ["-1\t<unk>", "-99\t<s>\t-0.25", "-1\t</s>", "-0.5\ta\t-0.125"]
+    heads = ["\\data\\", f"ngram 1={len(rows)}", "ngram 2=0", "ngram 3=0", "", "\\1-grams:", *rows]
+    path.write_text("\n".join([*heads, "", "\\2-grams:", "", "\\3-grams:", "", "\\end\\", ""]), "utf-8")
+    total = 0.25 + 0.5 + 0.125 + 1
+    np.testing.assert_allclose(arpa.read(path).cross_entropies([["a"]]), [total * np.log(10) / 2], rtol=1e-6)
+
+
 def test_a_text_whose_formula_leaves_nothing_for_other_words_has_a_model_that_can_be_read(tmp_path: Path) -> None:
     # Of trigrams n_1..n_4 = 4, 1, 1, 1, so that the formula's D(2) is 0, and `<s> t` would have no weight at all.
     lines = [line.split() for line in ["a b"] * 100 + ["p", "q", "r", "s"] + ["t"] * 2 + ["u"] * 3 + ["v"] * 4]

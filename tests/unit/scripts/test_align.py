@@ -133,6 +133,14 @@ def test_raw_text_and_data_folders(tmp_path: Path) -> None:
         (["PREFIX", *LANGUAGES, "--rounds", "41"], "--rounds must be at most 40, but is 41"),
         (["PREFIX", *LANGUAGES, "--learn-from", "0"], "--learn-from must be at least 1, but is 0"),
         (["PREFIX", *LANGUAGES, "--forward", "a"], "--forward and --reverse must be given together"),
+        (
+            ["PREFIX", *LANGUAGES, "--forward", "a", "--reverse", "b", "--rounds", "5"],
+            "--rounds must not be given with ",
+        ),
+        (
+            ["PREFIX", *LANGUAGES, "--forward", "a", "--learn-from", "9"],
+            "--learn-from must not be given with --forward",
+        ),
         (["PREFIX", *LANGUAGES, "--wrong"], "unrecognized arguments: --wrong"),
     ],
 )

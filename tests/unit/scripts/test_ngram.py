@@ -53,6 +53,11 @@ def test_what_it_refuses(text: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"short exists; remove it or choose another OUT$"):
         ngram.begin(tmp_path / "parts", text, text, tmp_path / "short", False, "score")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["short"]
+    # A place that nobody can write to, before anything is counted; a folder that is missing is made.
+    with pytest.raises(FileExistsError, match="short"):
+        ngram.train(text, tmp_path / "short" / "out.arpa", 3, 1000, False)
+    ngram.train(text, tmp_path / "new" / "out.arpa", 2, 1000, False)
+    assert (tmp_path / "new" / "out.arpa").is_file()
 
 
 def test_scores_of_several_processes_and_starts_are_those_of_one(

@@ -95,6 +95,13 @@ def test_what_is_refused(data: Path, like: Path, tmp_path: Path) -> None:
         select_pairs.begin(tmp_path, data, equal, "tfidf", 5)
     write_lines(equal, [*references, *["a b"] * len(references)])
     select_pairs.begin(tmp_path, data, equal, "tfidf", 5)
+    # A text of another language or script is like none of the pairs, and like each as little.
+    other = write_lines(tmp_path / "other", ["\u0391 \u0392"] * 9)
+    with pytest.raises(
+        UserError, match=r"^--number must be at most 0, the pairs of .*data.* whose source has a word in "
+    ):
+        select_pairs.finish(tmp_path / "made", data, other, "tfidf", 5)
+    assert not (tmp_path / "made").exists()
 
 
 def test_the_command(data: Path, like: Path, tmp_path: Path) -> None:

@@ -57,6 +57,13 @@ def test_only_first_words_change(model: Path, text: str, expected: str) -> None:
     assert Truecaser(model)(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [("ß a", "Ss a"), ("ﬁ b", "Fi b"), ("ǆ x", "ǅ x"), ("äh . ’s", "Äh . ’s")]
+)
+def test_the_way_back_writes_one_capital(text: str, expected: str) -> None:
+    assert sentence_case(text) == expected
+
+
 def test_the_way_back_gives_the_sentences_of_the_corpus(model: Path) -> None:
     truecase = Truecaser(model)
     for line in CORPUS[:3]:
