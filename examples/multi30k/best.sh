@@ -34,7 +34,8 @@ the same command again to resume, also stage by stage.
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
                      given (default: r_drop, with --short short). r_drop trains the control of its seed
                      further, both_r_drop a model of both directions, and r_drop_settled r_drop_recut, which itself
-                     begins with that control
+                     begins with that control; both_diverse trains both_r_drop further, on five times the text: the
+                     pairs, and each side as both_r_drop and both, seeds 1 and 2, translate the other
   --seed SEED        of the members (default: 1, 2 and 3, with --short 1 and 2)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
@@ -188,11 +189,7 @@ members_at_a_time() {
 
 # Translate validation by the average of a member's last ten checkpoints: validate NAME
 validate() {
-    local epochs
-    epochs=$(find "$HERE/checkpoints/$1/trained" -maxdepth 1 -name 'checkpoint[0-9]*.pt' | wc -l)
-    # A training of less than an epoch has none, but its last state.
-    epochs=$((epochs > 0 ? epochs : 1))
-    sweep "$1" trained --last "$((epochs < 10 ? epochs : 10))" --lenpen "$PENALTIES"
+    sweep "$1" trained --last "$(averaged "$1")" --lenpen "$PENALTIES"
     run python3 "$HELPER" choose "$HERE/results/$1"
 }
 

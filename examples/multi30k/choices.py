@@ -11,6 +11,7 @@ commands:
   choices.py settings FOLDER                                    print the fields of a result, a line each
   choices.py table FOLDER OUT.tsv                               compare the test scores of FOLDER's results
   choices.py digest RECIPE                                      print what differs when the recipe says something else
+  choices.py turn CHECKPOINT OUT.pt                             take a model of both directions for one of the other
 """
 
 from __future__ import annotations
@@ -152,6 +153,17 @@ def table(folder: Path, output: Path) -> None:
         print("  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip())
 
 
+def turn(checkpoint: Path, output: Path) -> None:
+    """Write a checkpoint that translates both ways as one of the other direction."""
+    # torch takes a second to import, which the other commands need not wait for.
+    from deepnmt.checkpoints.file import read, write
+
+    contents = read(checkpoint)
+    task = contents["cfg"]["task"]
+    task["source_lang"], task["target_lang"] = task["target_lang"], task["source_lang"]
+    write(contents, output)
+
+
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -164,6 +176,7 @@ def main() -> None:
         "settings": ("folder",),
         "table": ("folder", "output"),
         "digest": ("recipe",),
+        "turn": ("checkpoint", "output"),
     }
     kinds: dict[str, Any] = {"models": str, "beam": int, "lenpen": float}
     for name, arguments in places.items():
@@ -193,6 +206,8 @@ def main() -> None:
         print(choice.checkpoint, choice.data, choice.beam, f"{choice.lenpen:g}", sep="\n")
     elif given.command == "digest":
         print(checksum(read_recipe(given.recipe))[:16])
+    elif given.command == "turn":
+        turn(given.checkpoint, given.output)
     else:
         table(given.folder, given.output)
 

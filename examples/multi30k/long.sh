@@ -4,6 +4,8 @@ set -euo pipefail
 
 HELPER=$ROOT/examples/multi30k/choices.py
 COPIES=12
+# Seeds of the models that translate the training text for both_diverse.
+TRANSLATORS=(1 2)
 MERGES=${MERGES:-10000}
 WAY=() REVERSE=()
 
@@ -76,6 +78,7 @@ text_of() {
             for ((copy = 1; copy < COPIES; copy++)); do TEXT+=:$DROPPED/copy$copy; done
             ;;
         bi | both) TEXT=$BOTH ;;
+        both_diverse) TEXT=$HERE/diverse/pairs ;;
     esac
 }
 
@@ -110,6 +113,7 @@ begins_with() {
         bi_simcut) BEFORE=bi FROM=checkpoint_best.pt ;;
         r_drop | r_drop_recut) BEFORE=control ;;
         both_r_drop) BEFORE=both ;;
+        both_diverse) BEFORE=both_r_drop ;;
         r_drop_settled) BEFORE=r_drop_recut ;;
     esac
 }
@@ -124,8 +128,56 @@ train_member() {
         start=(--finetune-from-model "$HERE/checkpoints/$BEFORE-$seed/trained/$FROM")
         train_member "$BEFORE" "$BEFORE-$seed" "$seed" "$@"
     fi
+    [[ $recipe != both_diverse ]] || diversify "$@"
     text_of "$recipe"
     train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" --seed "$seed" "${start[@]}" "$@"
+}
+
+# Print how many checkpoints of a member are averaged: ten, as far as there are: averaged NAME
+averaged() {
+    local number
+    number=$(find "$HERE/checkpoints/$1/trained" -maxdepth 1 \( -name 'checkpoint[0-9]*.pt' -o -name 'checkpoint_[0-9]*.pt' \) | wc -l)
+    # A training of less than an epoch has none, but its last state.
+    number=$((number > 0 ? number : 1))
+    echo $((number < 10 ? number : 10))
+}
+
+# Set MODEL to a member's average, made beside the text that it translates: average_of NAME
+average_of() {
+    local save=$HERE/checkpoints/$1/trained
+    MODEL=$HERE/diverse/$1.pt
+    if [[ ! -f $MODEL || $save/checkpoint_last.pt -nt $MODEL ]]; then
+        run "$ROOT/scripts/average.sh" "$save" "$MODEL" --last "$(averaged "$1")"
+    fi
+}
+
+# Make HERE/diverse/pairs: the pairs, the source translated by the members both_r_drop of TRANSLATORS, and the target by those
+# that they begin with, which translate both ways: diversify [options of fairseq-train]
+diversify() {
+    local seed text=$OUT/text mono=$HERE/diverse/mono parts=() lang=de back lock MODEL
+    [[ -z $LIMIT ]] || text=$BASE/text
+    [[ ${#WAY[@]} -eq 0 ]] || lang=en
+    for seed in "${TRANSLATORS[@]}"; do train_member both_r_drop "both_r_drop-$seed" "$seed" "$@"; done
+    mkdir -p -- "$HERE/diverse"
+    # Of several members that need it, one makes it. Some machines have no flock.
+    exec {lock}>"$HERE/diverse/flow.lock"
+    if command -v flock >/dev/null && ! flock --nonblock "$lock"; then
+        echo "$HERE/diverse is being made: waiting"
+        flock "$lock"
+    fi
+    run "$ROOT/scripts/binarise.sh" --like "$PLAIN" --mono "$text/train.lc.norm.tok" --lang "$lang" --dest "$mono"
+    for seed in "${TRANSLATORS[@]}"; do
+        average_of "both_r_drop-$seed"
+        run "$ROOT/scripts/synthesise.sh" distil "$MODEL" "$PLAIN" "$HERE/diverse/forward-$seed" "${REVERSE[@]}"
+        average_of "both-$seed"
+        back=${MODEL%.pt}-back.pt
+        [[ -f $back && ! $MODEL -nt $back ]] || run python3 "$HELPER" turn "$MODEL" "$back"
+        # A line of the validation set is in the training text, too.
+        run "$ROOT/scripts/synthesise.sh" back "$back" "$PLAIN" "$mono" "$HERE/diverse/back-$seed" --allow-overlap "${REVERSE[@]}"
+        parts+=("$HERE/diverse/forward-$seed" "$HERE/diverse/back-$seed")
+    done
+    run "$ROOT/scripts/mix.sh" "$HERE/diverse/pairs" "$PLAIN" "${parts[@]}"
+    exec {lock}>&-
 }
 
 # Compare averages, beams and length penalties of HERE/checkpoints/NAME/KIND on validation, unless that has been done with

@@ -14,10 +14,14 @@ import curves
 import matplotlib
 import pytest
 import study_table
+import torch
 from sacrebleu.metrics.bleu import BLEU
 from support.models import ROOT
+from support.nbest_folders import save_model, text_folder
 
 from deepnmt import recipe
+from deepnmt.checkpoints.data_fit import check_model
+from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.recipe.checking import check_recipe
 
@@ -106,6 +110,18 @@ LOG = """
 2026 | INFO | train_inner | epoch 002:  39 / 62 loss=9, ups=0.5, num_updates=101, lr=1, train_wall=36, wall=9
 2026 | INFO | valid | epoch 002 | valid on 'valid' subset | loss 9 | nll_loss 7 | wps 1 | num_updates 124 | best_loss 7
 """
+
+
+def test_a_model_of_both_directions_is_turned(tmp_path: Path) -> None:
+    path, turned = save_model(tmp_path / "a.pt", languages=("de", "en")), tmp_path / "b.pt"
+    choices.turn(path, turned)
+    before, after = (CheckpointState.of(each) for each in (path, turned))
+    languages = [after.options("task")[f"{side}_lang"] for side in ("source", "target")]
+    assert languages == ["en", "de"]
+    assert all(torch.equal(value, after.tensors()[name]) for name, value in before.tensors().items())
+    check_model(turned, text_folder(tmp_path / "data"), ("en", "de"))
+    with pytest.raises(UserError, match=r"a\.pt: must translate en to de, but translates de to en"):
+        check_model(path, tmp_path / "data", ("en", "de"))
 
 
 def test_hours_of_a_training_that_was_resumed() -> None:

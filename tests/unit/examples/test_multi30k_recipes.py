@@ -28,7 +28,7 @@ RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in
 SIZES = {"dlcl_12": (12, 4, 128), "dlcl_8_3": (8, 3, 128), "wide_192": (6, 3, 192)}
 SIZES |= {"control_dlcl_12": (12, 4, 128), "control_dlcl_24": (24, 4, 128)}
 SIZES |= dict.fromkeys(("post", "pre"), (6, 6, 128))
-CONSISTENT = [name for name in RECIPES if "simcut" in name or "r_drop" in name]
+CONSISTENT = [name for name in RECIPES if any(kind in name for kind in ("simcut", "r_drop", "diverse"))]
 
 
 def size(name: str) -> tuple[int, int, int]:
@@ -114,6 +114,7 @@ def test_recipes_that_begin_with_the_plain_loss() -> None:
         "bi_simcut": 0,
         "r_drop": 0,
         "both_r_drop": 0,
+        "both_diverse": 0,
         "r_drop_recut": 0,
         "r_drop_settled": 0,
     }
