@@ -14,29 +14,31 @@ usage: best.sh [--short] [--direction en-de|de-en] [--stage STAGE]... [--member 
                [--generations N] [--student RECIPE[:SEED]]... [--students N] [--generation N] [--lenpens X,X...]
                [--jobs N] [--limit N] [fairseq-train options]
 
-Takes Multi30k task 1 from text to the scores of the best system. The members differ by their seeds: each is the published
-protocol, the control, trained further with R-Drop. They translate together, and a model of the other direction chooses
-among what they propose. With --generations 2 a student of the ensemble, or several, learn what it predicts at each word of
-the real pairs, beside the references, and join it. Every system translates as the protocol says, by the average of the last
-ten checkpoints, with beam 5 and length penalty 1. Test 2016 is scored once for each. It can be stopped at any moment; run
-the same command again to resume, also stage by stage.
+Takes Multi30k task 1 from text to the scores of the best system: two models of both directions, seeds 1 and 2, each
+trained further with R-Drop, and two that go on from these with their own translations of the training text beside it.
+The four translate together, and a model of the other direction chooses among what they propose. With --generations 2 a
+student of the ensemble, or several, learn what it predicts at each word of the real pairs, beside the references, and
+join it. Every system translates as the protocol says, by the average of the last ten checkpoints, with beam 5 and length
+penalty 1. Test 2016 is scored once for each. It can be stopped at any moment; run the same command again to resume, also
+stage by stage.
 
   --stage STAGE      one of these (default: all, in this order; with --short all but control and rerank). The times are
                      for a processor with AVX-512 BF16; one with AVX2 alone takes about three times as long.
     data        BPE by the protocol
     control     the reference protocol, seed 1                            (1.2 to 2 hours of a core)
-    members     of each generation: a training for each, and validation   (2 to 3 hours of a core each, a student 1)
+    members     of each generation: a training for each, and validation   (1 to 3 hours of a core each)
     ensemble    of each generation and those before it, on validation     (a minute)
     rerank      of 20 translations by the last ensemble, the best by it and a model of the other direction, per token,
                 weighted on validation (5 minutes, and the training of that model, the other direction's first member)
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: r_drop, with --short short). r_drop trains the control of its seed
-                     further, both_r_drop a model of both directions, and r_drop_settled r_drop_recut, which itself
-                     begins with that control; both_diverse trains both_r_drop further, on five times the text: the
-                     pairs, and each side as both_r_drop and both, seeds 1 and 2, translate the other
-  --seed SEED        of the members (default: 1, 2 and 3, with --short 1 and 2)
+                     given (default: both_diverse and both_r_drop, with --short short). r_drop trains the control of
+                     its seed further with R-Drop, both_r_drop a model of both directions, and r_drop_settled
+                     r_drop_recut, which itself begins with that control; both_diverse trains both_r_drop further, on
+                     five times the text: the pairs, and each side as the models both_r_drop and both, seeds 1 and 2,
+                     translate the other
+  --seed SEED        of the members (default: 1 and 2)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
                      first, with the first --students seeds or the one given (default: student)
@@ -102,14 +104,13 @@ KIND=${SHORT:+short-}
 if [[ -n $SHORT ]]; then
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
     [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
-    [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
     JOBS=${JOBS:-2}
 fi
 LAST=${LAST:-1} JOBS=${JOBS:-1}
 [[ -z $ONLY ]] || number_from --generation 1 "$LAST" "$ONLY"
 [[ ${#STAGES[@]} -gt 0 ]] || STAGES=("${KNOWN[@]}")
-[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(r_drop)
-[[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2 3)
+[[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(both_diverse both_r_drop)
+[[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1 2)
 number_from --students 1 ${#SEEDS[@]} "$STUDENTS"
 [[ ${#TAUGHT[@]} -gt 0 ]] || TAUGHT=(student)
 

@@ -233,7 +233,7 @@ def test_rows_of_the_study(tmp_path: Path) -> None:
         (["best.sh", "--student", "short"], "--student must be a recipe .* from student.yaml on, but is 'short'"),
         (["best.sh", "--student", "student:x"], "--student must be a whole number, but is 'x'"),
         (["best.sh", "--generations", "0"], "--generations must be at least 1, but is 0"),
-        (["best.sh", "--students", "4"], "--students must be at most 3, but is 4"),
+        (["best.sh", "--students", "4"], "--students must be at most 2, but is 4"),
         (["best.sh", "--generation", "2"], "--generation must be at most 1, but is 2"),
         (["best.sh", "--direction", "fr-en"], "--direction must be en-de or de-en, but is 'fr-en'"),
         (["best.sh", "--seed", "x"], "--seed must be a whole number, but is 'x'"),

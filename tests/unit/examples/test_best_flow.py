@@ -44,7 +44,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = ["best.sh", "--seed", "1", "--seed", "7", "--generations", "2", "--students", "2", "--lr", "0.1"]
+    command = ["best.sh", "--member", "r_drop", "--seed", "1", "--seed", "7", "--generations", "2", "--students", "2"]
+    command += ["--lr", "0.1"]
     calls = run(root, *command)
     members, students = (
         ":".join(f"{place}-{seed}/trained/last5.pt" for seed in (1, 7))

@@ -81,6 +81,14 @@ def test_members_that_learn_from_their_own_translations(root: Path, direction: s
         assert {call.split()[2] for call in again if call.startswith("average.sh")} == {f"{folder}/both_r_drop-2.pt"}
 
 
+def test_the_best_system_has_four_members(root: Path) -> None:
+    stages = ["--stage", "members", "--stage", "ensemble", "--stage", "test"]
+    calls = run(root, "best.sh", *stages)
+    members = [f"BEST/results/{recipe}-{seed}" for recipe in ("both_diverse", "both_r_drop") for seed in (1, 2)]
+    models = ":".join(f"{member}/trained/last5.pt" for member in members)
+    assert f"generate.sh {models} out/data BEST/results/ensemble-1/test --subset test --beam 5 --lenpen 1" in calls
+
+
 def test_checkpoints_between_epochs_are_averaged_too(root: Path) -> None:
     train = root / "scripts" / "train.sh"
     more = 'for n in 1 2 3; do touch "$3"/checkpoint_1_${n}00.pt; done\n'
