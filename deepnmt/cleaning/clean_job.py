@@ -84,10 +84,17 @@ class Options:
     def _ranking_faults(self) -> Iterator[str]:
         if not (self.filters or self.keep_best or self.scores):
             yield "a filter must be given, as an option or in a --recipe, but there is none (see --help)"
-        if any(each.name == "partners" for each in self.filters) and not self.lexicon:
+        filters = {each.name for each in self.filters}
+        if "partners" in filters and not self.lexicon:
             yield "partners must be given with --lexicon, a folder made by align.sh --raw --lexicon"
-        if any(each.name == "fluency" for each in self.filters) and not self.language_models:
+        if "fluency" in filters and not self.language_models:
             yield "fluency must be given with --language-models, two files made by ngram.sh train --raw"
+        if not (self.classifies or self.scores):
+            all_measures = "--score, --classifier or --train-classifier"
+            if self.lexicon and "partners" not in filters:
+                yield f"--lexicon must be given with --partners, {all_measures}, but there is none of them"
+            if self.language_models and "fluency" not in filters:
+                yield f"--language-models must be given with --fluency, {all_measures}, but there is none of them"
         if self.language_models and len(self.language_models) != 2:
             yield f"--language-models must be 2 files, of source and target, but is {len(self.language_models)}"
         given = {"classifier": self.classifier, "train-classifier": self.train_classifier, "rank-by": self.rank_by}
@@ -96,6 +103,8 @@ class Options:
             yield f"{names[0]} must not be given with {names[1]}: pairs have one score"
         if self.keep_best and not names:
             yield "--keep-best must be given with --train-classifier, --classifier or --rank-by, which score the pairs"
+        if self.classifier and not (self.keep_best or self.scores):
+            yield "--classifier must be given with --keep-best or --score, but there is neither"
         if self.rank_by and not self.keep_best:
             yield "--rank-by must be given with --keep-best"
         if self.keep_unseen and not self.keep_best:
