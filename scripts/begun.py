@@ -9,13 +9,13 @@ makes no update then, and the old model's scores would pass for those of the new
 from __future__ import annotations
 
 import argparse
-import fcntl
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.locks import try_lock
 from deepnmt.recipe import read_recipe, to_arguments
 from deepnmt.text.data_identity import identity_of_data
 from deepnmt.text.record import read_record, sha256, write_record
@@ -86,12 +86,9 @@ def is_running(save: Path) -> bool:
     """Return whether a train.sh has locked its folder."""
     try:
         with (save / LOCK).open() as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not try_lock(file)
     except FileNotFoundError:
-        pass
-    return False
+        return False
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ done once. Several processes are torchrun's, once their start has been rehearsed
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
 import shutil
@@ -28,6 +27,7 @@ from deepnmt.commands import launch
 from deepnmt.commands.rehearsal import rehearse
 from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
+from deepnmt.locks import try_lock
 from deepnmt.recipe.arguments import training_arguments
 from deepnmt.text.training_data import check_named_data
 
@@ -127,16 +127,11 @@ def lock(save: Path) -> None:
     file = (save / "train.lock").open("w")
     os.set_inheritable(file.fileno(), True)
     until = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise UserError(f"SAVE must not be in use, but another training is still running in '{save}'") from None
-            time.sleep(0.2)
-        else:
-            KEPT.append(file)
-            return
+    while not try_lock(file):
+        if time.monotonic() > until:
+            raise UserError(f"SAVE must not be in use, but another training is still running in '{save}'")
+        time.sleep(0.2)
+    KEPT.append(file)
 
 
 def copy_output(log: Path) -> None:

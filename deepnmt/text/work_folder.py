@@ -6,7 +6,6 @@ A record says under `inputs` which files a folder is made from, by their checksu
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
+from deepnmt.locks import try_lock
 from deepnmt.text.record import read_record, write_record
 
 RESULTS = ("counts", "files")
@@ -59,10 +59,8 @@ def is_made(folder: Path, name: str, record: dict[str, Any]) -> bool:
 def locked(folder: Path, script: str) -> Iterator[None]:
     """Hold a folder. Raises `UserError` if another process does, such as one that outlives a killed script."""
     with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{folder}: must not be in use, but a {script} is still running there") from None
+        if not try_lock(file):
+            raise UserError(f"{folder}: must not be in use, but a {script} is still running there")
         yield
 
 

@@ -17,7 +17,7 @@ PACKAGE = "deepnmt"
 # From the ground up; a room may import those below it, and modules of its own.
 FLOORS = (
     ("errors", "limits"),
-    ("beside",),
+    ("beside", "locks"),
     ("console",),
     ("kernels", "literals", "lr_schedulers", "text"),
     ("alignment", "data", "model", "ngram", "training"),

@@ -377,12 +377,12 @@ def test_words_that_would_be_unseen_are_kept_so_often_if_the_input_has_them(tmp_
             "--train-classifier must not be given with --rank-by",
         ),
         (["--fluency", "4"], "fluency must be given with --language-models, two files made by ngram.sh train --raw"),
-        (["--fluency", "4", "--language-models", "a"], "--language-models must be 2 files, of source and target, but is 1"),
-        (["--numbers", "--language-models", "a b"], "--language-models must be given with --fluency, --score, --classifier"),
+        (["--fluency", "4", "--language-models", "a"], "--language-models must be 2 files, of source and target"),
+        (["--numbers", "--language-models", "a b"], "--language-models must be given with --fluency, --score"),
         (["--partners", "-4"], "partners must be given with --lexicon"),
         (["--partners", "-4", "--lexicon", "none"], "--lexicon must be a folder made by align.sh"),
-        (["--numbers", "--lexicon", "none"], "--lexicon must be given with --partners, --score, --classifier or --train-"),
-        (["--numbers", "--classifier", "x"], "--classifier must be given with --keep-best or --score, but there is neither"),
+        (["--numbers", "--lexicon", "none"], "--lexicon must be given with --partners, --score, --cl"),
+        (["--numbers", "--classifier", "x"], "--classifier must be given with --keep-best or --score"),
     ],
 )
 def test_refused_ranking(tmp_path: Path, words: list[str], message: str) -> None:
