@@ -26,6 +26,7 @@ from deepnmt.synthetic.like_folder import (
     check_like,
     check_symbols,
     copy_frame,
+    frame_record,
     like_record,
     settings_record,
 )
@@ -55,7 +56,9 @@ def begin(folder: Path, data: Path, prefix: str, language: str, symbols: list[st
     if language and language not in settings.languages:
         raise UserError(f"--lang must be {' or '.join(settings.languages)}, as {data} is, but is '{language}'")
     languages = [language] if language else list(settings.languages)
-    record: dict[str, Any] = {**settings_record(data), "like": like_record(data)}
+    # Monolingual text has no subsets beside it.
+    frame = {"like": like_record(data)} if language and not drop_overlap else frame_record(data)
+    record: dict[str, Any] = {**settings_record(data), **frame}
     if symbols:
         record["symbols"] = symbols
     if language:

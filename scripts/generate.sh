@@ -55,7 +55,8 @@ need python3 fairseq-generate
 if [[ -e $OUT && ! -d $OUT ]]; then
     die "$OUT exists, and is not a folder; remove it or choose another OUT_DIR"
 fi
-if [[ -d $OUT && -n $(ls -A -- "$OUT") && ! -f $OUT/generate.json ]]; then
+# Others write a generate.json, too.
+if [[ -d $OUT && -n $(ls -A -- "$OUT") && ! (-f $OUT/generate.json && -f $OUT/generate.log) ]]; then
     die "$OUT exists, and was not made by generate.sh; remove it or choose another OUT_DIR"
 fi
 

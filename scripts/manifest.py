@@ -23,6 +23,8 @@ from deepnmt.text.record import SELECTED_ON, read_record, selection_texts, sha25
 from deepnmt.text.units import read_patterns
 
 RESULTS = ("counts", "types", "files", "checksums")
+HELD_OUT = "held_out"
+DIFFERENCES = {"like": "other codes or dictionaries", HELD_OUT: "other validation or test sets"}
 # By what is in their records alone.
 MAKERS = {"synthesis_kind": "synthesise.sh", "upsample": "mix.sh", "selection": "select.sh", "like": "binarise.sh"}
 
@@ -79,18 +81,26 @@ def check_same(old: Path, record: dict[str, Any], option: str = "--dest") -> Non
     before, after = flat(read_record(old, inputs=dict)), flat(record)
     if maker(before) != maker(after):
         raise UserError(f"{old.parent} exists, and was made by {maker(before)}; choose another {option}")
-    for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith("input: "), key)):
-        if before.get(key) != after.get(key):
-            name = key.removeprefix("synthesis_")
-            other = key.startswith("input: ") or key == "protect"
-            what = f"another {key}" if other else f"{name} {before.get(key)}, not {after.get(key)}"
-            if key == "like":
-                what = "other codes or dictionaries"
-            raise UserError(f"{old.parent} was made with {what}; remove it or choose another {option}")
+    if what := difference(before, after):
+        raise UserError(f"{old.parent} was made with {what}; remove it or choose another {option}")
     try:
         check_files(old.parent)
     except UserError as error:
         raise UserError(f"{error}; remove {old.parent} to make it again") from None
+
+
+def difference(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Return in words what is the first difference between two flat records; empty if there is none."""
+    for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith("input: "), key)):
+        # Earlier versions did not record what is held out.
+        if before.get(key) == after.get(key) or (key == HELD_OUT and key not in before):
+            continue
+        if key in DIFFERENCES:
+            return DIFFERENCES[key]
+        if key.startswith("input: ") or key == "protect":
+            return f"another {key}"
+        return f"{key.removeprefix('synthesis_')} {before.get(key)}, not {after.get(key)}"
+    return ""
 
 
 def maker(record: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from deepnmt.synthetic.like_folder import (
     check_like,
     check_same_subwords,
     copy_frame,
-    like_record,
+    frame_record,
     settings_record,
     side_name,
 )
@@ -63,7 +63,7 @@ def begin(folder: Path, copies: int, parts: Sequence[Path]) -> None:
             inputs[f"part{number}.{name}"] = sha256(Path(f"{subset_prefix(part, TRAIN, languages)}.{name}.bin"))
     for name in languages:
         check_nested(parts, name)
-    record: dict[str, Any] = {**settings_record(real), "like": like_record(real), "upsample": copies, "inputs": inputs}
+    record: dict[str, Any] = {**settings_record(real), **frame_record(real), "upsample": copies, "inputs": inputs}
     record |= selected_on(read_record(part / RECORD) for part in parts)
     write_record(folder / RECORD, record)
 

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -184,7 +185,9 @@ def search_all(
 ) -> None:
     """Search the sentences that are left, and add each to `done` and to the file as soon as it is there."""
     dataset, dictionary = task.dataset(settings["subset"]).src, task.target_dictionary
-    eos, pad, longest = dictionary.eos(), dictionary.pad(), settings["max_len"]
+    eos, pad = dictionary.eos(), dictionary.pad()
+    # The end symbol takes a position.
+    longest = min(settings["max_len"], *(model.max_decoder_positions() - 1 for model in models))
     bar = console.progress(len(left) + len(done), "searching", " sentences")
     with (out / LINES).open("a", encoding="utf-8") as file, torch.no_grad(), bar:
         bar.update(len(done))
@@ -245,17 +248,31 @@ def main() -> None:
     task.load_dataset(arguments.subset, task_cfg=task.cfg)
     count = len(task.dataset(arguments.subset))
     inputs = checksums(paths, arguments.data, arguments.subset, languages)
-    wanted = range(min(arguments.sentences or count, count))
+    # As in other searches.
+    positions = min(model.max_positions()[0] for model in models)
+    sizes = task.dataset(arguments.subset).src_sizes[: arguments.sentences or count]
+    wanted = [number for number, size in enumerate(sizes) if size <= positions]
+    if not wanted:
+        raise UserError(
+            f"{arguments.subset} must have sentences of at most the {positions} positions of the model, but has none"
+        )
     begin(arguments.out, settings, inputs)
     with locked(arguments.out, "search_errors.sh"):
-        done = [each for each in sentences_done(arguments.out) if each.number in wanted]
+        known = {*wanted}
+        done = [each for each in sentences_done(arguments.out) if each.number in known]
         finished = {each.number for each in done}
         left = [number for number in wanted if number not in finished]
         search_all(models, task, left, settings, done, arguments.out)
-        figures = report(done, beams)
+        figures = {**report(done, beams), "too_long": len(sizes) - len(wanted)}
         record = {"settings": settings, "inputs": inputs, **figures}
         with whole_file(arguments.out / REPORT) as temporary:
             temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if figures["too_long"]:
+        print(
+            f"warning: {figures['too_long']} of {len(sizes)} sentences were not searched, for they are longer than the "
+            "model's positions",
+            file=sys.stderr,
+        )
     print(shown(figures))
     print(f"{arguments.out / REPORT} is ready")
 

@@ -22,7 +22,7 @@ from deepnmt.selection.chosen import Scorer, best, score_all
 from deepnmt.selection.cross_entropy_difference import CrossEntropyDifference
 from deepnmt.selection.tfidf import TfIdf
 from deepnmt.synthetic.leakage import held_out
-from deepnmt.synthetic.like_folder import TRAIN, binarise_text, check_like, copy_frame, like_record, settings_record
+from deepnmt.synthetic.like_folder import TRAIN, binarise_text, check_like, copy_frame, frame_record, settings_record
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
 from deepnmt.text.in_order import cores
 from deepnmt.text.lines import clean, read_lines, read_text
@@ -71,7 +71,7 @@ def begin(folder: Path, data: Path, like: Path, method: str, number: int) -> Non
     check(data, like, method, number)
     record = {
         **settings_record(data),
-        "like": like_record(data),
+        **frame_record(data),
         "selection": {"method": method, "number": number},
         # First this text, then those that DATA's own pairs were chosen by.
         **selected_on([{SELECTED_ON: {"file": like.name, "sha256": sha256(like)}}, read_record(data / RECORD)]),

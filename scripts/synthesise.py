@@ -55,11 +55,8 @@ def begin(folder: Path, out: Path, job: Job) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / RECORD).exists():
         old, new = (manifest.flat(each) for each in (read_record(folder / RECORD, inputs=dict), record))
-        for key in sorted(old.keys() | new.keys()):
-            if old.get(key) != new.get(key):
-                name = key.removeprefix("synthesis_").replace("_", "-")
-                was = f"{folder} was begun with {name} {old.get(key)}, not {new.get(key)}"
-                raise UserError(f"{was}; remove it or choose another OUT")
+        if what := manifest.difference(old, new):
+            raise UserError(f"{folder} was begun with {what}; remove it or choose another OUT")
     # Places may change; what is there may not.
     with console.whole_file(folder / PLACES) as temporary:
         write_record(temporary, job.places())

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.text.dictionary import check_dictionary
+from deepnmt.text.dictionary import check_dictionary, read_types
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.translated_folder import data_settings
+
+LM_DICTIONARY = "dict.txt"
 
 
 def trained_settings(paths: Sequence[Path], data: Path) -> TextSettings:
@@ -63,6 +65,27 @@ def check_model(path: Path, data: Path, languages: tuple[str, str], named: str =
         )
     for side, language in zip(("encoder", "decoder"), languages):
         check_rows(state, side, data / f"dict.{language}.txt")
+
+
+def check_language_model(path: Path, dictionary: Path) -> None:
+    """Raise `UserError` if a checkpoint is no language model, or one of another dictionary, as far as can be seen.
+
+    Args:
+        path: of the checkpoint, beside which train_lm.sh leaves its dictionary
+        dictionary: of the text
+    """
+    state = CheckpointState.of(path, numbers=False)
+    if any(name.startswith("encoder.") for name in state.tensors()):
+        raise UserError(f"{path}: must be a language model, but is a translation model")
+    check_rows(state, "decoder", dictionary)
+    if not (path.parent / LM_DICTIONARY).is_file():
+        return
+    pairs = zip(read_types(dictionary), read_types(path.parent / LM_DICTIONARY))
+    if other := next(((number, *pair) for number, pair in enumerate(pairs) if pair[0] != pair[1]), None):
+        number, wanted, own = other
+        raise UserError(
+            f"{path}: must be of {dictionary}, where type {number} is '{wanted}', but is of one where it is '{own}'"
+        )
 
 
 def check_rows(state: CheckpointState, side: str, dictionary: Path) -> None:

@@ -47,7 +47,7 @@ def command() -> None:
     arguments = parse()
     started = time.monotonic()
     out = ResultFolder(arguments.out, "combine.json")
-    lists = read_lists(arguments.nbest, arguments.data)
+    lists = read_lists(arguments.nbest, arguments.data, probable=True)
     weights = SearchWeights(arguments.network_weight, arguments.model_weight, arguments.length_weight)
     if arguments.weights:
         weights = SearchWeights(*weights_for(arguments.weights, PARTS).tolist())

@@ -23,7 +23,7 @@ from deepnmt.reranking.per_token import per_token
 from deepnmt.reranking.result_folder import ResultFolder
 from deepnmt.reranking.similarity import METRICS
 from deepnmt.reranking.tuning import STARTS, Tuned, tune
-from deepnmt.reranking.weights_file import FILE, is_per_token, weights_for, write_weights
+from deepnmt.reranking.weights_file import FILE, check_kinds, is_per_token, weights_for, write_weights
 from deepnmt.text.nbest import MODEL, NAME
 from deepnmt.text.record import selection_texts
 
@@ -57,7 +57,8 @@ def command() -> None:
     arguments = parse()
     started = time.monotonic()
     out = ResultFolder(arguments.out, "rerank.json")
-    lists = read_lists(arguments.nbest, arguments.data)
+    by_model = bool(arguments.consensus) and arguments.posterior == "model"
+    lists = read_lists(arguments.nbest, arguments.data, probable=by_model)
     if arguments.features:
         lists = lists.with_features(arguments.features)
     if arguments.tune and lists.subset.startswith("test"):
@@ -69,6 +70,8 @@ def command() -> None:
     names = (*lists.names, *(feature.name for feature in features))
     by_token = is_per_token(arguments.weights) if arguments.weights else bool(arguments.per_token)
     weights = weights_for(arguments.weights, names, by_token) if arguments.weights else None
+    if arguments.weights:
+        check_kinds(arguments.weights, {feature.name: feature.kind.value for feature in features})
     if arguments.consensus and all(len(found) <= 1 for found in lists.candidates):
         raise UserError("--consensus: must have lists of several translations, but no sentence has more than one")
     if features:

@@ -56,7 +56,9 @@ class MergedLists:
     records: list[dict[str, Any]] = field(default_factory=list)
 
     def with_features(self, names: Sequence[str]) -> MergedLists:
-        """Return the lists with some of their features alone. Raises `UserError` if one is not there."""
+        """Return the lists with some of their features alone. Raises `UserError` if one is not there, or twice."""
+        if len({*names}) < len(names):
+            raise UserError(f"--features: must be names that differ, but is {','.join(names)}")
         if lacking := [name for name in names if name not in self.names]:
             raise UserError(f"--features: must be among {', '.join(self.names)}, but {', '.join(lacking)} is not")
         for found in self.candidates:
@@ -65,12 +67,13 @@ class MergedLists:
         return dataclasses.replace(self, names=tuple(names))
 
 
-def read_lists(paths: Sequence[Path], data: Path) -> MergedLists:
+def read_lists(paths: Sequence[Path], data: Path, probable: bool = False) -> MergedLists:
     """Return the lists in files that generate.sh wrote.
 
     Args:
         paths: of the files, each beside the record of its translations
         data: the data folder that they are translations of
+        probable: P(y) is needed, which a list has only with the search's scores
 
     Raises:
         UserError: a file or a record is faulty, or the lists are not all of the same sentences of the data
@@ -78,6 +81,12 @@ def read_lists(paths: Sequence[Path], data: Path) -> MergedLists:
     paths = [path / FILE if path.is_dir() else path for path in paths]
     lists = [read_nbest(path) for path in paths]
     records = [read_record(path.parent / RECORD, subset=str, target_lang=str) for path in paths]
+    for path, translations in zip(paths, lists):
+        if probable and MODEL not in translations[0].features:
+            raise UserError(
+                f"{path}: must have the feature {MODEL}, by which translations are probable, but has "
+                f"{', '.join(translations[0].features)}"
+            )
     subset, reverse = str(records[0]["subset"]), bool(records[0].get("reverse"))
     for path, record in zip(paths, records):
         found = str(record["subset"]), bool(record.get("reverse"))
@@ -137,7 +146,7 @@ def merge(lists: Sequence[Sequence[Translation]], sentences: int) -> tuple[list[
 
 
 def probabilities(translations: Sequence[Translation]) -> list[float]:
-    """Return P of each translation of a list, which sum to 1 over the different ones; equal ones without log P."""
+    """Return P of each translation of a list, which sum to 1 over the different ones; all are equal without log P."""
     if not translations:
         return []
     best = max(each.features.get(MODEL, 0.0) for each in translations)

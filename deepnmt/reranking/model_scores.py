@@ -18,7 +18,7 @@ from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
-from deepnmt.checkpoints.data_fit import check_model, check_rows
+from deepnmt.checkpoints.data_fit import check_language_model, check_model
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.reranking.loaded_models import encode, load_models
 from deepnmt.text.translated_folder import data_settings
@@ -57,7 +57,7 @@ class ModelFeature:
         for path in self.checkpoints:
             if self.kind is Kind.LANGUAGE:
                 target = data_settings(data, reverse).target_lang
-                check_rows(CheckpointState.of(path, numbers=False), "decoder", data / f"dict.{target}.txt")
+                check_language_model(path, data / f"dict.{target}.txt")
             else:
                 check_model(path, data, self.languages(data, reverse), named=f"{self.kind.value} {self.name}: ")
 

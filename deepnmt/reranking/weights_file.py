@@ -15,6 +15,7 @@ from deepnmt.text.record import read_record, write_record
 
 FILE = "weights.json"
 PER_TOKEN = "per_token"
+MODELS = "models"
 
 
 def read_weights(path: Path) -> dict[str, float]:
@@ -67,11 +68,24 @@ def weights_for(path: Path, names: Sequence[str], per_token: bool = False) -> Ar
     return np.array([weights[name] for name in names])
 
 
+def check_kinds(path: Path, kinds: Mapping[str, str]) -> None:
+    """Raise `UserError` if weights are of features that another option has given.
+
+    Args:
+        path: of the weights
+        kinds: option of each feature that a model gives
+    """
+    for name, said in read_record(path).get(MODELS, {}).items():
+        before = said.get("option") if isinstance(said, dict) else None
+        if before is not None and name in kinds and before != kinds[name]:
+            raise UserError(f"{path}: the weight of '{name}' must be for {before} {name}=..., but is for {kinds[name]}")
+
+
 def write_weights(
     path: Path, weights: Mapping[str, float], models: Mapping[str, Any], tuned: Mapping[str, Any], per_token: bool
 ) -> None:
     """Write weights, whether they are of features per token, the features' models, and how the weights were tuned."""
-    record = {"weights": dict(weights), PER_TOKEN: per_token, "models": dict(models), "tuned": dict(tuned)}
+    record = {"weights": dict(weights), PER_TOKEN: per_token, MODELS: dict(models), "tuned": dict(tuned)}
     write_record(path, record)
 
 

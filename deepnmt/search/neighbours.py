@@ -85,9 +85,9 @@ class Neighbours:
 
 
 def fingerprints(model: Any) -> dict[str, str]:
-    """Return checksums of a model's decoder, by the type that its numbers are rounded to."""
+    """Return checksums of a model, by the type that its numbers are rounded to."""
     found = {name: hashlib.sha256() for name in FINGERPRINTS}
-    for parameter in model.decoder.parameters():
+    for parameter in model.parameters():
         for name, digest in found.items():
             rounded = parameter.detach().cpu().to(FINGERPRINTS[name]).contiguous()
             digest.update(rounded.view(torch.uint8).numpy().tobytes())

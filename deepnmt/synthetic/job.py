@@ -16,7 +16,7 @@ from deepnmt.synthetic.like_folder import (
     check_absent,
     check_like,
     check_same_subwords,
-    like_record,
+    frame_record,
     settings_record,
 )
 from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise
@@ -208,7 +208,7 @@ class Job:
         inputs |= {f"dict.{name}": sha256(self.folder / f"dict.{name}.txt") for name in names}
         return {
             **settings_record(self.data),
-            "like": like_record(self.data),
+            **frame_record(self.data),
             **{f"synthesis_{key}": value for key, value in asdict(self.options).items()},
             "inputs": inputs,
         }

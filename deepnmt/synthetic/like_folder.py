@@ -81,6 +81,20 @@ def like_record(data: Path) -> dict[str, str]:
     return {name: sha256(data / name) for name in (*subword_files(settings), *dictionaries)}
 
 
+def frame_record(data: Path) -> dict[str, Any]:
+    """Return the checksums of what a folder like `data` takes from it: `like_record`, and what is held out.
+
+    Raises:
+        UserError: a file of a subset is missing
+    """
+    languages = TextSettings.read(data).languages
+    files = {path.name: path for path in texts_of(data, held_out(data))}
+    for subset in held_out(data):
+        prefix = subset_prefix(data, subset, languages)
+        files |= {f"{side_name(subset, languages, name)}.bin": Path(f"{prefix}.{name}.bin") for name in languages}
+    return {"like": like_record(data), "held_out": {name: sha256(path) for name, path in sorted(files.items())}}
+
+
 def check_symbols(symbols: Sequence[str]) -> None:
     """Raise `UserError` if a symbol cannot be a type of its own."""
     for symbol in symbols:

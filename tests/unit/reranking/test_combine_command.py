@@ -175,6 +175,15 @@ def test_refusals(folders: Path, words: list[str], message: str) -> None:
     assert set(folders.iterdir()) == before
 
 
+def test_lists_without_scores_of_a_search(folders: Path) -> None:
+    nbest_folder(folders / "merged", [[(text, {"length": 2.0}) for text, _ in found] for found in LISTS])
+    (folders / "valid").rename(folders / "searched")
+    (folders / "merged").rename(folders / "valid")
+    with pytest.raises(UserError, match=r"valid/nbest\.tsv: must have the feature model, by which .*, but has length$"):
+        call(folders, "--models", folders / "a.pt", folders / "out")
+    assert not (folders / "out").exists()
+
+
 def test_too_many_translations(folders: Path) -> None:
     texts = [" ".join(["w7"] * length) for length in range(1, 66)]
     nbest_folder(folders / "many", plain_lists(["w1"], texts, ["w2"]))

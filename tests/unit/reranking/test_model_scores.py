@@ -92,6 +92,15 @@ def test_models_that_do_not_fit(tmp_path: Path) -> None:
     ModelFeature("a", Kind.REVERSE, (path,)).check(data, True)
     with pytest.raises(UserError, match=r"--reverse a: .*a\.pt: must translate en to de, but translates de to en$"):
         ModelFeature("a", Kind.REVERSE, (path,)).check(data, False)
+    with pytest.raises(UserError, match=r"a\.pt: must be a language model, but is a translation model$"):
+        ModelFeature("lm", Kind.LANGUAGE, (path,)).check(data, False)
+    save_language_model(tmp_path / "lm.pt")
+    words = (data / "dict.en.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "dict.txt").write_text("".join(words))
+    ModelFeature("lm", Kind.LANGUAGE, (tmp_path / "lm.pt",)).check(data, False)
+    (tmp_path / "dict.txt").write_text("".join([words[0], *words[:0:-1]]))
+    with pytest.raises(UserError, match=r"must be of .*dict\.en\.txt, where type 5 is 'w1', but .* it is 'w19'$"):
+        ModelFeature("lm", Kind.LANGUAGE, (tmp_path / "lm.pt",)).check(data, False)
     save_language_model(tmp_path / "lm.pt", words=7)
     with pytest.raises(UserError, match=r"must have the 24 types of .*dict\.en\.txt in its decoder, but has 11"):
         ModelFeature("lm", Kind.LANGUAGE, (tmp_path / "lm.pt",)).check(data, False)

@@ -188,6 +188,23 @@ def test_log_probabilities_per_token(folders: Path) -> None:
         weights_for(tuned, list(weights))
 
 
+def test_weights_are_for_models_of_the_same_kind(folders: Path) -> None:
+    model = save_model(folders / "a.pt")
+    back = save_model(folders / "back.pt", 2, ("en", "de"))
+    given = ["--score", f"a={model}", "--reverse", f"b={back}"]
+    swapped = ["--score", f"b={model}", "--reverse", f"a={back}"]
+    call(folders, "valid", *given, "--tune", "--starts", 1, folders / "tuned")
+    weights = folders / "tuned" / "weights.json"
+    with pytest.raises(UserError, match=r"the weight of '[ab]' must be for --\w+ [ab]=\.\.\., but is for --"):
+        call(folders, "test", *swapped, "--weights", weights, folders / "out")
+    call(folders, "test", *given, "--weights", weights, folders / "out")
+    # An earlier version did not say so, and the file may be a user's.
+    record = json.loads(weights.read_text())
+    del record["models"]
+    weights.write_text(json.dumps(record))
+    call(folders, "test", *swapped, "--weights", weights, folders / "out")
+
+
 def test_which_features_are_per_token_of_what(folders: Path) -> None:
     lists = read_lists([folders / "valid"], folders / "data")
     kinds = {"fwd": Kind.TRANSLATION, "back": Kind.REVERSE, "lm": Kind.LANGUAGE}
@@ -247,6 +264,8 @@ def test_some_features_alone(folders: Path) -> None:
     assert list(report(folders / "out")["weights"]) == ["length"]
     with pytest.raises(UserError, match=r"--features: must be among model, length, but unk is not"):
         call(folders, "valid", "--features", "length,unk", "--tune", folders / "other")
+    with pytest.raises(UserError, match=r"--features: must be names that differ, but is model,length,model$"):
+        call(folders, "valid", "--features", "model,length,model", "--tune", folders / "other")
 
 
 def test_consensus(folders: Path) -> None:
@@ -280,11 +299,13 @@ def test_consensus(folders: Path) -> None:
         (["valid", "--tune", "--score", "a=nowhere.pt"], r"nowhere\.pt: no such checkpoint"),
         (["valid", "--tune", "--seed", "-1"], r"^--seed: must be from 0 to 4294967295, but is -1$"),
         (["valid", "--tune", "--starts", "0"], r"argument --starts: must be a whole number from 1 on, but is 0"),
+        (["other", "--consensus", "bleu"], r"other/nbest\.tsv: must have the feature model, by .* has a, length"),
         (["valid", "--weights", "{0}/weights.json"], r"must have a weight for each of model, length, but has none"),
     ],
 )  # fmt: skip
 def test_refusals(folders: Path, words: list[str], message: str) -> None:
     nbest_folder(folders / "single", plain_lists(["w1"], ["w2"], []))
+    nbest_folder(folders / "other", [[("w1", {"a": -1.0, "length": 2.0}), ("w2", {"a": -2.0, "length": 2.0})]])
     (folders / "weights.json").write_text('{"weights": {"length": 1}}')
     before = set(folders.iterdir())
     with pytest.raises(UserError, match=message):

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import search_errors
@@ -28,10 +29,13 @@ SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "search_errors.sh"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder and a checkpoint."""
-    result = tmp_path_factory.mktemp("search_errors")
+    return data_and_model(tmp_path_factory.mktemp("search_errors"))
+
+
+def data_and_model(result: Path, **given: Any) -> Path:
     data_folder(result / "data")
     torch.manual_seed(5)
-    config = DLCLTransformerConfig(**{**SIZE, "dropout": 0.0})
+    config = DLCLTransformerConfig(**{**SIZE, "dropout": 0.0, **given})
     model = DLCLTransformerModel.build_model(config, task(dictionary(TYPES - 4)))
     scramble(model)
     with torch.no_grad():
@@ -111,6 +115,21 @@ def test_results_of_a_file_that_was_replaced_are_refused(name: str, folder: Path
     (tmp_path / "out" / "search_errors.json").write_text(json.dumps(record))
     run(tmp_path, "out")
     assert (tmp_path / "out" / "sentences.tsv").read_text() == before
+
+
+def test_sentences_longer_than_the_positions_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # The sentences have 4, 2 and 6 tokens; translations have at most one before the end symbol.
+    sizes = {"max_source_positions": 4, "max_target_positions": 2}
+    data_and_model(tmp_path, encoder_learned_pos=True, decoder_learned_pos=True, **sizes)
+    run(tmp_path, "out")
+    assert [each.number for each in lines(tmp_path / "out")] == [0, 1]
+    assert all(each.length <= 1 and each.complete for each in lines(tmp_path / "out"))
+    figures = json.loads((tmp_path / "out" / "search_errors.json").read_text())
+    assert (figures["sentences"], figures["too_long"]) == (2, 1)
+    assert "warning: 1 of 3 sentences were not searched, for they are longer than the mod" in capsys.readouterr().err
+    data_and_model(tmp_path / "short", encoder_learned_pos=True, **{**sizes, "max_source_positions": 1})
+    with pytest.raises(UserError, match=r"^test must have sentences of at most the 1 positions of the model, but"):
+        run(tmp_path / "short", "out")
 
 
 def test_report() -> None:

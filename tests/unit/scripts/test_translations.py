@@ -93,6 +93,7 @@ def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
         (["{0}/good.pt", "{0}/no", "{0}/out"], "{0}/no/preprocess.json: no such file"),
         (["{0}/good.pt", "{0}/a:b", "{0}/out"], "DATA must not have a colon in its name, but is '{0}/a:b'"),
         (["{0}/good.pt", "{0}/data", "{0}/data"], "{0}/data exists, and was not made by generate.sh"),
+        (["{0}/good.pt", "{0}/data", "{0}/reranked"], "{0}/reranked exists, and was not made by generate.sh"),
         (["{0}/good.pt", "{0}/data", "{0}/good.pt"], "{0}/good.pt exists, and is not a folder"),
         (["{0}/good.pt", "{0}/data", "{0}/out", "--quiet"], "--quiet must not be given: OUT_DIR is made from the"),
         (
@@ -108,6 +109,9 @@ def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
 def test_bad_arguments_of_generate(tmp_path: Path, arguments: list[str], message: str) -> None:
     data_folder(tmp_path / "data", ["train", "test"])
     checkpoint(tmp_path / "good.pt")
+    # What deepnmt-rerank leaves, too.
+    (tmp_path / "reranked").mkdir()
+    (tmp_path / "reranked" / "generate.json").write_text("{}")
     before = {path.name for path in tmp_path.iterdir()}
     result = run_script("generate.sh", *(argument.format(tmp_path) for argument in arguments))
     assert message.format(tmp_path) in error_of(result)

@@ -130,8 +130,14 @@ def test_a_model_in_half_precision_knows_its_datastore() -> None:
     for kind, name in ((torch.float16, "float16"), (torch.bfloat16, "bfloat16")):
         assert fingerprints(build().to(kind))[name] == fingerprints(build().float().to(kind))[name]
         assert kept[name] == fingerprints(build().float().to(kind))[name]
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_a_model_that_differs_in_one_layer_is_another(part: str) -> None:
+    model = build().float()
+    kept = fingerprints(model)
     with torch.no_grad():
-        next(model.decoder.layers[2].parameters())[0] += 1
+        next(getattr(model, part).layers[1].parameters())[0] += 1
     assert not {*fingerprints(model).values()} & {*kept.values()}
 
 

@@ -1,0 +1,75 @@
+"""Folders that take their validation and test sets from another one: no longer up to date when these have changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import binarise
+import manifest
+import mix
+import pytest
+import select_pairs
+import synthesise
+from support.substitution import SOURCE, TARGET, substitution_data, write_lines
+
+from deepnmt.errors import UserError
+
+
+def mixed(data: Path, out: Path) -> None:
+    mix.begin(out, 1, [data, data])
+
+
+def selected(data: Path, out: Path) -> None:
+    lines = (data / "text" / f"train.tok.{SOURCE}").read_text("utf-8").splitlines()
+    select_pairs.begin(out, data, write_lines(out / "like", lines[:9]), "tfidf", 5)
+
+
+def binarised(data: Path, out: Path) -> None:
+    binarise.begin(out, data, str(data / "text" / "train.tok"), "", [], drop_overlap=False)
+
+
+def without_overlap(data: Path, out: Path) -> None:
+    binarise.begin(out, data, str(data / "text" / "train.tok"), TARGET, [], drop_overlap=True)
+
+
+def distilled(data: Path, out: Path) -> None:
+    (out / "model.pt").write_text("a stub")
+    job = synthesise.parse_job(["distil", str(out / "model.pt"), str(data)])
+    (out / "preprocess.json").write_text(json.dumps(job.record()))
+
+
+@pytest.mark.parametrize("make", [mixed, selected, binarised, without_overlap, distilled])
+@pytest.mark.parametrize("what", ["binarised", "text"])
+def test_other_sets_are_refused(make: Callable[[Path, Path], None], what: str, tmp_path: Path) -> None:
+    data = substitution_data(tmp_path / "data")
+    before, after = tmp_path / "before", tmp_path / "after"
+    for out in (before, after):
+        out.mkdir()
+    make(data, before)
+    make(data, after)
+    shutil.rmtree(after)
+    after.mkdir()
+    manifest.check_same(before / "preprocess.json", json.loads((before / "preprocess.json").read_text()), "OUT")
+    if what == "binarised":
+        for end in ("de.bin", "de.idx", "en.bin", "en.idx"):
+            shutil.copyfile(data / f"test.de-en.{end}", data / f"valid.de-en.{end}")
+    else:
+        shutil.copyfile(data / "text" / "valid.tok.de", data / "text" / "test.tok.de")
+    make(data, after)
+    new = json.loads((after / "preprocess.json").read_text())
+    with pytest.raises(UserError, match=r"before was made with other validation or test sets; remove it or choose"):
+        manifest.check_same(before / "preprocess.json", new, "OUT")
+    # What an earlier version has made did not say so.
+    old = json.loads((before / "preprocess.json").read_text())
+    del old["held_out"]
+    (before / "preprocess.json").write_text(json.dumps(old))
+    manifest.check_same(before / "preprocess.json", new, "OUT")
+
+
+def test_monolingual_text_has_no_sets(tmp_path: Path) -> None:
+    data = substitution_data(tmp_path / "data")
+    binarise.begin(tmp_path, data, str(data / "text" / "train.tok"), TARGET, [], drop_overlap=False)
+    assert "held_out" not in json.loads((tmp_path / "preprocess.json").read_text())
