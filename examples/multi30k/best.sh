@@ -37,7 +37,7 @@ stage by stage.
                      its seed further with R-Drop, both_r_drop a model of both directions, and r_drop_settled
                      r_drop_recut, which itself begins with that control; both_diverse trains both_r_drop further, on
                      five times the text: the pairs, and each side as the models both_r_drop and both, seeds 1 and 2,
-                     translate the other
+                     translate the other; models of both directions are trained once for both
   --seed SEED        of the members (default: 1 and 2)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the

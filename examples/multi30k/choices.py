@@ -11,7 +11,7 @@ commands:
   choices.py settings FOLDER                                    print the fields of a result, a line each
   choices.py table FOLDER OUT.tsv                               compare the test scores of FOLDER's results
   choices.py digest RECIPE                                      print what differs when the recipe says something else
-  choices.py turn CHECKPOINT OUT.pt                             take a model of both directions for one of the other
+  choices.py turn CHECKPOINT LANG OUT.pt                        take a model of both directions for one from LANG
 """
 
 from __future__ import annotations
@@ -153,14 +153,15 @@ def table(folder: Path, output: Path) -> None:
         print("  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip())
 
 
-def turn(checkpoint: Path, output: Path) -> None:
-    """Write a checkpoint that translates both ways as one of the other direction."""
+def turn(checkpoint: Path, source: str, output: Path) -> None:
+    """Write a checkpoint that translates both ways as one that translates from a language."""
     # torch takes a second to import, which the other commands need not wait for.
     from deepnmt.checkpoints.file import read, write
 
     contents = read(checkpoint)
     task = contents["cfg"]["task"]
-    task["source_lang"], task["target_lang"] = task["target_lang"], task["source_lang"]
+    if task["source_lang"] != source:
+        task["source_lang"], task["target_lang"] = source, task["source_lang"]
     write(contents, output)
 
 
@@ -176,9 +177,9 @@ def main() -> None:
         "settings": ("folder",),
         "table": ("folder", "output"),
         "digest": ("recipe",),
-        "turn": ("checkpoint", "output"),
+        "turn": ("checkpoint", "source", "output"),
     }
-    kinds: dict[str, Any] = {"models": str, "beam": int, "lenpen": float}
+    kinds: dict[str, Any] = {"models": str, "source": str, "beam": int, "lenpen": float}
     for name, arguments in places.items():
         command = commands.add_parser(name)
         for argument in arguments:
@@ -207,7 +208,7 @@ def main() -> None:
     elif given.command == "digest":
         print(checksum(read_recipe(given.recipe))[:16])
     elif given.command == "turn":
-        turn(given.checkpoint, given.output)
+        turn(given.checkpoint, given.source, given.output)
     else:
         table(given.folder, given.output)
 

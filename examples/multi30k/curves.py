@@ -56,10 +56,15 @@ def points(lines: Iterable[str]) -> list[Point]:
     return result
 
 
-def begins_with(text: str) -> str | None:
-    """Return the training, NAME/trained/checkpoint.pt, that another one begins with, by its log, or None."""
+def begins_with(text: str) -> Path | None:
+    """Return the checkpoint, NAME/trained/checkpoint.pt, that a training begins with, by its log, or None."""
     found = START.findall(text)
-    return Path(found[-1]).parent.parent.name if found else None
+    return Path(found[-1]) if found else None
+
+
+def name_of(checkpoint: Path | None) -> str | None:
+    """Return the name of a checkpoint's training."""
+    return checkpoint.parent.parent.name if checkpoint else None
 
 
 def one_after_the_other(
@@ -147,10 +152,19 @@ def main() -> None:
     logs = {path.parent.parent.name: path for path in sorted(given.folder.glob("checkpoints/*/trained/train.log"))}
     logs |= {path.parent.name: path for path in given.more if path.is_file()}
     texts = {name: path.read_text("utf-8", errors="replace") for name, path in logs.items()}
+    starts = {name: begins_with(text) for name, text in texts.items()}
+    # Of those that are elsewhere, which this folder's pictures do not show, the hours count.
+    elsewhere = {start.parent.parent.name: start.parent / "train.log" for start in starts.values() if start}
+    texts |= {
+        name: path.read_text("utf-8", errors="replace")
+        for name, path in elsewhere.items()
+        if name not in texts and path.is_file()
+    }
     found = one_after_the_other(
         {name: points(text.splitlines()) for name, text in texts.items()},
-        {name: begins_with(text) for name, text in texts.items()},
+        {name: name_of(start) for name, start in starts.items()},
     )
+    found = {name: found[name] for name in logs}
     if not any(found.values()):
         raise UserError(f"{given.folder}: must have logs of trainings with validations, but has none")
     losses = {name: [(point.hours, point.nll) for point in curve] for name, curve in found.items() if curve}

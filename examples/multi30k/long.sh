@@ -124,13 +124,22 @@ train_member() {
     local recipe=$1 name=$2 seed=$3 start=() BEFORE FROM
     shift 3
     begins_with "$recipe"
-    if [[ -n $BEFORE ]]; then
+    if [[ $BEFORE == both ]]; then
+        start=(--finetune-from-model "$BASE/checkpoints/both-$seed/trained/$FROM")
+        train_both "$seed" "$@"
+    elif [[ -n $BEFORE ]]; then
         start=(--finetune-from-model "$HERE/checkpoints/$BEFORE-$seed/trained/$FROM")
         train_member "$BEFORE" "$BEFORE-$seed" "$seed" "$@"
     fi
     [[ $recipe != both_diverse ]] || diversify "$@"
     text_of "$recipe"
     train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" --seed "$seed" "${start[@]}" "$@"
+}
+
+# Train the model of both directions that members of either begin with: train_both SEED [options of fairseq-train]
+train_both() {
+    local HERE=$BASE WAY=()
+    train_member both "both-$1" "$@"
 }
 
 # Print how many checkpoints of a member are averaged: ten, as far as there are: averaged NAME
@@ -142,13 +151,19 @@ averaged() {
     echo $((number < 10 ? number : 10))
 }
 
-# Set MODEL to a member's average, made beside the text that it translates: average_of NAME
+# Set MODEL to a member's average, made beside the text that it translates: average_of NAME FOLDER
 average_of() {
     local save=$HERE/checkpoints/$1/trained
-    MODEL=$HERE/diverse/$1.pt
+    MODEL=$2/$1.pt
     if [[ ! -f $MODEL || $save/checkpoint_last.pt -nt $MODEL ]]; then
         run "$ROOT/scripts/average.sh" "$save" "$MODEL" --last "$(averaged "$1")"
     fi
+}
+
+# The same of one that members of both directions begin with: average_of_both NAME FOLDER
+average_of_both() {
+    local HERE=$BASE
+    average_of "$@"
 }
 
 # Make HERE/diverse/pairs: the pairs, the source translated by the members both_r_drop of TRANSLATORS, and the target by those
@@ -167,11 +182,11 @@ diversify() {
     fi
     run "$ROOT/scripts/binarise.sh" --like "$PLAIN" --mono "$text/train.lc.norm.tok" --lang "$lang" --dest "$mono"
     for seed in "${TRANSLATORS[@]}"; do
-        average_of "both_r_drop-$seed"
+        average_of "both_r_drop-$seed" "$HERE/diverse"
         run "$ROOT/scripts/synthesise.sh" distil "$MODEL" "$PLAIN" "$HERE/diverse/forward-$seed" "${REVERSE[@]}"
-        average_of "both-$seed"
+        average_of_both "both-$seed" "$HERE/diverse"
         back=${MODEL%.pt}-back.pt
-        [[ -f $back && ! $MODEL -nt $back ]] || run python3 "$HELPER" turn "$MODEL" "$back"
+        [[ -f $back && ! $MODEL -nt $back ]] || run python3 "$HELPER" turn "$MODEL" "$lang" "$back"
         # A line of the validation set is in the training text, too.
         run "$ROOT/scripts/synthesise.sh" back "$back" "$PLAIN" "$mono" "$HERE/diverse/back-$seed" --allow-overlap "${REVERSE[@]}"
         parts+=("$HERE/diverse/forward-$seed" "$HERE/diverse/back-$seed")

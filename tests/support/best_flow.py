@@ -34,7 +34,7 @@ def copy(root: Path) -> Path:
     text = choices.read_text("utf-8")
     text = text.replace("        table(given.folder, given.output)", "        print('table')")
     # The averages are empty files.
-    text = text.replace("turn(given.checkpoint, given.output)", "given.output.touch()")
+    text = text.replace("turn(given.checkpoint, given.source, given.output)", "given.output.touch()")
     choices.write_text(text, encoding="utf-8")
     # The commands of the package, with a stand-in for one of them.
     works = {name: f'exec "{ROOT}/.venv/bin/{name}" "$@"' for name in ("python3", "fairseq-train")}

@@ -114,7 +114,9 @@ LOG = """
 
 def test_a_model_of_both_directions_is_turned(tmp_path: Path) -> None:
     path, turned = save_model(tmp_path / "a.pt", languages=("de", "en")), tmp_path / "b.pt"
-    choices.turn(path, turned)
+    choices.turn(path, "de", turned)
+    assert CheckpointState.of(turned).options("task") == CheckpointState.of(path).options("task")
+    choices.turn(path, "en", turned)
     before, after = (CheckpointState.of(each) for each in (path, turned))
     languages = [after.options("task")[f"{side}_lang"] for side in ("source", "target")]
     assert languages == ["en", "de"]
@@ -133,8 +135,10 @@ def test_hours_of_a_training_that_was_resumed() -> None:
 
 def test_hours_of_a_training_that_begins_with_another() -> None:
     line = "{'finetune_from_model': 'old/checkpoints/first/trained/checkpoint95.pt'} {'finetune_from_model': None}\n"
-    assert curves.begins_with(line) == "first"
-    assert curves.begins_with(f"{line}'finetune_from_model': 'OUT/results/second/trained/last5.pt'") == "second"
+    assert curves.begins_with(line) == Path("old/checkpoints/first/trained/checkpoint95.pt")
+    assert curves.name_of(curves.begins_with(line)) == "first"
+    again = f"{line}'finetune_from_model': 'OUT/results/second/trained/last5.pt'"
+    assert curves.name_of(curves.begins_with(again)) == "second"
     assert curves.begins_with("'finetune_from_model': None") is None
     curve = [curves.Point(62, 0.5, 8.0, None), curves.Point(124, 1.5, 7.0, 30.0)]
     found = dict.fromkeys(("first", "second", "third", "same"), curve)
@@ -201,6 +205,13 @@ def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn["bleu"] == {"tiny_4k-1": [(0.5, 1.5)], "r_drop-1": [(pytest.approx(0.5 + 5436 / 3600), 1.5)]}
     for name in ("bleu", "loss"):
         assert "<svg" in (tmp_path / f"{name}.svg").read_text("utf-8")
+    # What is begun with may be the other direction's.
+    (tmp_path / "other" / "checkpoints").mkdir(parents=True)
+    place = tmp_path / "other" / "checkpoints" / "both-1"
+    log.parent.parent.rename(place)
+    further.write_text(f"'finetune_from_model': '{place}/trained/checkpoint_last.pt'\n{LOG}")
+    curves.main()
+    assert drawn["bleu"] == {"r_drop-1": [(pytest.approx(0.5 + 5436 / 3600), 1.5)]}
 
 
 def test_rows_of_the_study(tmp_path: Path) -> None:

@@ -57,6 +57,20 @@ def test_members_that_learn_from_their_own_translations(root: Path, direction: s
     (mixed,) = {call for call in calls if call.startswith("mix.sh")}
     parts = " ".join(f"{folder}/{kind}-{seed}" for seed in (1, 2) for kind in ("forward", "back"))
     assert mixed == f"mix.sh {folder}/pairs out/data {parts}"
+    # Models of both directions are the start of both, and trained in the first one's way.
+    both = [call for call in calls if call.startswith("train.sh") and "both.yaml" in call]
+    assert all("BEST/checkpoints/both-" in call and "--source-lang" not in call for call in both)
+    starts = [call for call in calls if call.startswith("train.sh") and "both_r_drop.yaml" in call]
+    assert all(
+        f"--finetune-from-model BEST/checkpoints/both-{seed}/trained/checkpoint_last.pt" in call
+        for seed, call in zip((1, 2, 3), sorted(starts, key=lambda call: call[call.index("--seed") :]))
+    )
+    averaged = {call.split()[1] for call in calls if call.startswith("average.sh")}
+    assert averaged == {
+        f"{place}/checkpoints/{recipe}-{seed}/trained"
+        for place, recipe in (("BEST", "both"), (here, "both_r_drop"))
+        for seed in (1, 2)
+    }
     starts = [call for call in calls if call.startswith("train.sh") and "both_diverse.yaml" in call]
     assert all(
         f"--finetune-from-model {here}/checkpoints/both_r_drop-{seed}/trained/checkpoint_last.pt" in call
