@@ -40,13 +40,22 @@ class Parser(argparse.ArgumentParser):
         self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
     ) -> argparse.Namespace:
         """See `argparse.ArgumentParser`. An option's empty value is refused: a path would be the current folder."""
+        return super().parse_args(self._checked(args), namespace)
+
+    def parse_intermixed_args(  # type: ignore[override]
+        self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
+    ) -> argparse.Namespace:
+        """As `parse_args`, with positional arguments between options."""
+        return super().parse_intermixed_args(self._checked(args), namespace)
+
+    def _checked(self, args: Optional[Sequence[str]]) -> list[str]:
         words = sys.argv[1:] if args is None else list(args)
         for option, word in zip(["", *words], words):
             if not word and option.startswith("--"):
                 self.error(f"option {option} needs a value")
             if word.startswith("--") and word.endswith("="):
                 self.error(f"option {word[:-1]} needs a value")
-        return super().parse_args(words, namespace)
+        return words
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse."""
@@ -96,12 +105,15 @@ def hear_interruptions() -> None:
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path` to write to; it becomes `path` only if nothing went wrong.
 
+    A link stays, and the file that it leads to is replaced.
+
     Raises:
         UserError: the path is a device or a pipe, whose place a file must not take; or the disk is full or refuses,
             also if a library wraps that in an error of its own
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UserError(f"cannot write {path}: must be a file or a new one, but is a device or a pipe")
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
     try:
         with building(path) as temporary:
             yield temporary

@@ -157,7 +157,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--keep-punctuation", action="store_true", help="tokenise alone, without punctuation normalisation")
     add("--normalise", default="", metavar="STEPS", help="width, nfkc, punctuation, simplified, with commas between")
     add("--lowercase", action="store_true", help="lower-case the tokenised text")
-    add("--protect", type=Path, metavar="RECORD", help="keep words whole that match a pattern of this preprocess.json")
+    add("--protect", type=Path, metavar="RECORD", help="keep words whole as this preprocess.json says: by its patterns")
     add("--placeholders", default="", metavar="KINDS", help="keep numbers or urls whole; a comma between both")
     add("--segment", default="", choices=["", "jieba"], help="cut Chinese into words by jieba")
     add("--max-len", type=int, default=0, metavar="N", help="skip pairs with more tokens on a side; 0: keep all (0)")
@@ -173,6 +173,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Prepare the split named on the command line."""
     arguments = parse_arguments()
+    units = read_record(arguments.protect) if arguments.protect else {}
     text = TextSettings(
         arguments.source_lang,
         arguments.target_lang,
@@ -180,9 +181,10 @@ def main() -> None:
         arguments.pretokenized,
         arguments.keep_punctuation,
         ",".join(parse_steps(arguments.normalise)),
-        protect=tuple(read_record(arguments.protect)["protect"]) if arguments.protect else (),
+        protect=tuple(units.get("protect", ())),
         placeholders=",".join(parse_kinds(arguments.placeholders)),
         segment=arguments.segment,
+        units_first=units.get("units_first", False),
     )
     rules = Rules(text, arguments.max_len, arguments.max_ratio, arguments.only)
     prefixes = [arguments.input] + ([arguments.raw] if arguments.raw else [])

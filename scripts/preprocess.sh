@@ -32,6 +32,12 @@ done
 EXTRA=()
 if [[ -n $PLACEHOLDERS ]]; then EXTRA+=("placeholders=$PLACEHOLDERS"); fi
 if [[ -n $CHINESE ]]; then EXTRA+=("segment=$CHINESE"); fi
+if [[ -n $PROTECT$PLACEHOLDERS ]]; then
+    # A folder of an earlier version, which does not say it, is up to date as it is.
+    if ! [[ -f $DEST/preprocess.json ]] || grep -q '"units_first": ' -- "$DEST/preprocess.json"; then
+        EXTRA+=(units_first=true)
+    fi
+fi
 if [[ $KIND != bpe ]]; then EXTRA+=("subwords=$KIND"); fi
 if [[ -n $VOCABULARY && $KIND != char ]]; then EXTRA+=("vocabulary=$VOCABULARY"); fi
 if [[ $KIND == wordpiece ]]; then EXTRA+=("min_pair_count=$PAIR_COUNT"); fi
@@ -73,7 +79,7 @@ for i in "${!SPLITS[@]}"; do
     if [[ $KEEP_PUNCTUATION == true ]]; then options+=(--keep-punctuation); fi
     if [[ -n $NORMALISE ]]; then options+=(--normalise "$NORMALISE"); fi
     if [[ -n ${RAWS[i]} ]]; then options+=(--raw="${RAWS[i]}"); fi
-    if [[ -n $PROTECT ]]; then options+=(--protect "$RECORD"); fi
+    if [[ -n $PROTECT$PLACEHOLDERS ]]; then options+=(--protect "$RECORD"); fi
     if [[ -n $PLACEHOLDERS ]]; then options+=(--placeholders "$PLACEHOLDERS"); fi
     if [[ -n $CHINESE ]]; then options+=(--segment "$CHINESE"); fi
     COUNTS+=("$TMP/counts/$split.json")

@@ -45,7 +45,8 @@ def tag(folder: Path, split: str, output: Path, training: bool) -> None:
             tagged = placeholders.tagged_pair(source, target)
             both = tagged if training else (placeholders.tagged(source), tagged[1])
             for file, side in zip(files, both):
-                file.write(side + "\n")
+                # Addresses without a tag, which keep their case until now, are words like others.
+                file.write((side.lower() if settings.lowercase else side) + "\n")
 
 
 def main() -> None:

@@ -23,22 +23,21 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from deepnmt import console
-from deepnmt.commands.translate import MORE as SEARCH_OPTIONS
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.lines import count_lines
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
-from deepnmt.text.pipeline import Tokenizer, tokens_of, whole_units
-from deepnmt.text.placeholders import Placeholders, parse_kinds
+from deepnmt.text.pipeline import Detokenizer, Tokenizer, placeholders_of, tokens_of, whole_units
 from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
-from deepnmt.text.terms import has_term, read_terms, terms_of
+from deepnmt.text.terms import forms_of, has_term, read_terms, terms_of
 from deepnmt.text.translated_folder import RECORD as GENERATED
 from deepnmt.text.translated_folder import check_direction, data_settings, lines_of, write_translations
 from deepnmt.text.truecase import Truecaser, model_name
+from deepnmt.translator.engine import MORE as SEARCH_OPTIONS
 
 # Options of generate.sh that fairseq's own tasks do not know.
 OF_THE_TASK = (
@@ -170,7 +169,7 @@ def extract(
 
 
 def write_constraints(terms: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> None:
-    """Write the subwords that each translation must have, and tell how many.
+    """Write the subwords that each translation must have, tell how many, and warn of terms that no source has.
 
     Raises:
         UserError: a line of the file is faulty, or has what the model does not write
@@ -184,31 +183,40 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
         begun = {tuple(truecaser(" ".join(words)).split()): each for words, each in known.items()}
         known = {**begun, **known}
     if settings.placeholders:
-        units = Placeholders(parse_kinds(settings.placeholders))
-        if kept := next((each for each in known.values() if units.tagged(each) != each), None):
+        units = placeholders_of(settings)
+        translations = (each.translation for each in known.values())
+        if kept := next((each for each in translations if units.tagged(each) != each), None):
             raise UserError(
                 f"{terms}: '{kept}' must have none of the {settings.placeholders} of --placeholders, but has: "
                 "translations take these from the source"
             )
     cut, types = Subwords(data, settings, target), frozenset(read_types(data / f"dict.{target}.txt"))
-    for translation in known.values():
+    for translation in (each.translation for each in known.values()):
         if unknown := next((piece for piece in cut(translation).split() if piece not in types), None):
             raise UserError(f"{terms}: '{translation}' must be of types of the dictionary alone, but has '{unknown}'")
-    wanted = [terms_of(line, known) for line in lines_of(data / "text" / f"{subset}.tok.{source}")]
+    found = [terms_of(line, known) for line in lines_of(data / "text" / f"{subset}.tok.{source}")]
+    # Two terms may have one translation.
+    wanted = [list(dict.fromkeys(term.translation for term in each)) for each in found]
     with output.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines("\t".join(map(cut, each)) + "\n" for each in wanted)
     number = sum(map(len, wanted))
     print(f"{number} terms in {sum(map(bool, wanted))} of {len(wanted)} sentences", file=sys.stderr)
+    seen = {term.text for each in found for term in each}
+    if absent := [text for text in dict.fromkeys(term.text for term in known.values()) if text not in seen]:
+        named = ", ".join(f"'{text}'" for text in absent[:3]) + (", ..." if len(absent) > 3 else "")
+        print(f"warning: {terms}: no source has {len(absent)} of the terms: {named}", file=sys.stderr)
 
 
 def note_terms(constraints: Path, folder: Path, settings: TextSettings) -> None:
     """Add to a folder's record how many terms its translations should have, and how many they have."""
-    hypotheses = lines_of(folder / f"hyp.tok.{settings.target_lang}")
+    target = settings.target_lang
+    tokenize, detokenize = Tokenizer(settings, target), Detokenizer(target, segment=settings.segment)
     wanted = found = 0
-    for line, tokens in zip(lines_of(constraints), hypotheses):
+    for line, tokens in zip(lines_of(constraints), lines_of(folder / f"hyp.tok.{target}")):
         for term in line.split("\t") if line else []:
+            forced = tokens_of(term, settings)
             wanted += 1
-            found += has_term(tokens, tokens_of(term, settings))
+            found += has_term(tokens, forced, *map(" ".join, forms_of(detokenize(forced), tokenize)))
     record = read_record(folder / GENERATED)
     write_record(folder / GENERATED, {**record, "terms": {"wanted": wanted, "found": found}})
     print(f"{found} of {wanted} terms are in the translations", file=sys.stderr)

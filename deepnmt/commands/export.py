@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
-from deepnmt.translator.engine import ENGINES, WEIGHTS, SearchSettings
+from deepnmt.translator.engine import ENGINES, RERANKING, WEIGHTS, SearchSettings
 
 EPILOG = """MODEL appears when it is complete and has passed its check: log-probabilities and translations of validation
 pairs must be those of the checkpoints; with --weights other than float32, at most 1.0 BLEU may be lost. A model folder
@@ -33,7 +33,7 @@ def command() -> None:
     from deepnmt.reranking.weights_file import as_option
 
     paths = [Path(path) for path in arguments.checkpoints.split(os.pathsep)]
-    rerank = as_option(arguments.rerank) if arguments.rerank else ""
+    rerank = as_option(arguments.rerank, RERANKING) if arguments.rerank else ""
     search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen, rerank=rerank)
     task = Export(
         paths, arguments.data, arguments.engine, arguments.weights, arguments.check, arguments.allow_loss, search

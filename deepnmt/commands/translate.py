@@ -13,33 +13,12 @@ from typing import BinaryIO
 from deepnmt.console import Parser, progress, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.lines import count_lines, open_file
-from deepnmt.translator.engine import SearchSettings, Value
+from deepnmt.translator.engine import FUSION, MORE, RERANKING, Value
 from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored
 from deepnmt.translator.translator import BATCH, Translator
 
 CHUNK = 2_000
 OWN = ("beam", "lenpen", "max_len_a", "max_len_b", "nbest")
-# Those of deepnmt.search.options.SearchOptions, which takes seconds to import, and what they take.
-MORE = {
-    "length-penalty": "power|gnmt|log",
-    "min-len-ratio": "R",
-    "max-len-ratio": "R",
-    "coverage": "none|gnmt|floor",
-    "coverage-weight": "W",
-    "coverage-floor": "B",
-    "coverage-layer": "last|mean|N",
-    "coverage-in-beam": "",
-    "beam-stop": "all|first|optimal",
-    "prune-gap": "D",
-    "ensemble-rule": "linear|log-linear",
-    "ensemble-weights": "G1,G2",
-    "datastore": "FOLDER",
-    "neighbours": "K",
-    "neighbour-weight": "L",
-    "neighbour-temperature": "T",
-}
-# fairseq's, likewise for the torch engine.
-FUSION = {"lm-path": "MODEL", "lm-weight": "L"}
 EPILOG = """A line in is a line out. An empty line gives an empty line, and so does one that is too long for the model,
 with a warning. At a terminal, each line is answered at once.
 
@@ -60,8 +39,6 @@ def command() -> None:
     logging.getLogger("deepnmt").setLevel(logging.WARNING)
     _check(arguments)
     given = _given(arguments)
-    # Faulty weights need not wait until a model is loaded.
-    SearchSettings(rerank=str(given.get("rerank", "")))
     translator = _translator(arguments)
     if (beam := given.get("beam")) and "nbest" not in given:
         # The model's own number was not asked for.
@@ -78,9 +55,10 @@ def command() -> None:
     )
     with ExitStack() as stack:
         source, total = _input(arguments.input, stack)
-        output: BinaryIO = sys.stdout.buffer
         if arguments.output:
-            output = stack.enter_context(stack.enter_context(whole_file(arguments.output)).open("wb"))
+            output: BinaryIO = stack.enter_context(stack.enter_context(whole_file(arguments.output)).open("wb"))
+        else:
+            output = sys.stdout.buffer
         if source.isatty():
             stream.chunk = 1
             stream.run(source, "line", output, lambda lines: None)
@@ -117,7 +95,7 @@ def _given(arguments: argparse.Namespace) -> dict[str, Value]:
     if arguments.rerank:
         from deepnmt.reranking.weights_file import as_option  # here, since it imports sacrebleu
 
-        given["rerank"] = as_option(arguments.rerank)
+        given["rerank"] = as_option(arguments.rerank, RERANKING)
     return given
 
 
@@ -144,6 +122,11 @@ def _check(arguments: argparse.Namespace) -> None:
         faults.append(f"{arguments.input}: no such file")
     elif arguments.input and arguments.input.is_dir():
         faults.append(f"{arguments.input}: must be a text, but is a folder")
+    # A process may be started without them.
+    if not arguments.input and sys.stdin is None:
+        faults.append("INPUT must be given, since standard input is closed")
+    if not arguments.output and sys.stdout is None:
+        faults.append("--output must be given, since standard output is closed")
     if faults:
         raise UserError(*faults)
 

@@ -49,10 +49,11 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
             return result
         net_output = model(**sample["net_input"], features_only=True)
-        target = model.get_targets(sample, net_output)[:, self.ignore_prefix_size :]
+        prefix = max(0, self.ignore_prefix_size)
+        target = model.get_targets(sample, net_output)[:, prefix:]
         # One list of positions for both: its length is a number that a GPU's host waits for.
         counted = target.ne(self.padding_idx).nonzero(as_tuple=True)
-        features = net_output[0][:, self.ignore_prefix_size :][counted]
+        features = net_output[0][:, prefix:][counted]
         weight = model.decoder.output_projection.weight
         counts = sample[WEIGHTS][counted[0]] if WEIGHTS in sample else None
         taught = self.taught(model, sample, counted)

@@ -26,6 +26,7 @@ from deepnmt.errors import UserError, user_message
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.fairseq_patches.resumable import check_resumable
 from deepnmt.search.fusion import dictionary_folder
+from deepnmt.text.data_folder import one_name
 from deepnmt.text.record import selected_on
 from deepnmt.translation_task import RIGHT_TO_LEFT, DeepTranslationTask
 
@@ -121,9 +122,10 @@ def load_with_own_dictionary(stock: Any, filenames: Any, arg_overrides: Any = No
     """Load an ensemble. Raises `UserError` if it is a language model without a dictionary."""
     data = (arg_overrides or {}).get("data")
     # fairseq-generate loads language models, and no other, without a task but with another data folder.
-    if data is not None and not any(args) and kwargs.get("task") is None and PathManager.isfile(filenames[0]):
-        arg_overrides = {**arg_overrides, "data": dictionary_folder(filenames[0], data)}
-    return stock(filenames, arg_overrides, *args, **kwargs)
+    if data is None or any(args) or kwargs.get("task") is not None or not PathManager.isfile(filenames[0]):
+        return stock(filenames, arg_overrides, *args, **kwargs)
+    with one_name(Path(dictionary_folder(filenames[0], data))) as folder:
+        return stock(filenames, {**arg_overrides, "data": str(folder)}, *args, **kwargs)
 
 
 @replaces(

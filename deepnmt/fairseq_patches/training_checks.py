@@ -35,6 +35,7 @@ from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
 from deepnmt.recipe.ranges import HALF, TEXT_TASKS, dashed, is_json_mapping, precision_faults, range_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries
+from deepnmt.text.dictionary import read_types
 from deepnmt.text.sentence_lengths import Limits, check_lengths
 
 logger = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ def check_training(cfg: Any) -> None:
             validate.check(model, joined=True)
         except UserError as error:
             faults += str(error).splitlines()
+        faults += validate.training_faults(model)
     if faults:
         raise UserError(*dict.fromkeys(faults))
     warnings = [] if model is None else list(validate.split_pairs(model))
@@ -100,6 +102,8 @@ def check_training(cfg: Any) -> None:
     if model is not None:
         check_memory(cfg, model, _types(cfg, folders[0]) if folders else (0, 0))
     if folders:
+        if model is not None and model.merge_src_tgt_embed:
+            _check_one_dictionary(cfg.task, folders[0])
         data_utils.raise_if_valid_subsets_unintentionally_ignored(cfg)
         warnings += left_out(cfg, model, folders)
     # Of several processes, one is enough to say it.
@@ -260,6 +264,13 @@ def _types(cfg: Any, folder: Path) -> tuple[int, int]:
     source, target = task_languages(cfg.task, folder)
     dictionaries = check_dictionaries(folder, (source, target))
     return dictionaries[source].types, dictionaries[target].types
+
+
+def _check_one_dictionary(task: Any, folder: Path) -> None:
+    """Raise `UserError` if the languages have two dictionaries: fairseq takes the numbers of one for the other's."""
+    source, target = (folder / f"dict.{language}.txt" for language in task_languages(task, folder))
+    if read_types(source) != read_types(target):
+        raise UserError(f"--merge-src-tgt-embed {validate.ONE_DICTIONARY}, but {source} and {target} differ")
 
 
 def left_out(cfg: Any, model: Optional[DLCLTransformerConfig], folders: list[Path]) -> list[str]:

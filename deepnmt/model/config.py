@@ -230,6 +230,11 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
             ),
         )
 
+    @property
+    def one_table(self) -> bool:
+        """Whether source, target and output have one embedding table."""
+        return bool(self.share_all_embeddings or self.merge_src_tgt_embed)
+
     def depth(self, stack: str) -> int:
         """Return the number of layers of a stack."""
         return int(getattr(self, f"{stack}_layers"))

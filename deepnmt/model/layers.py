@@ -291,7 +291,8 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         branches = {SELF_ATTENTION: attend_itself, FEED_FORWARD: self.feed_forward}
         if encoder_out is not None:
             branches[CROSS_ATTENTION] = attend_source
-            if dict(zip(sublayers_of(self), factors or ())).get(CROSS_ATTENTION) == 0.0:
+            reader = SELF_ATTENTION if self.cross_self_attention else CROSS_ATTENTION
+            if dict(zip(sublayers_of(self), factors or ())).get(reader) == 0.0:
                 # Where every layer skips it, nothing else connects the encoder with the loss.
                 x = zero_grads_for([], x, encoder_out)
         return self.run(x, branches, factors), attention, None

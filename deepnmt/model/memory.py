@@ -20,8 +20,8 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
         width = config.width("decoder")
         layers += config.depth("decoder") * (_layer(config, "decoder") + 2 * width**2)
     source, target = (words * config.width(stack) for words, stack in zip(types, STACKS))
-    tables = [target] if config.share_all_embeddings else [source, target]
-    if not (config.share_all_embeddings or config.share_decoder_input_output_embed):
+    tables = [target] if config.one_table else [source, target]
+    if not (config.one_table or config.share_decoder_input_output_embed):
         tables.append(target)
     # Adaptive softmax and embeddings of another width than the model's have smaller ones.
     known = config.adaptive_softmax_cutoff is None and config.decoder_input_dim is config.decoder_output_dim is None

@@ -6,11 +6,13 @@ import dataclasses
 from argparse import ArgumentParser
 from typing import Any, Optional
 
+import torch
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor, nn
 
 import deepnmt
+from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
@@ -46,6 +48,8 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         deepnmt.register()
         own = DLCLTransformerConfig.from_options(cfg)
         check(own, joined=task.source_dictionary == task.target_dictionary)
+        if own.base_layers and not torch.distributed.is_initialized():
+            raise UserError(f"--base-layers must be 0 in one process, but is {own.base_layers}")
         stock = to_transformer_config(own)
         model: DLCLTransformerModel = super().build_model(stock, task)
         initializer = INITIALIZERS[str(own.initializer)]

@@ -108,6 +108,7 @@ RANGES: dict[str, Rule] = {
     "weight_decay": number(0),
     "momentum": number(0),
     "label_smoothing": SHARE,
+    "ignore_prefix_size": whole(0),
     "bpe_dropout": SHARE,
     "quant_noise_pq": Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1),
     "adaptive_softmax_cutoff": Rule("whole numbers that increase, such as 10000,20000", increasing),

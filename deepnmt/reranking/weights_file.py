@@ -37,14 +37,24 @@ def is_per_token(path: Path) -> bool:
     return found
 
 
-def as_option(path: Path) -> str:
+def as_option(path: Path, known: Sequence[str]) -> str:
     """Return the weights in a file as text, such as "model=0.8,length=0.2".
 
+    Args:
+        path: of the file
+        known: features that there are
+
     Raises:
-        UserError: the file has none, or they are of features per token; see `read_weights`
+        UserError: the file has none, or one of another feature, or they are of features per token; see `read_weights`
     """
     _check_sums(path)
-    return ",".join(f"{name}={value!r}" for name, value in read_weights(path).items())
+    weights = read_weights(path)
+    if more := [name for name in weights if name not in known]:
+        raise UserError(
+            f"{path}: must have weights for {', '.join(known)} alone, but has one for {', '.join(more)}; tune with "
+            f"--features {','.join(known)} and without other models"
+        )
+    return ",".join(f"{name}={value!r}" for name, value in weights.items())
 
 
 def weights_for(path: Path, names: Sequence[str], per_token: bool = False) -> Array:

@@ -26,6 +26,7 @@ from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
+from deepnmt.text.data_folder import one_name
 
 DICTIONARY = "dict.txt"
 
@@ -110,8 +111,8 @@ def load_language_model(path: str, data: str, like: Tensor) -> Any:
     Raises:
         UserError: the checkpoint or its dictionary cannot be read
     """
-    overrides = {"data": dictionary_folder(path, data)}
-    (model,), _ = checkpoint_utils.load_model_ensemble([path], arg_overrides=overrides)
+    with one_name(Path(dictionary_folder(path, data))) as folder:
+        (model,), _ = checkpoint_utils.load_model_ensemble([path], arg_overrides={"data": str(folder)})
     return model.to(like.device, like.dtype)
 
 

@@ -5,8 +5,11 @@ Every command asks this first, so that a fault is one line that names the file, 
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Optional
 
@@ -60,6 +63,18 @@ def check_training_data(
     for folder in folders[1:]:
         languages_of(folder)
         check_subset(folder, train, languages, dictionaries)
+
+
+@contextmanager
+def one_name(folder: Path) -> Iterator[Path]:
+    """Give a name of a folder by which fairseq, which reads a colon as the end of a name, finds it for a while."""
+    if os.pathsep not in str(folder):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as place:
+        link = Path(place) / "data"
+        link.symlink_to(folder.absolute(), target_is_directory=True)
+        yield link
 
 
 def languages_of(folder: Path) -> tuple[str, str]:

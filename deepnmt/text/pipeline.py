@@ -17,9 +17,9 @@ from pathlib import Path
 from deepnmt.text.chinese import joined, segmenter
 from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
-from deepnmt.text.moses import detokeniser, punctuation_normaliser, tokeniser
+from deepnmt.text.moses import Step, ascii_punctuation, detokeniser, punctuation_normaliser, tokeniser
 from deepnmt.text.normalisation import normaliser, parse_steps
-from deepnmt.text.placeholders import PATTERNS, Placeholders, parse_kinds
+from deepnmt.text.placeholders import LATE_PATTERNS, PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files
 from deepnmt.text.truecase import Truecaser, model_name, sentence_case
@@ -32,7 +32,12 @@ LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
 
 def whole_units(settings: TextSettings) -> Units:
     """Return what the steps leave as it is: words that are protected, and those that have placeholders."""
-    return Units([*settings.protect, *(PATTERNS[kind] for kind in parse_kinds(settings.placeholders))])
+    return Units([*settings.protect, *(each.pattern for each in placeholders_of(settings).patterns.values())])
+
+
+def placeholders_of(settings: TextSettings) -> Placeholders:
+    """Return what replaces the units of data with these settings."""
+    return Placeholders(parse_kinds(settings.placeholders), PATTERNS if settings.units_first else LATE_PATTERNS)
 
 
 class Tokenizer:
@@ -45,28 +50,41 @@ class Tokenizer:
 
     def __init__(self, settings: TextSettings, language: str) -> None:
         self.settings = settings
-        steps = parse_steps(settings.normalise)
-        self._normalise = normaliser(steps, language)
-        # One of the steps does it, too.
-        self._keeps_punctuation = settings.keep_punctuation or "punctuation" in steps
-        self._normalize = punctuation_normaliser(language)
-        self._tokenize = segmenter() if settings.segment and is_chinese(language) else tokeniser(language)
-        units = whole_units(settings)
-        self._units = units if units.patterns else None
+        self._placeholders, self._units = placeholders_of(settings), whole_units(settings)
+        # Before units are hidden, and after.
+        self._first, self._then = _normalisers(settings, language)
+        self._then.append(segmenter() if settings.segment and is_chinese(language) else tokeniser(language))
 
     def __call__(self, text: str) -> str:
         """Tokenise one clean line."""
         if not self.settings.pretokenized:
-            text = self._normalise(text)
-            if not self._keeps_punctuation:
-                text = self._normalize(text)
-            if self._units is None:
-                text = self._tokenize(text)
-            else:
-                hidden, units, mark = self._units.hide(text)
-                text = shown(self._tokenize(hidden), units, mark)
+            for step in self._first:
+                text = step(text)
+            text, units, mark = self._units.hide(text)
+            for step in self._then:
+                text = step(text)
+            text = shown(text, units, mark)
         # After tokenisation, which tells abbreviations apart by their case.
-        return text.lower() if self.settings.lowercase else text
+        return self._lower(text) if self.settings.lowercase else text
+
+    def _lower(self, tokens: str) -> str:
+        """Return tokens in lower case, but for those that come back as they are in the place of a tag."""
+        if not self.settings.placeholders:
+            return tokens.lower()
+        return " ".join(token if token in self._placeholders else token.lower() for token in tokens.split(" "))
+
+
+def _normalisers(settings: TextSettings, language: str) -> tuple[list[Step], list[Step]]:
+    """Return what normalises a line before its units are hidden, and what does so after that."""
+    steps = parse_steps(settings.normalise)
+    if not settings.units_first:
+        # One of the steps does it, too.
+        keeps = settings.keep_punctuation or "punctuation" in steps
+        return [normaliser(steps, language), *([] if keeps else [punctuation_normaliser(language)])], []
+    # Moses' normalisation sets brackets apart, and changes dashes and quotes within units.
+    signs, keeps = "punctuation" in steps, settings.keep_punctuation
+    first = [normaliser([step for step in steps if step != "punctuation"], language)]
+    return [*first, *([ascii_punctuation()] if signs else [])], [] if keeps else [punctuation_normaliser(language)]
 
 
 class Detokenizer:
@@ -106,7 +124,7 @@ def restored(tokens: str, settings: TextSettings, source: str = "") -> str:
     if settings.byte_fallback:
         # First: a tag that the training text has too rarely is in bytes itself.
         tokens = join_bytes(tokens)
-    return Placeholders(parse_kinds(settings.placeholders)).filled(tokens, source) if settings.placeholders else tokens
+    return placeholders_of(settings).filled(tokens, source) if settings.placeholders else tokens
 
 
 def text_files(settings: TextSettings) -> tuple[str, ...]:
@@ -150,7 +168,7 @@ class TextPipeline:
 
     @cached_property
     def _placeholders(self) -> Placeholders:
-        return Placeholders(parse_kinds(self.settings.placeholders))
+        return placeholders_of(self.settings)
 
     @cached_property
     def _subwords(self) -> Subwords:

@@ -8,16 +8,21 @@ tag without one is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from deepnmt.errors import UserError
 from deepnmt.text.units import unescaped
 
-# Of whole tokens; as units they are hidden from the tokeniser, which would cut them.
+# What ends an address anywhere, and what is no part of it where it stands last.
+_NEVER, _NOT_LAST = r"\s<>\"“”„«»—()", r".,;:!?\]}'’‘‚`´…"
+# Of whole tokens; as units they are hidden from the tokeniser, which would cut them. An address has brackets in pairs.
 PATTERNS = {
     "numbers": r"(?<![\w.,:/])\d+(?:[.,:/]\d+)*(?!\w|[.,:/]\d)",
-    "urls": r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
+    "urls": rf"(?:(?:https?|ftp)://|www\.)[^{_NEVER}]*(?:\([^{_NEVER}]*\)[^{_NEVER}]*)*"
+    rf"(?:\([^{_NEVER}]*\)|[^{_NEVER}{_NOT_LAST}])",
 }
+# Of data whose units are not hidden first: Moses' normalisation has set brackets apart, and made all quotes straight.
+LATE_PATTERNS = {**PATTERNS, "urls": r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]}']"}
 TAGS = {"numbers": "<num>", "urls": "<url>"}
 
 
@@ -35,10 +40,15 @@ class Placeholders:
 
     Args:
         kinds: of `PATTERNS`
+        patterns: of each kind
     """
 
-    def __init__(self, kinds: Iterable[str]) -> None:
-        self.patterns = {TAGS[kind]: re.compile(PATTERNS[kind]) for kind in kinds}
+    def __init__(self, kinds: Iterable[str], patterns: Mapping[str, str] = PATTERNS) -> None:
+        self.patterns = {TAGS[kind]: re.compile(patterns[kind]) for kind in kinds}
+
+    def __contains__(self, token: object) -> bool:
+        """Return whether a token is a unit."""
+        return bool(self._tag(str(token)))
 
     def units(self, tokens: str) -> dict[str, list[str]]:
         """Return the units of a line of tokens, by their tags."""

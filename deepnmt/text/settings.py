@@ -25,6 +25,7 @@ OPTIONAL = {
     "protect": list,
     "placeholders": str,
     "segment": str,
+    "units_first": bool,
 }
 
 
@@ -47,6 +48,7 @@ class TextSettings:
         protect: patterns of words that stay whole
         placeholders: kinds of `placeholders` with commas between them
         segment: "jieba", which cuts Chinese into words; empty: as all languages
+        units_first: protected words and placeholders are found before Moses' normalisation, not after it
     """
 
     source_lang: str
@@ -63,6 +65,7 @@ class TextSettings:
     protect: tuple[str, ...] = ()
     placeholders: str = ""
     segment: str = ""
+    units_first: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:

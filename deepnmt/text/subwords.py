@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
-from deepnmt.text.lines import read_lines
+from deepnmt.text.lines import clean, read_lines
 from deepnmt.text.placeholders import TAGS, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.unigram import HEADER as UNIGRAM
@@ -176,8 +176,11 @@ def join_bpe(subwords: str) -> str:
 
 
 def join_bytes(tokens: str) -> str:
-    """Return a line of tokens with characters in the place of their bytes, such as <0xC3><0xA4>."""
-    return BYTES.sub(lambda run: bytes.fromhex("".join(BYTE.findall(run[0]))).decode("utf-8", "replace"), tokens)
+    """Return a line of tokens with characters in the place of their bytes, such as <0xC3><0xA4>.
+
+    A model may write any bytes: those of a line feed, or of another control character, end a word and not the line.
+    """
+    return clean(BYTES.sub(lambda run: bytes.fromhex("".join(BYTE.findall(run[0]))).decode("utf-8", "replace"), tokens))
 
 
 def byte_symbols() -> list[str]:

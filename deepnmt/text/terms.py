@@ -1,19 +1,56 @@
-"""Terms whose translations a user prescribes: where a source has one, its translation must be in the output."""
+"""Terms whose translations a user prescribes: where a source has one, its translation must be in the output.
+
+Moses' rules cut some terms by what stands beside them: `etc.` is one token before a small letter, and two at the end of
+a sentence. So a term is looked for in every form that it has in sentences.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import clean, read_lines
 
 Words = tuple[str, ...]
-Terms = Mapping[Words, str]
+# A word that all rules leave as it is, and the places of a term beside it; the first is in the middle of a sentence.
+BESIDE = "x"
+PLACES = ("x {} x", "x {} X", "x {}", "{} x", "{}")
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term.
+
+    Attributes:
+        text: of the source, as the file has it
+        translation: tokens of the target
+    """
+
+    text: str
+    translation: str
+
+
+Terms = Mapping[Words, Term]
+
+
+def forms_of(text: str, tokenize: Callable[[str], str]) -> list[Words]:
+    """Return the tokens of a clean text in each form that they have in a sentence, the one in its middle first."""
+    forms: list[Words] = []
+    for place in PLACES:
+        words = tokenize(place.format(text)).split()
+        before, after = place.split("{}")
+        kept = words[len(before.split()) : len(words) - len(after.split())]
+        beside = words[: len(before.split())] + words[len(words) - len(after.split()) :]
+        # A rule or a unit may have joined them to the term.
+        if all(word.lower() == BESIDE for word in beside) and kept:
+            forms.append(tuple(kept))
+    return list(dict.fromkeys(forms))
 
 
 def read_terms(path: Path, source: Callable[[str], str], target: Callable[[str], str]) -> Terms:
-    """Return the terms in a file, by their words: a source and a target, with a tab between them, a line.
+    """Return the terms in a file, by the words of each form: a source and a target, with a tab between them, a line.
 
     Args:
         path: of the file
@@ -25,35 +62,37 @@ def read_terms(path: Path, source: Callable[[str], str], target: Callable[[str],
     """
     if not path.is_file():
         raise UserError(f"--terms must be a file of terms, but there is no '{path}'")
-    terms: dict[Words, str] = {}
+    terms: dict[Words, Term] = {}
     for number, line in enumerate(read_lines(path), start=1):
         sides = line.rstrip("\r\n").split("\t")
         if not line.strip():
             continue
-        if len(sides) != 2 or not all(map(str.strip, sides)):
+        forms = [forms_of(clean(side), tokenize) for side, tokenize in zip(sides, (source, target))]
+        if len(sides) != 2 or not all(forms):
             raise UserError(
                 f"{path}:{number}: must be a term and its translation, with a tab between them, but is "
                 f"'{line.strip()[:60]}'"
             )
-        words, translation = tuple(source(clean(sides[0])).split()), target(clean(sides[1]))
-        if terms.setdefault(words, translation) != translation:
-            raise UserError(
-                f"{path}:{number}: '{sides[0]}' must have one translation, but has '{terms[words]}' and '{translation}'"
-            )
+        text, translation = clean(sides[0]), " ".join(forms[1][0])
+        for words in forms[0]:
+            if (known := terms.setdefault(words, Term(text, translation)).translation) != translation:
+                raise UserError(
+                    f"{path}:{number}: '{text}' must have one translation, but has '{known}' and '{translation}'"
+                )
     if not terms:
         raise UserError(f"{path}: must have terms, but has none")
     return terms
 
 
-def terms_of(tokens: str, terms: Terms) -> list[str]:
-    """Return the translations of the terms in a line of tokens: the longest at each place, from left to right."""
+def terms_of(tokens: str, terms: Terms) -> list[Term]:
+    """Return the terms in a line of tokens, each once: the longest at each place, from left to right."""
     words, longest = tokens.split(), max(map(len, terms))
-    found: list[str] = []
+    found: list[Term] = []
     place = 0
     while place < len(words):
         for length in range(min(longest, len(words) - place), 0, -1):
-            if (translation := terms.get(tuple(words[place : place + length]))) is not None:
-                found.append(translation)
+            if (term := terms.get(tuple(words[place : place + length]))) is not None:
+                found.append(term)
                 place += length
                 break
         else:
@@ -61,6 +100,6 @@ def terms_of(tokens: str, terms: Terms) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def has_term(tokens: str, term: str) -> bool:
-    """Return whether a line has the tokens of a term, as words of their own."""
-    return f" {term} " in f" {tokens} "
+def has_term(tokens: str, *forms: str) -> bool:
+    """Return whether a line has the tokens of a term, in one of its forms, as words of their own."""
+    return any(f" {form} " in f" {tokens} " for form in forms)

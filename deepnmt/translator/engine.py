@@ -14,6 +14,7 @@ import importlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from deepnmt.errors import UserError
@@ -31,8 +32,49 @@ WEIGHTS = ("float32", "bfloat16", "int8")
 # The library that an engine needs beside the package's own, and the extra that installs it.
 EXTRAS = {"ctranslate2": "ctranslate2", "onnxruntime": "onnx", "onnx": "onnx-export"}
 Value = Union[str, float, bool]
+# Options of the torch engine and what they take: those of deepnmt.search.options.SearchOptions, which takes seconds to
+# import, and fairseq's.
+MORE = {
+    "length-penalty": "power|gnmt|log",
+    "min-len-ratio": "R",
+    "max-len-ratio": "R",
+    "coverage": "none|gnmt|floor",
+    "coverage-weight": "W",
+    "coverage-floor": "B",
+    "coverage-layer": "last|mean|N",
+    "coverage-in-beam": "",
+    "beam-stop": "all|first|optimal",
+    "prune-gap": "D",
+    "ensemble-rule": "linear|log-linear",
+    "ensemble-weights": "G1,G2",
+    "datastore": "FOLDER",
+    "neighbours": "K",
+    "neighbour-weight": "L",
+    "neighbour-temperature": "T",
+}
+FUSION = {"lm-path": "MODEL", "lm-weight": "L"}
 # Features of a translation that every engine can give.
 RERANKING = ("model", "length", "unk")
+
+
+# Kinds of the settings' values, and in words.
+KINDS: Mapping[str, type] = {
+    "beam": Integral, "nbest": Integral, "lenpen": Real, "max_len_a": Real, "max_len_b": Integral, "rerank": str,
+}  # fmt: skip
+IN_WORDS: Mapping[type, str] = {Integral: "a whole number", Real: "a number", str: "text"}
+
+
+def kind_fault(name: str, value: object) -> str:
+    """Return what the value of a setting must be if it is of another kind, else nothing.
+
+    Args:
+        name: of a setting; others are options of the torch engine, which may be texts, numbers and flags
+        value: of the setting
+    """
+    kind = KINDS.get(name)
+    if kind is None:
+        return "" if isinstance(value, (str, int, float)) else "a plain value"
+    return "" if isinstance(value, kind) and not isinstance(value, bool) else IN_WORDS[kind]
 
 
 @dataclass(frozen=True)
@@ -69,6 +111,12 @@ class SearchSettings:
             raise UserError(*faults)
 
     def _faults(self) -> Iterator[str]:
+        wrong = {name: must for name in KINDS if (must := kind_fault(name, getattr(self, name)))}
+        if wrong:
+            # Their values cannot be compared.
+            for name, must in wrong.items():
+                yield f"--{name.replace('_', '-')} must be {must}, but is {getattr(self, name)!r}"
+            return
         if not 1 <= self.beam <= BEAM:
             yield f"--beam must be from 1 to {BEAM}, but is {self.beam}"
         elif not 1 <= self.nbest <= self.beam:
@@ -98,6 +146,9 @@ class SearchSettings:
 
     def without_more(self, engine: str) -> SearchSettings:
         """Return the settings. Raises `UserError` for options that only the torch engine knows."""
+        known = {name.replace("-", "_") for name in (*MORE, *FUSION)}
+        if unknown := [name for name in self.more if name not in known]:
+            raise UserError(*(f"{name}: must be an option of the search, but there is none" for name in unknown))
         if self.more:
             names = ", ".join("--" + name.replace("_", "-") for name in self.more)
             raise UserError(f"{names}: must not be given with --engine {engine}; use --engine torch")

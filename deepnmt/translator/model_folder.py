@@ -28,7 +28,7 @@ from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES
-from deepnmt.translator.engine import ENGINES, WEIGHTS, SearchSettings
+from deepnmt.translator.engine import ENGINES, KINDS, WEIGHTS, SearchSettings, kind_fault
 
 RECORD = "model.json"
 # Folders whose text steps the first format did not have say so, for versions that would leave them out.
@@ -160,20 +160,12 @@ def is_model_folder(path: Path) -> bool:
 
 
 def _search_settings(file: Path, record: dict[str, Any]) -> SearchSettings:
-    kinds: dict[str, type | tuple[type, ...]] = {"beam": int, "nbest": int, "max_len_b": int}
-    kinds |= {"lenpen": (int, float), "max_len_a": (int, float), "rerank": str}
     for name, value in record.items():
-        if isinstance(value, bool) if name in kinds else not isinstance(value, (str, int, float)):
-            right = False
-        else:
-            right = isinstance(value, kinds.get(name, (str, int, float)))
-        if not right:
-            words: dict[object, str] = {int: "a whole number", str: "text", None: "a plain value"}
-            must = words.get(kinds.get(name), "a number")
+        if must := kind_fault(name, value):
             raise UserError(f"{file}: 'search.{name}' must be {must}, but is {json.dumps(value)[:60]}")
-    own = {name: value for name, value in record.items() if name in kinds}
+    own = {name: value for name, value in record.items() if name in KINDS}
     try:
-        return SearchSettings(**own, more={name: value for name, value in record.items() if name not in kinds})
+        return SearchSettings(**own, more={name: value for name, value in record.items() if name not in KINDS})
     except UserError as error:
         raise UserError(*(f"{file}: 'search': {line}" for line in str(error).splitlines())) from None
 

@@ -28,6 +28,7 @@ from deepnmt.search import fusion, right_to_left
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.reduced import reduce_products
+from deepnmt.text.data_folder import one_name
 from deepnmt.translator.engine import Hypothesis, SearchSettings, Value
 from deepnmt.translator.model_folder import ModelFolder
 
@@ -82,13 +83,14 @@ def load_checkpoints(
         torch.set_num_threads(threads)
     for path in paths:
         read(path)
-    overrides = {"data": str(dictionaries), "source_lang": languages[0], "target_lang": languages[1]}
     models, task = [], None
-    for path in paths:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path), overrides)
-        found, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides, task=task, state=state)
-        models += found
-    engine = TorchEngine(models, task, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    with one_name(dictionaries) as data:
+        overrides = {"data": str(data), "source_lang": languages[0], "target_lang": languages[1]}
+        for path in paths:
+            state = checkpoint_utils.load_checkpoint_to_cpu(str(path), overrides)
+            found, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides, task, state=state)
+            models += found
+    engine = TorchEngine(models, task, dictionaries, device or ("cuda" if torch.cuda.is_available() else "cpu"))
     for model in models:
         reduce_products(model, weights)
     return engine
@@ -100,15 +102,16 @@ class TorchEngine:
     Args:
         models: one, or an ensemble
         task: fairseq's, with the dictionaries
+        data: the folder of the dictionaries
         device: of torch
     """
 
-    def __init__(self, models: Sequence[Any], task: Any, device: str) -> None:
+    def __init__(self, models: Sequence[Any], task: Any, data: Path, device: str) -> None:
         self.models, self.device = list(models), torch.device(device)
         self.source, self.target = task.source_dictionary, task.target_dictionary
         self.right_to_left: bool = getattr(task, "right_to_left", False)
         self.left_pad: bool = task.cfg.left_pad_source
-        self.data = task.cfg.data
+        self.data = data
         self._language_models: dict[str, Any] = {}
         for model in self.models:
             model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
@@ -212,7 +215,8 @@ class TorchEngine:
     def _language_model(self, path: str) -> Any:
         """Return the language model of a checkpoint, which is loaded once."""
         if path not in self._language_models:
-            model = fusion.load_language_model(path, str(self.data), next(self.models[0].parameters()))
+            with one_name(self.data) as data:
+                model = fusion.load_language_model(path, str(data), next(self.models[0].parameters()))
             model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
             self._language_models[path] = model
         return self._language_models[path]

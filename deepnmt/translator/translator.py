@@ -152,7 +152,12 @@ class Translator:
             number: of translations to return of each; the beam must be as large
             batch_size: as above
             search: as above
+
+        Raises:
+            UserError: as above
         """
+        if "nbest" in search:
+            raise UserError("nbest: must be given as the number of Translator.nbest alone")
         settings = self.settings(nbest=number, **search)
         found = self.run(sentences, settings, batch_size)
         for position, line in enumerate(found, start=1):

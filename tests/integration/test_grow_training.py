@@ -95,6 +95,20 @@ def test_learning_rate_may_go_on(layout: tuple[str, Path]) -> None:
     assert grown["optimizer_history"] == state["optimizer_history"]
 
 
+@pytest.mark.parametrize("option", ["--share-all-embeddings", "--merge-src-tgt-embed"])
+def test_moments_of_one_table_in_half_precision(option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """fairseq saves tied tensors apart there, of which the optimizer has one."""
+    fairseq_train(monkeypatch, DUMMY, tmp_path, "--max-update=1", "--bf16", option)
+    state = load(tmp_path / "checkpoint_last.pt")
+    grown, _ = grow(state, Growth({"encoder": 6}), carry_moments=True)
+    before, after = (each["last_optimizer_state"]["state"] for each in (state, grown))
+    # The table comes first.
+    assert before[0]["exp_avg"].any()
+    assert torch.equal(after[0]["exp_avg"], before[0]["exp_avg"])
+    new = grown["model"].keys() - state["model"].keys()
+    assert len(after) == len(before) + len(new)
+
+
 def test_moments_of_frozen_weights_and_of_a_criterion(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fairseq_train(monkeypatch, DUMMY, tmp_path, "--max-update=1", "--dlcl-freeze")
     state = load(tmp_path / "checkpoint_last.pt")

@@ -122,8 +122,10 @@ def test_an_options_empty_value_is_refused(words: list[str]) -> None:
     parser.add_argument("text", nargs="*")
     parser.add_argument("--out", type=Path)
     assert parser.parse_args(["a", "--out", "b"]).out == Path("b")
-    with pytest.raises(UserError, match=r"^option --out needs a value \(see --help\)$"):
-        parser.parse_args(words)
+    assert parser.parse_intermixed_args(["--out", "b", "a"]).out == Path("b")
+    for parse in (parser.parse_args, parser.parse_intermixed_args):
+        with pytest.raises(UserError, match=r"^option --out needs a value \(see --help\)$"):
+            parse(words)
 
 
 @pytest.mark.parametrize("link", [False, True])
@@ -137,6 +139,20 @@ def test_what_is_no_file_is_not_replaced_by_one(link: bool, tmp_path: Path) -> N
     with pytest.raises(UserError, match=message), whole_file(path) as temporary:
         temporary.write_text("new")
     assert path.is_fifo()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_link_stays(there: bool, tmp_path: Path) -> None:
+    (tmp_path / "larger").mkdir()
+    real, link = tmp_path / "larger" / "real.txt", tmp_path / "link.txt"
+    if there:
+        real.write_text("old")
+    link.symlink_to("larger/real.txt")
+    with whole_file(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    assert [path.name for path in (tmp_path / "larger").iterdir()] == ["real.txt"]
 
 
 def test_full_disk_is_named_though_a_library_wraps_it(tmp_path: Path) -> None:

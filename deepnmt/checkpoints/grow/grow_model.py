@@ -99,9 +99,9 @@ def _carried(
 
     left_out = [weight_name(plan.new.name) for plan in plans] if config.dlcl_freeze else []
     # In half precision, fairseq saves tied tensors apart.
-    if config.share_all_embeddings:
+    if config.one_table:
         left_out.append("decoder.embed_tokens.weight")
-    if config.share_all_embeddings or config.share_decoder_input_output_embed:
+    if config.one_table or config.share_decoder_input_output_embed:
         left_out.append("decoder.output_projection.weight")
     return carried_state(optimizer, _trained(old, left_out), _trained(new, left_out), grown, old.name)
 

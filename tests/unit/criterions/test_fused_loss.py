@@ -235,6 +235,7 @@ CRITERIA: dict[str, dict[str, Any]] = {
     "accuracy": {"report_accuracy": True},
     "no smoothing": {"label_smoothing": 0.0},
     "prefix": {"ignore_prefix_size": 2, "report_accuracy": True},
+    "no prefix": {"ignore_prefix_size": -1, "report_accuracy": True},
     "sentence average": {"sentence_avg": True},
 }
 

@@ -27,7 +27,7 @@ from deepnmt.kernels.products import obstacle
 from deepnmt.search.options import SearchOptions
 from deepnmt.search.reduced import kind_of
 from deepnmt.translator import Translator
-from deepnmt.translator.engine import SearchSettings, load_engine
+from deepnmt.translator.engine import MORE, SearchSettings, load_engine
 from deepnmt.translator.model_folder import ModelFolder
 from deepnmt.translator.torch_engine import load_checkpoints
 
@@ -251,9 +251,18 @@ def test_each_form_of_the_output(
         output("--strict")
 
 
+def test_kinds_of_values_of_the_api(data: Path, plain: Path) -> None:
+    translator = Translator.from_checkpoint(plain, data)
+    with pytest.raises(UserError, match=r"^--beam must be a whole number, but is '2'$"):
+        translator.translate(LINES[0], beam="2")
+    for translate in (translator.translate, translator.nbest):
+        with pytest.raises(UserError, match=r"^nbest: must be given as the number of Translator\.nbest alone$"):
+            translate(LINES, nbest=2)
+
+
 def test_the_command_has_the_options_of_the_search() -> None:
     names = [name.replace("_", "-") for name in SearchOptions.__dataclass_fields__ if name != "_name"]
-    assert list(translate_command.MORE) == names
+    assert list(MORE) == names
 
 
 @pytest.mark.parametrize(("weights", "share", "largest"), [("bfloat16", 0.6, 1.0), ("int8", 0.4, 4.0)])

@@ -100,14 +100,14 @@ def assert_same_as_torch(net: Any, engine: OnnxEngine) -> None:
     with torch.no_grad():
         own = BeamGenerator([net], FEW, beam_size=5, max_len_b=30).generate([net], sample())
     found = engine.search(words_of(SENTENCES), SearchSettings(nbest=5, max_len_b=30))
-    for expected, hypotheses in zip(own, found):
+    for expected, hypotheses in zip(own, found, strict=True):
         numbers = [[number for number in entry["tokens"].tolist() if number not in (0, 2)] for entry in expected]
         assert [hypothesis.tokens for hypothesis in hypotheses] == words_of(numbers)
         scores = [float(entry["score"]) for entry in expected]
         assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx(scores, abs=TOLERANCE)
     targets = [list(reversed(sentence)) for sentence in SENTENCES]
     scored = engine.score(words_of(SENTENCES), words_of(targets))
-    for one, other in zip(scored, log_probs(net, SENTENCES, targets)):
+    for one, other in zip(scored, log_probs(net, SENTENCES, targets), strict=True):
         assert one == pytest.approx(other, abs=TOLERANCE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -73,6 +74,22 @@ def test_two_sided_models(data: Path) -> None:
         "but is label_smoothed_cross_entropy",
         "--ddp-backend must not be fully_sharded with two-sided, but is",
     ]
+
+
+@pytest.mark.parametrize("name", ["adaptive_input", "char_inputs", "export"])
+def test_options_that_would_be_ignored(name: str, data: Path) -> None:
+    with pytest.raises(UserError, match=rf"^--{name.replace('_', '-')} must not be given: the model has nothing that"):
+        check_training(configuration(data, **{f"model__{name}": True}))
+
+
+def test_a_merged_table_is_of_one_dictionary(data: Path, tmp_path: Path) -> None:
+    check_training(configuration(data, model__merge_src_tgt_embed=True))
+    other = Path(shutil.copytree(data, tmp_path / "de-en"))
+    words = (other / "dict.en.txt").read_text().splitlines(keepends=True)
+    (other / "dict.en.txt").write_text("".join(words[::-1]))
+    message = r"^--merge-src-tgt-embed needs one dictionary for .*, but .*dict\.de\.txt and .*dict\.en\.txt differ$"
+    with pytest.raises(UserError, match=message):
+        check_training(configuration(other, model__merge_src_tgt_embed=True))
 
 
 def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:

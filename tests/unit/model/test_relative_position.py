@@ -92,6 +92,18 @@ def test_attention_dropout_reaches_both_terms() -> None:
     assert (error < 5 * deviation / math.sqrt(copies)).all()
 
 
+@pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
+def test_initial_values_are_xaviers(name: str) -> None:
+    """Uniform between -b and b, b^2 = 6 / (rows + columns) (Glorot and Bengio 2010, (16))."""
+    attention = RelativeSelfAttention(64, 2, RelativePositionOptions(100))
+    values = getattr(attention, name).detach().double()
+    bound = math.sqrt(6 / (201 + 32))
+    assert values.shape == (201, 32)
+    assert 0.99 * bound < values.abs().max() <= bound
+    assert values.mean().abs() < 4 * bound / math.sqrt(3 * values.numel())
+    assert values.pow(2).mean().item() == pytest.approx(bound**2 / 3, rel=0.05)
+
+
 def test_key_and_value_must_be_the_query() -> None:
     x = torch.randn(4, 1, WIDTH, dtype=torch.float64)
     with pytest.raises(ValueError, match="relative positions are for self-attention"):

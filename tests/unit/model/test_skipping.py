@@ -65,8 +65,11 @@ def test_draw_depends_on_seed_update_and_stack_alone() -> None:
     stacks = [SublayerSkipping(name, 40, 2, options) for name in ("encoder", "decoder")]
     assert stacks[0].draw() != stacks[1].draw()
     stacks[0].set_num_updates(3)
-    resumed = stacks[0].draw()
-    assert resumed == stacks[0].draw()
+    torch.manual_seed(1)
+    resumed = SublayerSkipping("encoder", 40, 2, options)
+    assert resumed.draw() != stacks[0].draw()
+    resumed.set_num_updates(3)
+    assert resumed.draw() == stacks[0].draw()
 
 
 @contextmanager
@@ -130,10 +133,19 @@ def test_skipped_sublayers_are_not_computed_and_get_gradients_of_zero() -> None:
             assert not parameter.grad.any(), name
 
 
-@pytest.mark.parametrize("merge", [False, True], ids=["self-attention", "merged"])
-def test_encoder_gets_gradients_of_zero_where_no_layer_reads_it(merge: bool) -> None:
-    model = build({**PLAIN, **BOTH, "merged_attention": merge}).train()
-    with forced(model, [1] * 6, [0, 1] * 3 if merge else [1, 0, 1] * 3):
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({}, [1, 0, 1]),
+        ({"merged_attention": True}, [0, 1]),
+        ({"cross_self_attention": True, "no_cross_attention": True}, [0, 1]),
+        ({"cross_self_attention": True}, [0, 0, 1]),
+    ],
+    ids=["cross-attention", "merged", "cross-self-attention", "both"],
+)
+def test_encoder_gets_gradients_of_zero_where_no_layer_reads_it(options: dict[str, Any], kept: list[float]) -> None:
+    model = build({**PLAIN, **BOTH, **options}).train()
+    with forced(model, [1] * 6, kept * 3):
         model(**EXAMPLE)[0].pow(2).sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -179,6 +191,7 @@ def test_fairseqs_update_number_reaches_the_stacks() -> None:
         outputs.append(logits(model, EXAMPLE))
         assert model.encoder.skipping.update == model.decoder.skipping.update == update
     assert outputs[0].equal(outputs[2])
+    assert not outputs[0].equal(outputs[1])
 
 
 @pytest.mark.parametrize("scale", ["training", "inference"])

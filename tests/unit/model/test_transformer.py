@@ -101,6 +101,16 @@ def test_plain_model_equals_fairseqs(options: dict[str, Any]) -> None:
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=tolerance, msg=name)
 
 
+@pytest.mark.parametrize("shared", ["share_all_embeddings", "share_decoder_input_output_embed", "merge_src_tgt_embed"])
+def test_adaptive_softmax_with_shared_embeddings_can_be_loaded(shared: str) -> None:
+    """fairseq's own decoder adds a matrix that such a model does not have."""
+    options = {"adaptive_softmax_cutoff": [5, 10], shared: True}
+    trained, loaded = (build(options, seed=seed) for seed in (1, 2))
+    scramble(trained)
+    loaded.load_state_dict(trained.state_dict(), strict=True)
+    torch.testing.assert_close(logits(loaded, EXAMPLE), logits(trained, EXAMPLE), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("positions", POSITIONS.values(), ids=POSITIONS)
 @pytest.mark.parametrize("connections", CONNECTIONS.values(), ids=CONNECTIONS)
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)

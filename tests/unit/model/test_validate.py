@@ -62,7 +62,11 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({**NO_GROUPS, "dlcl_dropout": 0.1}, r"--dlcl-dropout needs --encoder-groups or --decoder-groups"),
     ({**NO_GROUPS, "dlcl_granularity": "vector"}, r"--dlcl-granularity needs --encoder-groups or --decoder-groups"),
     ({**NO_GROUPS, "dlcl_embedding_norm": True}, r"--dlcl-embedding-norm needs --encoder-groups or --decoder-groups"),
-    ({"encoder_layers_to_keep": [0, 1]}, r"--encoder-layers-to-keep needs --encoder-groups none"),
+    ({"encoder_layers_to_keep": "0,1"}, r"--encoder-layers-to-keep needs --encoder-groups none"),
+    (
+        {**NO_GROUPS, "decoder_layers_to_keep": [0, 1]},
+        r"--decoder-layers-to-keep must not be given: deepnmt-shrink --decoder-keep takes layers out$",
+    ),
     ({"base_layers": 1}, r"--base-layers must be 0 with --decoder-groups 1, but is 1"),
     ({"encoder_max_relative_length": -2}, r"--encoder-max-relative-length must be at least 0, but is -2"),
     (
@@ -105,7 +109,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"decoder_skip": -0.5}, r"--decoder-skip must be at least 0 and below 1, but is -0.5"),
     ({"encoder_skip": 0.2, "encoder_layerdrop": 0.1}, r"--encoder-skip and --encoder-layerdrop exclude each other"),
     (
-        {**NO_GROUPS, "decoder_skip": 0.2, "decoder_layers_to_keep": [0]},
+        {**NO_GROUPS, "decoder_skip": 0.2, "decoder_layers_to_keep": "0"},
         r"--decoder-skip and --decoder-layers-to-keep exclude each other",
     ),
     (
@@ -143,6 +147,16 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         r"--share-all-embeddings and --decoder-embed-path exclude each other",
     ),
     (
+        {"merge_src_tgt_embed": True, "encoder_embed_dim": 24},
+        r"--merge-src-tgt-embed needs .* to be equal, but they are 24 and 16",
+    ),
+    (
+        {"merge_src_tgt_embed": True, "decoder_input_dim": 8},
+        r"--decoder-input-dim must be --decoder-embed-dim 16 where the decoder's embeddings are shared, but is 8",
+    ),
+    ({"tie_adaptive_weights": True}, r"--tie-adaptive-weights must not be given: the model has no adaptive input"),
+    ({**NO_GROUPS, "base_layers": 1}, r"^--base-layers must be 0 in one process, but is 1$"),
+    (
         {"share_decoder_input_output_embed": True, "decoder_output_dim": 8},
         r"--decoder-output-dim must be --decoder-embed-dim 16 where the decoder's embeddings are shared, but is 8",
     ),
@@ -154,8 +168,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         for name, value, option, kept in (
             ("no_cross_attention", True, "no-cross-attention", "True"),
             ("cross_self_attention", True, "cross-self-attention", "True"),
-            ("encoder_layers_to_keep", [0], "encoder-layers-to-keep", "0"),
-            ("decoder_layers_to_keep", [0], "decoder-layers-to-keep", "0"),
+            ("encoder_layers_to_keep", "0", "encoder-layers-to-keep", "0"),
+            ("decoder_layers_to_keep", "0", "decoder-layers-to-keep", "0"),
             ("base_layers", 1, "base-layers", "1"),
             ("adaptive_softmax_cutoff", [5, 10], "adaptive-softmax-cutoff", "10"),
         )

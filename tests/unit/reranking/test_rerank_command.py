@@ -183,7 +183,7 @@ def test_log_probabilities_per_token(folders: Path) -> None:
     call(folders, "test", *model, "--weights", tuned, folders / "chosen")
     assert report(folders / "chosen")["per_token"] is True
     with pytest.raises(UserError, match=r"weights\.json: must be weights of sums here, but is of --per-token; tune"):
-        as_option(tuned)
+        as_option(tuned, ["model"])
     with pytest.raises(UserError, match=r"weights\.json: must be weights of sums here, but is of --per-token; tune"):
         weights_for(tuned, list(weights))
 

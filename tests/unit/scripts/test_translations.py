@@ -23,8 +23,6 @@ from support.script_runs import SCRIPTS, error_of, folder_of_translations, run_s
 
 from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.errors import UserError
-from deepnmt.text.settings import TextSettings
-from deepnmt.text.truecase import model_name
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 # What a training keeps beside its model.
@@ -46,6 +44,7 @@ def checkpoint(
 def test_dictionary_that_does_not_fit(tmp_path: Path) -> None:
     data, wrong = data_folder(tmp_path / "data"), checkpoint(tmp_path / "wrong.pt", decoder=14)
     earlier = folder_of_translations(tmp_path / "out", {"hyp": ["earlier"]})
+    (earlier / "generate.log").write_text(LOG)
     good = checkpoint(tmp_path / "good.pt")
     message = error_of(run_script("generate.sh", f"{good}:{wrong}", data, earlier))
     assert f"{wrong}: must have the 12 types of {data}/dict.en.txt in its decoder, but has 14: it was" in message
@@ -227,7 +226,9 @@ def run_generate(folder: Path, fairseq: str, *options: str) -> subprocess.Comple
 def earlier_translations(folder: Path) -> Path:
     data_folder(folder / "data")
     checkpoint(folder / "good.pt")
-    return folder_of_translations(folder / "out", {"hyp": ["earlier"], "old": ["earlier"]})
+    earlier = folder_of_translations(folder / "out", {"hyp": ["earlier"], "old": ["earlier"]})
+    (earlier / "generate.log").write_text(LOG)
+    return earlier
 
 
 def test_new_translations_replace_earlier_ones(tmp_path: Path) -> None:
@@ -339,45 +340,3 @@ def test_options_of_the_task_are_refused_beside_another() -> None:
         "--nbest: must be given with --task deep_translation alone, but is with translation",
         "--prune-gap: must be given with --task deep_translation alone, but is with translation",
     ]
-
-
-def given_terms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], terms: str, **settings: Any
-) -> list[str]:
-    """The constraints of a subset, whose words are types."""
-    data = data_folder(tmp_path / "data", lines=lines)
-    (data / "dict.en.txt").write_text("".join(f"{word} 1\n" for word in ("machine", "translation", "10", "windows")))
-    (data / model_name("de")).write_text("maschine (3/4) Maschine (1)\n")
-    (tmp_path / "terms").write_text(terms)
-    monkeypatch.setattr(translations, "Subwords", lambda *_: str)
-    monkeypatch.setattr(
-        translations,
-        "data_settings",
-        lambda *_: TextSettings(source_lang="de", target_lang="en", lowercase=False, **settings),
-    )
-    translations.write_constraints(tmp_path / "terms", data, "test", tmp_path / "constraints")
-    return (tmp_path / "constraints").read_text().splitlines()
-
-
-@pytest.mark.parametrize("truecase", [False, True])
-def test_terms_are_found_where_they_begin_a_sentence(
-    truecase: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = ["maschine x", "Maschine x", "eine Maschine"]
-    found = given_terms(tmp_path, monkeypatch, lines, "Maschine\tmachine\n", truecase=truecase)
-    assert found == ["machine" if truecase else "", "machine", "machine"]
-
-
-def test_a_form_that_the_file_has_itself_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    terms = "Maschine\tmachine\nmaschine\ttranslation\n"
-    assert given_terms(tmp_path, monkeypatch, ["maschine", "eine Maschine"], terms, truecase=True) == [
-        "translation",
-        "machine",
-    ]
-
-
-def test_terms_have_nothing_that_is_taken_from_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        UserError, match=r"terms: 'windows 10' must have none of the numbers of --placeholders, but has"
-    ):
-        given_terms(tmp_path, monkeypatch, ["a"], "Fenster 10\twindows 10\n", placeholders="numbers")

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import tag_units
 from support.flow import SCRIPTS, contents, corpus, errors, preprocess, refused, write
 
 from deepnmt.errors import UserError
@@ -97,6 +98,68 @@ def test_units_stay_whole_and_tags_become_units(tmp_path: Path) -> None:
     assert pipeline.encode("Um 11:45 kamen 20 Hunde.") == (data / "text" / "test.bpe.de").read_text().rstrip("\n")
     with pytest.raises(UserError, match=r"data: must be made without --placeholders, but has numbers,urls"):
         check_like(data)
+
+
+def test_addresses_with_brackets_through_the_flow(tmp_path: Path) -> None:
+    german, english = ["Siehe AB–1 und https://a.org/Rust_(X) Hier."], ["See AB–1 and https://a.org/Rust_(X) here."]
+    files = {split: write(tmp_path / "raw", split, german * 5, english * 5) for split in ("train", "valid", "test")}
+    (tmp_path / "patterns").write_text("AB–\\d\n")
+    both = ["--placeholders", "urls", "--protect", str(tmp_path / "patterns")]
+    for name, options in {"urls": ["--placeholders", "urls", "--lowercase"], "protect": both[2:], "both": both}.items():
+        data = tmp_path / name
+        result = preprocess(files, data, *options)
+        assert result.returncode == 0, result.stderr
+        assert json.loads((data / "preprocess.json").read_text())["units_first"] is True
+        tokens = (data / "text" / "test.tok.de").read_text().splitlines()[0]
+        address = "https : / / a.org / Rust _ ( X )" if name == "protect" else "https://a.org/Rust_(X)"
+        words = ("siehe ab-1 und", "hier") if name == "urls" else ("Siehe AB–1 und", "Hier")
+        assert tokens == f"{words[0]} {address} {words[1]} ."
+        assert TextPipeline.read(data).encode(german[0]) == (data / "text" / "test.bpe.de").read_text().split("\n")[0]
+        assert (name == "protect") == ("<url>" not in (data / "text" / "train.bpe.de").read_text().split())
+    out = tmp_path / "out"
+    out.mkdir()
+    write_translations(out, ["see <url> here ."] * 5, tmp_path / "urls", "test", 0)
+    assert (out / "hyp.en").read_text() == "see https://a.org/Rust_(X) here.\n" * 5
+    more = [str(SCRIPTS / "binarise.sh"), "--like", str(tmp_path / "protect"), "--train", str(files["train"])]
+    result = subprocess.run(
+        [*more, "--dest", str(tmp_path / "more")], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "more" / "text" / "train.tok.de").read_text().split()[:2] == ["Siehe", "AB–1"]
+    assert json.loads((tmp_path / "more" / "preprocess.json").read_text())["units_first"] is True
+
+
+def test_an_address_without_its_like_is_words(tmp_path: Path) -> None:
+    """Where the sides disagree, there is no tag, and no case to be kept for it."""
+    (tmp_path / "text").mkdir()
+    for language, lines in {"de": "siehe https://a.org/X\nein www.B.org", "en": "see that\na www.B.org"}.items():
+        (tmp_path / "text" / f"train.tok.{language}").write_text(lines + "\n")
+    record = {"source_lang": "de", "target_lang": "en", "lowercase": True, "pretokenized": True, "placeholders": "urls"}
+    (tmp_path / "preprocess.json").write_text(json.dumps(record))
+    tag_units.tag(tmp_path, "train", tmp_path / "out", training=True)
+    assert (tmp_path / "out.de").read_text() == "siehe https://a.org/x\nein <url>\n"
+    assert (tmp_path / "out.en").read_text() == "see that\na <url>\n"
+
+
+def test_folders_of_earlier_versions_are_up_to_date(tmp_path: Path) -> None:
+    text = ["Siehe AB–1 (3)."]
+    files = {split: write(tmp_path / "raw", split, text * 5, text * 5) for split in ("train", "valid")}
+    (tmp_path / "patterns").write_text("AB–\\d\n")
+    data, options = tmp_path / "data", ["--protect", str(tmp_path / "patterns")]
+    assert preprocess(files, data, *options).returncode == 0
+    assert f"{data} is up to date" in preprocess(files, data, *options).stdout
+    record = json.loads((data / "preprocess.json").read_text())
+    del record["units_first"]
+    (data / "preprocess.json").write_text(json.dumps(record, indent=2))
+    result = preprocess(files, data, *options)
+    assert (result.returncode, result.stdout) == (0, f"{data} is up to date\n")
+    more = [str(SCRIPTS / "binarise.sh"), "--like", str(data), "--train", str(files["train"])]
+    result = subprocess.run(
+        [*more, "--dest", str(tmp_path / "more")], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "more" / "text" / "train.tok.de").read_text().split()[:2] == ["Siehe", "AB-1"]
+    assert "units_first" not in json.loads((tmp_path / "more" / "preprocess.json").read_text())
 
 
 def test_units_that_are_refused(tmp_path: Path) -> None:

@@ -108,6 +108,27 @@ def test_bytes_become_characters(tokens: str, text: str) -> None:
     assert join_bytes(tokens) == text
 
 
+# What Python, wc or the terminal takes for a control character or for the end of a line, and a byte order mark.
+ODD = [*map(chr, (*range(32), *range(127, 160), 0x2028, 0x2029, 0xFEFF))]
+
+
+@given(words=st.lists(st.lists(st.sampled_from([*ODD, "a", "ä", "中"]), min_size=1, max_size=4), max_size=5))
+def test_a_line_of_bytes_stays_a_line(words: list[list[str]]) -> None:
+    """A translation of one line is one, whatever bytes the model writes."""
+    pieces = " ".join("@@ ".join(f"<0x{byte:02X}>" for byte in "".join(word).encode()) for word in words)
+    tokens = tokens_of(pieces, TextSettings("de", "zh", byte_fallback=True))
+    expected = "".join(" " if sign in ODD[:-1] else sign for sign in " ".join(map("".join, words)) if sign != ODD[-1])
+    assert tokens == " ".join(expected.split())
+    assert len(tokens.splitlines()) <= 1
+
+
+def test_a_line_feed_in_bytes_ends_a_word(tmp_path: Path) -> None:
+    (tmp_path / "codes").write_text("#characters\n")
+    (tmp_path / "vocabulary.de").write_text("a\n")
+    pipeline = TextPipeline.of(TextSettings("de", "zh", byte_fallback=True, segment="jieba"), tmp_path / "codes")
+    assert pipeline.decode("中 <0x0A> a@@ <0x0D>@@ <0x0A>@@ b <0x00>") == "中a b"
+
+
 def test_each_language_has_its_own_codes(tmp_path: Path) -> None:
     settings = TextSettings("de", "en", pretokenized=True, separate=True, vocabulary_threshold=1)
     assert subword_files(settings) == ["codes.de", "codes.en", "vocabulary.de", "vocabulary.en"]

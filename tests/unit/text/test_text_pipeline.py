@@ -22,6 +22,7 @@ from deepnmt.errors import UserError
 from deepnmt.text import TextPipeline, TextSettings
 from deepnmt.text.lines import check_parallel, clean, count_lines, open_file, read_lines, read_text
 from deepnmt.text.normalisation import normaliser
+from deepnmt.text.pipeline import LONG_WORD
 from deepnmt.text.record import read_record, sha256
 from deepnmt.text.subwords import check_codes, join_bpe
 
@@ -91,6 +92,27 @@ def test_a_language_with_a_region_has_the_rules_of_the_language(
     assert normaliser(("punctuation",), language)(quotes) == normaliser(("punctuation",), rules)(quotes)
     normal = MosesPunctNormalizer(lang=rules).normalize(quotes)
     assert pipeline.tokenize(quotes) == MosesTokenizer(lang=rules).tokenize(normal, return_str=True)
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es", "fr"])
+@pytest.mark.parametrize("dots", ["." * 1001, "…" * 334, "." * 500 + "…" * 167, "．" * 1001])
+@pytest.mark.parametrize("steps", ["width", "width,punctuation"])
+def test_a_run_of_dots_that_is_no_word_is_not_normalised(
+    codes: Path, language: str, dots: str, steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moses' rules for quotes in German take seconds for it, and it is refused all the same."""
+    text, settings = f"Ja, „{dots} nein“{dots}", TextSettings(language, "en", normalise=steps)
+    monkeypatch.setattr(MosesPunctNormalizer, "normalize", None)
+    assert LONG_WORD.search(TextPipeline(settings, codes).tokenize(text))
+
+
+def test_dots_that_are_a_word_or_several_are_normalised(codes: Path) -> None:
+    normal, kept = TextSettings("de", "en"), TextSettings("de", "en", keep_punctuation=True)
+    assert TextPipeline(normal, codes).tokenize(f"„{'.' * 1000}“") == f"&quot; {'.' * 1000} &quot;"
+    assert TextPipeline(normal, codes).tokenize("…" * 333) == "." * 999
+    assert TextPipeline(normal, codes).tokenize(". " * 2000).split() == ["."] * 2000
+    # Each is a word where the punctuation is kept.
+    assert TextPipeline(kept, codes).tokenize("…" * 400).split() == ["…"] * 400
 
 
 def test_reading_a_folder(codes: Path, tmp_path: Path) -> None:

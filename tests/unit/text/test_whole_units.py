@@ -117,6 +117,64 @@ def test_a_rare_tag_that_is_in_bytes_becomes_a_unit() -> None:
     assert tokens_of(pieces, text, "siehe www.a.de und 3") == "see www.a.de and 3 ä"
 
 
+@pytest.mark.parametrize(
+    ("text", "urls", "rest"),
+    [
+        ("See https://a.org/Rust_(language) now.", ["https://a.org/Rust_(language)"], "See <url> now ."),
+        ("(https://a.org/b).", ["https://a.org/b"], "( <url> ) ."),
+        ("(https://a.org/(b)_c)", ["https://a.org/(b)_c"], "( <url> )"),
+        ("https://a.org/(b, c", ["https://a.org/"], "<url> ( b , c"),
+        ("“www.a.org”, ‘www.b.org’, «www.c.org».", ["www.a.org", "www.b.org", "www.c.org"], None),
+        ("www.a.org/b–c… www.d.org/it’s?", ["www.a.org/b–c", "www.d.org/it’s"], "<url> ... <url> ?"),
+        ("http:// www. www.( www.)", [], None),
+    ],
+)
+def test_addresses_keep_their_signs(text: str, urls: list[str], rest: str | None) -> None:
+    chosen = TextSettings("en", "de", placeholders="urls", units_first=True)
+    tokens, both = Tokenizer(chosen, "en")(text), Placeholders(["urls"])
+    assert both.units(tokens)["<url>"] == urls
+    assert rest in (None, both.tagged(tokens))
+    assert re.findall(PATTERNS["urls"], text) == urls
+
+
+def test_protected_words_are_found_before_their_signs_are_normalised() -> None:
+    chosen = TextSettings("en", "de", protect=(r"AB–\d+", r"f\(x\)"), units_first=True)
+    assert Tokenizer(chosen, "en")("Is AB–12 f(x) – “so”?") == "Is AB–12 f(x) - &quot; so &quot; ?"
+    # What --normalise names is done before, so that a unit is the same on both sides.
+    chosen = TextSettings("zh", "en", placeholders="numbers,urls", units_first=True, normalise="width,punctuation")
+    text = "见（https://a.org/(b)），３ 个。"
+    assert Tokenizer(chosen, "zh")(text) == "见 ( https://a.org/(b) ) , 3 个 ."
+    digits = TextSettings("zh", "en", placeholders="numbers", units_first=True, normalise="punctuation")
+    assert Tokenizer(digits, "zh")("３ 个") == "3 个"
+
+
+def test_data_that_do_not_say_it_have_their_units_last() -> None:
+    """What models of earlier versions read must not change."""
+    settings, text = TextSettings("en", "de", placeholders="urls"), "See https://a.org/Rust_(X) “www.b.org/it’s” now."
+    tokens = "See https://a.org/Rust_ ( X ) &quot; www.b.org/it&apos;s &quot; now ."
+    assert Tokenizer(settings, "en")(text) == tokens
+    assert tokens_of("a <url> b <url>", settings, tokens) == "a https://a.org/Rust_ b www.b.org/it&apos;s"
+    kept = TextSettings("en", "de", placeholders="urls", keep_punctuation=True)
+    assert Tokenizer(kept, "en")("www.a.org/(b)") == "www.a.org/(b )"
+    record = {"source_lang": "en", "target_lang": "de", "placeholders": "urls"}
+    assert TextSettings.from_record(record, Path("preprocess.json")) == settings
+    assert TextSettings.from_record({**record, "units_first": True}, Path("preprocess.json")).units_first
+
+
+@pytest.mark.parametrize("pretokenized", [False, True])
+def test_addresses_keep_their_case(tmp_path: Path, pretokenized: bool) -> None:
+    (tmp_path / "codes").write_text("#characters\n")
+    chosen = TextSettings(
+        "de", "en", lowercase=True, pretokenized=pretokenized, protect=(r"AB-\d",), placeholders="numbers,urls"
+    )
+    pipeline = TextPipeline.of(chosen, tmp_path / "codes")
+    tokens = pipeline.tokenize("Siehe AB-1 , 3 und https://youtu.be/dQw4W9WgXcQ?a=B&c=D !")
+    url = "https://youtu.be/dQw4W9WgXcQ?a=B&c=D"
+    assert tokens == f"siehe ab-1 , 3 und {url if pretokenized else escaped(url)} !"
+    assert pipeline.segment(tokens) == "s@@ i@@ e@@ h@@ e ab-1 , <num> u@@ n@@ d <url> !"
+    assert pipeline.decode("s@@ e@@ e <url> !", tokens) == f"see {url}!"
+
+
 def test_units_of_tags_pass_the_tokeniser_whole() -> None:
     tokenize = Tokenizer(TextSettings("de", "en", placeholders="numbers,urls"), "de")
     text = "Um 12:30 Uhr: https://a.de/b?c=1&d=2."
@@ -172,6 +230,7 @@ def test_faulty_patterns(tmp_path: Path, text: str, fault: str) -> None:
         ("protect", "x", r"'protect' must be a list, but is \"x\""),
         ("placeholders", "names", r"--placeholders must be numbers, urls, or both with a comma, but has 'names'"),
         ("segment", "moses", r"'segment' must be jieba, but is 'moses'"),
+        ("units_first", 1, r"'units_first' must be true or false, but is 1"),
     ],
 )
 def test_faulty_records(key: str, value: object, fault: str) -> None:

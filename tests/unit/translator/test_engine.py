@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from deepnmt.errors import UserError
@@ -26,11 +27,24 @@ from deepnmt.translator.model_folder import ModelFolder
         ({"lenpen": float("inf")}, r"--lenpen must be from -100 to 100, but is inf"),
         ({"max_len_a": -1.0}, r"--max-len-a must be at least 0, but is -1\.0"),
         ({"max_len_b": 0}, r"--max-len-b must be at least 1, but is 0"),
+        ({"beam": 2.5}, r"--beam must be a whole number, but is 2\.5"),
+        ({"nbest": True}, r"--nbest must be a whole number, but is True"),
+        ({"lenpen": None}, r"--lenpen must be a number, but is None"),
+        (
+            {"beam": "2", "max_len_b": 0.5},
+            r"--beam must be a whole number, but is '2'\n--max-len-b must be a whole .* 0\.5",
+        ),
+        ({"max_len_a": "x"}, r"--max-len-a must be a number, but is 'x'"),
+        ({"rerank": 1.0}, r"--rerank must be text, but is 1\.0"),
     ],
 )
 def test_numbers_out_of_range(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}$"):
         SearchSettings(**values)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert SearchSettings(beam=np.int64(2), lenpen=np.float32(0.5)).beam == 2  # type: ignore[arg-type]
 
 
 def test_all_faults_are_said_at_once() -> None:
@@ -44,6 +58,8 @@ def test_options_of_the_torch_engine_are_refused_by_others() -> None:
     message = r"^--length-penalty, --prune-gap: must not be given with --engine onnx; use --engine torch$"
     with pytest.raises(UserError, match=message):
         SearchSettings(more={"length_penalty": "gnmt", "prune_gap": 1.0}).without_more("onnx")
+    with pytest.raises(UserError, match=r"^lenpn: must be an option of the search, but there is none$"):
+        SearchSettings(more={"lenpn": 0.6, "lm_path": "lm.pt"}).without_more("onnx")
 
 
 @pytest.mark.parametrize(

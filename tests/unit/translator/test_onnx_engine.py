@@ -25,7 +25,7 @@ SETTINGS = SearchSettings(max_len_b=30, nbest=5)
 def test_a_translation_does_not_depend_on_its_batch(weights: str) -> None:
     engine = onnx_engine(model(PRE_NORM), PRE_NORM, FEW, weights)
     together = engine.search(SOURCES, SETTINGS)
-    for source, found in zip(SOURCES, together):
+    for source, found in zip(SOURCES, together, strict=True):
         (alone,) = engine.search([source], SETTINGS)
         assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in found]
         scores = [hypothesis.score for hypothesis in found]
@@ -35,6 +35,7 @@ def test_a_translation_does_not_depend_on_its_batch(weights: str) -> None:
 def test_threads_share_an_engine() -> None:
     engine = onnx_engine(model(PRE_NORM), PRE_NORM)
     expected = engine.search(SOURCES, SETTINGS)
+    assert [len(found) for found in expected] == [5] * len(SOURCES)
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda _: engine.search(SOURCES, SETTINGS), range(12)))
     assert all(each == expected for each in found)

@@ -52,7 +52,7 @@ def test_tables(beam: int, lenpen: float) -> None:
     toys = [Toy(seed, 9) for seed in range(40)]
     steps = ToySteps(toys)
     found = beam_search(steps, len(toys), Limits(beam, 9, lenpen, TYPES))
-    for toy, hypotheses in zip(toys, found):
+    for toy, hypotheses in zip(toys, found, strict=True):
         expected, _ = reference(toy, beam, lambda total, n, received: total / n**lenpen)
         if any(not string for string, _ in expected):
             continue
@@ -91,7 +91,7 @@ def assert_same(net: Any, engine: Any, words: Any, given: dict[str, Any], settin
         stock = SequenceGenerator([net], words, **{"beam_size": 5, "max_len_b": 30, **given}).generate([net], sample())
     sources = [[words[number] for number in sentence] for sentence in SENTENCES]
     found = engine.search(sources, SearchSettings(nbest=settings["beam"], **settings))
-    for expected, hypotheses in zip(stock, found):
+    for expected, hypotheses in zip(stock, found, strict=True):
         assert len(expected) == len(hypotheses)
         for one, other in zip(expected, hypotheses):
             assert [words[number] for number in one["tokens"].tolist() if number not in (0, 2)] == other.tokens

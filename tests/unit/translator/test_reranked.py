@@ -13,7 +13,7 @@ from deepnmt.errors import UserError
 from deepnmt.reranking.weights_file import as_option
 from deepnmt.text.settings import TextSettings
 from deepnmt.translator import reranked
-from deepnmt.translator.engine import Hypothesis, SearchSettings
+from deepnmt.translator.engine import RERANKING, Hypothesis, SearchSettings
 from deepnmt.translator.model_folder import ModelFolder
 
 FOUND = [
@@ -75,7 +75,7 @@ def test_faulty_weights(weights: str) -> None:
 
 def test_the_command_refuses_weights_before_it_loads_a_model(tmp_path: Path) -> None:
     (tmp_path / "weights.json").write_text('{"weights": {"model": 1, "back": 2}}')
-    with pytest.raises(UserError, match=r"--rerank must be finite .* but is model=1\.0,back=2\.0"):
+    with pytest.raises(UserError, match=r"weights\.json: must have weights for model, length, unk alone"):
         run_main(translate.command, "deepnmt-translate", tmp_path / "no", "--rerank", tmp_path / "weights.json")
     with pytest.raises(UserError, match=r"none\.json: no such file"):
         run_main(translate.command, "deepnmt-translate", tmp_path / "no", "--rerank", tmp_path / "none.json")
@@ -98,9 +98,25 @@ def test_commands_that_weigh_sums_refuse_weights_per_token(
     assert set(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (translate.command, ["{0}/model", "--rerank", "{0}/weights.json"]),
+        (export.command, ["{0}/a.pt", "{0}/data", "{0}/model", "--rerank", "{0}/weights.json"]),
+    ],
+)
+def test_weights_of_other_features_are_named_by_their_file(
+    command: Callable[[], None], words: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "weights.json").write_text('{"weights": {"model": 0.8, "back": 0.2}}')
+    message = r"weights\.json: must have weights for model, length, unk alone, but has one for back; tune with --feat"
+    with pytest.raises(UserError, match=message):
+        run_main(command, "command", *(word.format(tmp_path) for word in words))
+
+
 def test_a_model_folder_keeps_them(tmp_path: Path) -> None:
     (tmp_path / "weights.json").write_text('{"weights": {"model": 0.75, "length": 0.25, "unk": -1}}')
-    weights = as_option(tmp_path / "weights.json")
+    weights = as_option(tmp_path / "weights.json", RERANKING)
     assert weights == "model=0.75,length=0.25,unk=-1.0"
     settings = SearchSettings(rerank=weights)
     (tmp_path / "model").mkdir()

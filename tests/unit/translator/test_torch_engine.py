@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -147,9 +148,9 @@ def test_only_a_gpu_computes_in_half_precision(device: str, calls: list[str]) ->
             return 20, 30
 
     fairseqs = SimpleNamespace(
-        source_dictionary=None, target_dictionary=None, cfg=SimpleNamespace(left_pad_source=True, data=".")
+        source_dictionary=None, target_dictionary=None, cfg=SimpleNamespace(left_pad_source=True)
     )
-    found = TorchEngine([Model()], fairseqs, device)
+    found = TorchEngine([Model()], fairseqs, Path(), device)
     assert made == calls
     assert (found.longest, found.longest_target) == (19, 29)
 
@@ -222,6 +223,23 @@ def test_weights_rate_what_the_search_has_added_up(
     plain = [sum(scores) for scores in both.score([source] * 3, [each.tokens for each in found])]
     apart = max(abs(one - each.score) for one, each in zip(plain, found))
     assert apart > 1e-2 if more else apart < 1e-4
+
+
+def test_folders_may_have_colons_in_their_names(paths: list[Path], data: Path, tmp_path: Path) -> None:
+    """In fairseq's options a colon ends a folder's name."""
+    odd = tmp_path / "2026-11-28T10:00"
+    shutil.copytree(data, odd / "data")
+    copies = [Path(shutil.copy(path, odd / path.name)) for path in paths]
+    more = {"lm_path": str(save_language_model(odd, Dictionary.load(str(data / "dict.en.txt")))), "lm_weight": 0.4}
+    settings = SearchSettings(beam=3, nbest=3, max_len_b=9, more=more)
+    source = TextPipeline.read(data).encode(LINES[1]).split()
+    (expected,) = engine(paths, data).search([source], settings)
+    assert len(expected) == 3
+    found = engine(copies, odd / "data")
+    assert found.search([source], settings) == [expected]
+    # The dictionary of the language model may be beside the translation model's.
+    (odd / "dict.txt").rename(odd / "data" / "dict.txt")
+    assert engine(copies, odd / "data").search([source], settings) == [expected]
 
 
 def test_a_language_model_is_not_read_beyond_its_positions(paths: list[Path], data: Path, tmp_path: Path) -> None:
