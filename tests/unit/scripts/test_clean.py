@@ -228,7 +228,8 @@ def test_a_filter_that_removes_all_is_refused(tmp_path: Path) -> None:
 def test_a_faulty_classifier_is_read_before_any_work(tmp_path: Path) -> None:
     prefix = write(tmp_path / "corpus", [("a b", "c"), ("d", "e")])
     (tmp_path / "classifier.json").write_text("none")
-    begin(prefix, tmp_path / "out", "--length", "1:9", "--classifier", str(tmp_path / "classifier.json"))
+    options = ["--length", "1:9", "--classifier", str(tmp_path / "classifier.json"), "--keep-best", "1"]
+    begin(prefix, tmp_path / "out", *options)
     with pytest.raises(UserError, match=r"classifier\.json cannot be read: Expecting value"):
         clean.measure(tmp_path / "out.parts", 1)
     assert [path.name for path in (tmp_path / "out.parts").iterdir()] == ["job.json"]
