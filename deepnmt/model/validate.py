@@ -78,6 +78,8 @@ def training_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for name in ("adaptive_input", "char_inputs", "export"):
         if getattr(config, name):
             yield f"--{_dashed(name)} must not be given: the model has nothing that it would change"
+    if config.dlcl_softmax and str(config.dlcl_init) != "mean":
+        yield f"--dlcl-init must be mean with --dlcl-softmax, which begins with means, but is {config.dlcl_init}"
 
 
 def _size_faults(config: DLCLTransformerConfig) -> Iterator[str]:
