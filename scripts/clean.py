@@ -67,9 +67,14 @@ def begin(folder: Path, output: str, prefix: str, options: Options, rejected: st
             if path.exists():
                 raise UserError(f"{path} exists, and clean.sh has not finished it; remove it or choose another name")
             path.parent.mkdir(parents=True, exist_ok=True)
-        # Of a job whose record is gone, nothing can be used.
-        shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
+    if not begun.exists():
+        # Of a job whose record is gone, nothing can be used but the lock, which its process may hold.
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != "lock":
+                path.unlink()
     with console.whole_file(begun) as temporary:
         write_record(temporary, {"record": record, "output": output, "input": prefix, **job.as_json()})
     return False

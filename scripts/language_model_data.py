@@ -8,10 +8,8 @@ from pathlib import Path
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import SUBSET_FILE
-from deepnmt.text.dictionary import check_dictionary
+from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary
 from deepnmt.text.index_file import Dictionary, check_side
-
-DICTIONARY = "dict.txt"
 
 
 def side(folder: Path, subset: str, language: str) -> Path:
@@ -53,13 +51,13 @@ def make(data: Path, save: Path, language: str, train: str, valid: str, text: Pa
     sides = {"train": side(text, train, language), "valid": side(data, valid, language)}
     for each in sides.values():
         check_side(str(each), dictionary)
-    kept = save / DICTIONARY
+    kept = save / LM_DICTIONARY
     if kept.exists() and kept.read_bytes() != path.read_bytes():
         raise UserError(f"{kept}: must be the same as {path}, but is not: {save} has a model of another dictionary")
     folder = save / "data"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, kept)
-    link(kept, folder / DICTIONARY)
+    link(kept, folder / LM_DICTIONARY)
     for name, each in sides.items():
         for ending in ("idx", "bin"):
             link(Path(f"{each}.{ending}"), folder / f"{name}.{ending}")

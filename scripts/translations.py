@@ -33,7 +33,7 @@ from deepnmt.text.pipeline import Detokenizer, Tokenizer, placeholders_of, token
 from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
-from deepnmt.text.terms import forms_of, has_term, read_terms, terms_of
+from deepnmt.text.terms import forms_of, has_term, places_of, read_terms, terms_of
 from deepnmt.text.translated_folder import RECORD as GENERATED
 from deepnmt.text.translated_folder import check_direction, data_settings, lines_of, write_translations
 from deepnmt.text.truecase import Truecaser, model_name
@@ -194,14 +194,16 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
     for translation in (each.translation for each in known.values()):
         if unknown := next((piece for piece in cut(translation).split() if piece not in types), None):
             raise UserError(f"{terms}: '{translation}' must be of types of the dictionary alone, but has '{unknown}'")
-    found = [terms_of(line, known) for line in lines_of(data / "text" / f"{subset}.tok.{source}")]
+    lines = lines_of(data / "text" / f"{subset}.tok.{source}")
+    found = [terms_of(line, known) for line in lines]
     # Two terms may have one translation.
     wanted = [list(dict.fromkeys(term.translation for term in each)) for each in found]
     with output.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines("\t".join(map(cut, each)) + "\n" for each in wanted)
     number = sum(map(len, wanted))
     print(f"{number} terms in {sum(map(bool, wanted))} of {len(wanted)} sentences", file=sys.stderr)
-    seen = {term.text for each in found for term in each}
+    # Also those inside longer terms, whose translations the longer ones' take the place of.
+    seen = {term.text for line in lines for _, _, term in places_of(line, known)}
     if absent := [text for text in dict.fromkeys(term.text for term in known.values()) if text not in seen]:
         named = ", ".join(f"'{text}'" for text in absent[:3]) + (", ..." if len(absent) > 3 else "")
         print(f"warning: {terms}: no source has {len(absent)} of the terms: {named}", file=sys.stderr)

@@ -120,6 +120,8 @@ def average(models: Sequence[Tensors], advance: Callable[[], object] = lambda: N
 def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
     """Return a checkpoint with the mean of the models, and what the newest has beside them, without the optimizer."""
     states = [CheckpointState.of(path) for path in paths]
+    for state in states:
+        state.check_trained()
     models = [state.tensors() for state in states]
     check_same_model(paths, models)
     newest = states[-1].without(*AVERAGES).without_optimizer()

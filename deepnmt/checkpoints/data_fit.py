@@ -7,11 +7,9 @@ from pathlib import Path
 
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.text.dictionary import check_dictionary, read_types
+from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary, other_types, read_types
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.translated_folder import data_settings
-
-LM_DICTIONARY = "dict.txt"
 
 
 def trained_settings(paths: Sequence[Path], data: Path) -> TextSettings:
@@ -80,12 +78,8 @@ def check_language_model(path: Path, dictionary: Path) -> None:
     check_rows(state, "decoder", dictionary)
     if not (path.parent / LM_DICTIONARY).is_file():
         return
-    pairs = zip(read_types(dictionary), read_types(path.parent / LM_DICTIONARY))
-    if other := next(((number, *pair) for number, pair in enumerate(pairs) if pair[0] != pair[1]), None):
-        number, wanted, own = other
-        raise UserError(
-            f"{path}: must be of {dictionary}, where type {number} is '{wanted}', but is of one where it is '{own}'"
-        )
+    if fault := other_types(read_types(dictionary), read_types(path.parent / LM_DICTIONARY)):
+        raise UserError(f"{path}: must be of {dictionary}, {fault}")
 
 
 def check_rows(state: CheckpointState, side: str, dictionary: Path) -> None:

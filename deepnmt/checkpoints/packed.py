@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from deepnmt.checkpoints.state import Tensors
+from deepnmt.checkpoints.state import SCALES, Tensors
 from deepnmt.kernels.products import quantised
 from deepnmt.search.reduced import FEW_WEIGHTS
 
 MAPS = "q_proj|k_proj|v_proj|out_proj|fc1|fc2|embed_tokens|output_projection|project_in_dim|project_out_dim"
 WEIGHT = re.compile(rf"(.*\.)?({MAPS})\.weight")
-# The scales' place in a checkpoint, beside "model": as tensors of the model they would be too many.
-SCALES = "row_scales"
 
 
 def packed(tensors: Tensors, kind: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -64,10 +62,15 @@ def scale_faults(scales: object, tensors: Tensors) -> Iterator[str]:
 
 
 def unpacked(tensors: Tensors, scales: Tensors) -> dict[str, Tensor]:
-    """Return what `packed` has made of a model's tensors, in float32."""
-    result = {}
+    """Return what `packed` has made of a model's tensors, in float32; what is stored once is shared again."""
+    result: dict[str, Tensor] = {}
+    done: dict[tuple[int, tuple[int, ...], int], Tensor] = {}
     for name, tensor in tensors.items():
-        result[name] = tensor * scales[name] if name in scales else tensor
-        if tensor.dtype == torch.bfloat16:
-            result[name] = tensor.float()
+        if name not in scales and tensor.dtype != torch.bfloat16:
+            result[name] = tensor
+            continue
+        place = tensor.data_ptr(), tuple(tensor.shape), scales[name].data_ptr() if name in scales else 0
+        if place not in done:
+            done[place] = tensor * scales[name] if name in scales else tensor.float()
+        result[name] = done[place]
     return result

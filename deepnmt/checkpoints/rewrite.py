@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from deepnmt.checkpoints.file import check_target, write
-from deepnmt.checkpoints.packed import SCALES
 from deepnmt.checkpoints.stack_plan import StackPlan
 from deepnmt.checkpoints.state import PATIENCE, CheckpointState, Tensors
 from deepnmt.checkpoints.trained_model import check_fit, check_whole, model_config
@@ -46,8 +45,7 @@ def rewritten(state: CheckpointState, change: Change) -> tuple[CheckpointState, 
     Raises:
         UserError: the model is not one of this package's, or not that of its options, or the change is not possible
     """
-    if SCALES in state.contents:
-        raise UserError(f"{state.name}: must be a checkpoint of a training, but is exported in int8")
+    state.check_trained()
     config = model_config(state)
     check_whole(state, config)
     check_fit(state, config)

@@ -22,6 +22,8 @@ PATIENCE = "patience"
 BEST = "best"
 # With --store-ema, fairseq keeps another copy or two of the model under these keys.
 AVERAGES = ("ema", "ema_fp32_params")
+# Where a model that was exported in fewer bits has its scales, beside "model": as tensors of it they would be too many.
+SCALES = "row_scales"
 Tensors = Mapping[str, Tensor]
 
 
@@ -149,6 +151,11 @@ class CheckpointState:
     def has_average(self) -> bool:
         """Return whether there is a moving average of the model."""
         return any(key in self._extra() for key in AVERAGES)
+
+    def check_trained(self) -> None:
+        """Raise `UserError` if the model was exported in fewer bits: its tensors are not what they stand for."""
+        if SCALES in self.contents:
+            raise UserError(f"{self.name}: must be a checkpoint of a training, but is exported in bfloat16 or int8")
 
     # Changed copies.
 

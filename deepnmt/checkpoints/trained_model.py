@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 import deepnmt
 from deepnmt.checkpoints.contents import is_buffer, kind
-from deepnmt.checkpoints.packed import SCALES, scale_faults
-from deepnmt.checkpoints.state import CheckpointState, Tensors
+from deepnmt.checkpoints.packed import scale_faults
+from deepnmt.checkpoints.state import SCALES, CheckpointState, Tensors
 from deepnmt.checkpoints.tensors import weight_name
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig

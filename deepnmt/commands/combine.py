@@ -59,7 +59,7 @@ def command() -> None:
     from deepnmt.reranking.model_scores import Kind, ModelFeature
 
     combination.check_sizes(lists)
-    feature = ModelFeature("models", Kind.TRANSLATION, arguments.models)
+    feature = ModelFeature("models", Kind.TRANSLATION, arguments.models, given="--models")
     feature.check(arguments.data, lists.reverse)
     loaded = load_models(arguments.models, arguments.data, feature.languages(arguments.data, lists.reverse))
     if loaded.right_to_left:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from deepnmt.checkpoints.file import write as write_checkpoint
-from deepnmt.checkpoints.packed import SCALES, packed
-from deepnmt.checkpoints.state import CheckpointState, new_contents
+from deepnmt.checkpoints.packed import packed, unpacked
+from deepnmt.checkpoints.state import SCALES, CheckpointState, new_contents
 from deepnmt.errors import UserError
 from deepnmt.kernels.products import obstacle
 
@@ -57,7 +57,11 @@ def _model_alone(state: CheckpointState, weights: str) -> dict[str, Any]:
         options = {"cfg": {**cfg, "task": {**cfg["task"], "data": "."}}}
     # What the task keeps says in which direction a model writes.
     kept = {"task_state": state.contents.get("task_state") or {}}
+    tensors = state.tensors()
+    if SCALES in state.contents:
+        # A model that was exported with fewer bits before.
+        tensors = unpacked(tensors, state.contents[SCALES])
     if weights == "float32":
-        return {**new_contents({}, state.tensors()), **options, **kept}
-    tensors, scales = packed(state.tensors(), weights)
+        return {**new_contents({}, tensors), **options, **kept}
+    tensors, scales = packed(tensors, weights)
     return {**new_contents({}, tensors), **options, **kept, SCALES: scales}

@@ -19,8 +19,8 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from torch import Tensor
 
-from deepnmt.checkpoints.packed import SCALES, unpacked
-from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.checkpoints.packed import unpacked
+from deepnmt.checkpoints.state import SCALES, CheckpointState
 from deepnmt.checkpoints.trained_model import check_model
 from deepnmt.errors import UserError, user_message
 from deepnmt.fairseq_patches.patch import replaces

@@ -42,11 +42,18 @@ class ModelFeature:
         name: of the feature
         kind: what is scored
         checkpoints: one, or an ensemble by its mean probability
+        given: how the command line names it; empty: by the kind's option and the name
     """
 
     name: str
     kind: Kind
     checkpoints: tuple[Path, ...]
+    given: str = ""
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.given or f"{self.kind.value} {self.name}"
 
     def languages(self, data: Path, reverse: bool) -> tuple[str, str]:
         """Return source and target of the models, for translations of the data, `reverse` in the other direction."""
@@ -59,7 +66,7 @@ class ModelFeature:
                 target = data_settings(data, reverse).target_lang
                 check_language_model(path, data / f"dict.{target}.txt")
             else:
-                check_model(path, data, self.languages(data, reverse), named=f"{self.kind.value} {self.name}: ")
+                check_model(path, data, self.languages(data, reverse), named=f"{self.label}: ")
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return what the checkpoints say of their training pairs."""
@@ -95,7 +102,7 @@ class Scorer:
         """
         encoded = [self._encoded(index, *pair) for index, pair in enumerate(pairs)]
         lengths = ([len(pair[side]) for pair in encoded] for side in ("source", "target"))
-        self.loaded.check_lengths(f"{self.feature.kind.value} {self.feature.name}", *lengths)
+        self.loaded.check_lengths(self.feature.label, *lengths)
         order = sorted(range(len(pairs)), key=lambda index: _size(encoded[index]))
         result = [0.0] * len(pairs)
         batch: list[int] = []

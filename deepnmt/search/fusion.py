@@ -27,8 +27,7 @@ from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.text.data_folder import one_name
-
-DICTIONARY = "dict.txt"
+from deepnmt.text.dictionary import LM_DICTIONARY, other_types
 
 
 class FusedModel:
@@ -93,11 +92,8 @@ def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> It
     own = model.decoder.dictionary
     if len(own) != len(dictionary):
         yield f"--lm-path: must be of the target's dictionary, {len(dictionary)} types, but is of {len(own)} types"
-    elif other := next((number for number in range(len(own)) if own[number] != dictionary[number]), None):
-        yield (
-            f"--lm-path: must be of the target's dictionary, where type {other} is '{dictionary[other]}', "
-            f"but is of one where it is '{own[other]}'"
-        )
+    elif fault := other_types(dictionary.symbols, own.symbols):
+        yield f"--lm-path: must be of the target's dictionary, {fault}"
 
 
 def load_language_model(path: str, data: str, like: Tensor) -> Any:
@@ -124,8 +120,9 @@ def dictionary_folder(path: str, data: str) -> str:
     """
     folders = [str(Path(path).parent), *utils.split_paths(data)[:1]]
     for folder in folders:
-        if (Path(folder) / DICTIONARY).is_file():
+        if (Path(folder) / LM_DICTIONARY).is_file():
             return str(folder)
     raise UserError(
-        f"--lm-path: {DICTIONARY}, the dictionary of the language model, must be in {' or '.join(folders)}, but is not"
+        f"--lm-path: {LM_DICTIONARY}, the dictionary of the language model, must be in {' or '.join(folders)}, "
+        "but is not"
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Optional
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
@@ -13,6 +14,8 @@ from deepnmt.text.lines import read_lines
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 END = SPECIAL_SYMBOLS.index("</s>")
 OVERWRITE = " #fairseq:overwrite"
+# Of a language model, beside its checkpoints.
+LM_DICTIONARY = "dict.txt"
 
 
 def check_dictionary(path: Path) -> int:
@@ -52,6 +55,14 @@ def read_types(path: Path) -> list[str]:
     if not number:
         raise UserError(f"{path}: must have types, but is empty")
     return types
+
+
+def other_types(wanted: Sequence[str], own: Sequence[str]) -> Optional[str]:
+    """Return what a fault says of the first number that has another type in two dictionaries of as many; else None."""
+    for number, (type_, other) in enumerate(zip(wanted, own)):
+        if type_ != other:
+            return f"where type {number} is '{type_}', but is of one where it is '{other}'"
+    return None
 
 
 def append_types(path: Path, symbols: Iterable[str]) -> None:

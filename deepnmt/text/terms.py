@@ -6,7 +6,7 @@ a sentence. So a term is looked for in every form that it has in sentences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,18 +86,25 @@ def read_terms(path: Path, source: Callable[[str], str], target: Callable[[str],
 
 def terms_of(tokens: str, terms: Terms) -> list[Term]:
     """Return the terms in a line of tokens, each once: the longest at each place, from left to right."""
-    words, longest = tokens.split(), max(map(len, terms))
     found: list[Term] = []
-    place = 0
-    while place < len(words):
+    end = 0
+    for place, length, term in places_of(tokens, terms):
+        if place >= end:
+            found.append(term)
+            end = place + length
+    return list(dict.fromkeys(found))
+
+
+def places_of(tokens: str, terms: Terms) -> Iterator[tuple[int, int, Term]]:
+    """Give the place and the length in words of each term in a line of tokens, from left to right, the longest first.
+
+    A term inside another one is given, too.
+    """
+    words, longest = tokens.split(), max(map(len, terms))
+    for place in range(len(words)):
         for length in range(min(longest, len(words) - place), 0, -1):
             if (term := terms.get(tuple(words[place : place + length]))) is not None:
-                found.append(term)
-                place += length
-                break
-        else:
-            place += 1
-    return list(dict.fromkeys(found))
+                yield place, length, term
 
 
 def has_term(tokens: str, *forms: str) -> bool:

@@ -11,11 +11,12 @@ from fairseq import checkpoint_utils
 from support.checkpoints import checkpoint
 
 from deepnmt.checkpoints import packed as module
+from deepnmt.checkpoints.averaging import average_checkpoints
 from deepnmt.checkpoints.contents import check_contents
 from deepnmt.checkpoints.optimizer import fresh_state
-from deepnmt.checkpoints.packed import SCALES, packed, unpacked
+from deepnmt.checkpoints.packed import packed, unpacked
 from deepnmt.checkpoints.rewrite import rewritten
-from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.checkpoints.state import SCALES, CheckpointState
 from deepnmt.errors import UserError
 
 
@@ -46,6 +47,7 @@ def test_large_weights_alone_are_rounded(monkeypatch: pytest.MonkeyPatch, kind: 
         assert ((read[name] - tensor).abs() <= bound * 1.001 * largest).all()
         assert not torch.equal(read[name], tensor)
     assert small[large[0]].data_ptr() == small[large[1]].data_ptr()
+    assert read[large[0]].data_ptr() == read[large[1]].data_ptr()
     assert list(scales) == (large if kind == "int8" else [])
     again, _ = packed(read, kind)
     assert all(torch.equal(again[name], small[name]) for name in tensors)
@@ -98,13 +100,20 @@ def test_faulty_scales_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             load({**contents, "model": small, SCALES: faulty}, tmp_path / "model.pt")
 
 
-def test_what_is_exported_in_int8_is_neither_grown_nor_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["bfloat16", "int8"])
+def test_what_is_exported_in_fewer_bits_is_not_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
     monkeypatch.setattr(module, "FEW_WEIGHTS", 1)
     contents = checkpoint()
-    small, scales = packed(contents["model"], "int8")
-    state = CheckpointState({**contents, "model": small, SCALES: scales}, "model.pt")
-    with pytest.raises(UserError, match=r"^model\.pt: must be a checkpoint of a training, but is exported in int8$"):
-        rewritten(state, lambda state, config: (state, []))
+    small, scales = packed(contents["model"], kind)
+    path = tmp_path / "model.pt"
+    torch.save({**contents, "model": small, SCALES: scales}, path)
+    refused = r"model\.pt: must be a checkpoint of a training, but is exported in bfloat16 or int8$"
+    with pytest.raises(UserError, match=refused):
+        rewritten(CheckpointState.of(path), lambda state, config: (state, []))
+    with pytest.raises(UserError, match=refused):
+        average_checkpoints([path])
 
 
 def test_the_scale_of_half_precision_stands_beside_several_optimizers() -> None:

@@ -30,6 +30,11 @@ def test_of_equal_scores_the_first_are_better() -> None:
     assert ranked(scores).tolist() == [1, 3, 2, 5, 0, 4]
 
 
+def test_no_number_ranks_last() -> None:
+    scores = np.array([np.nan, 1, -np.inf, np.nan, 2], np.float32)
+    assert ranked(scores).tolist() == [4, 1, 2, 0, 3]
+
+
 def test_the_best_pairs_with_rare_words_stay() -> None:
     from collections import Counter
 

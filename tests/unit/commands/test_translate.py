@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,6 +28,19 @@ def test_closed_streams(
     monkeypatch.setattr(sys, stream, None)
     with pytest.raises(UserError, match=message):
         run_main(translate.command, "deepnmt-translate", tmp_path / "model", *(word.format(tmp_path) for word in words))
+
+
+@pytest.mark.parametrize(("closed", "named"), [("<&-", "INPUT"), (">&-", "--output")])
+def test_streams_that_a_shell_closes(closed: str, named: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("ein\n")
+    given = [] if closed == "<&-" else [tmp_path / "text"]
+    command = shlex.join(map(str, [sys.executable, "-m", "deepnmt.commands.translate", tmp_path / "model", *given]))
+    result = subprocess.run(
+        ["bash", "-c", f"{command} {closed}"], stderr=subprocess.PIPE, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert f"error: {named} must be given, since standard " in line
 
 
 def test_streams_that_are_not_needed_may_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,6 +283,12 @@ def test_weights_of_fewer_bits(
     assert (small / "model.pt").stat().st_size < share * (full / "model.pt").stat().st_size
     engine: Any = load_engine(ModelFolder.open(small))
     assert kind_of(engine.models[0].encoder.layers[0].fc1) == kind_of(engine.models[0].decoder.layers[0].fc1) == weights
+    # What was rounded can be exported once more, and loses nothing more.
+    for kind in ("float32", weights):
+        again = export(Export([small / "model.pt"], data, weights=kind, search=SEARCH), tmp_path / "again")
+        assert again is not None
+        assert again.difference < (1e-4 if kind == "float32" else 1.001 * result.difference), kind
+    assert (tmp_path / "again" / "model.pt").stat().st_size == (small / "model.pt").stat().st_size
     # Each translation is that of its sentence alone.
     translator = Translator(small)
     assert [translator.translate(line) for line in LINES] == translator.translate(LINES)

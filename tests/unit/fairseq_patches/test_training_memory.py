@@ -31,6 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         {},
         {"share_all_embeddings": True},
+        {"merge_src_tgt_embed": True},
         {"share_decoder_input_output_embed": True, "encoder_embed_dim": 32},
         {"merged_attention": True},
         {"decoder_groups": "none", "no_cross_attention": True},
@@ -41,7 +42,7 @@ def test_parameters_are_bounded_from_below(options: dict[str, Any]) -> None:
     size = {name: value * 4 if name.endswith("dim") else value for name, value in SIZE.items()}
     config = DLCLTransformerConfig(**{**size, **options})
     one = dictionary(300)
-    both = (one, one) if options.get("share_all_embeddings") else (one, dictionary(200))
+    both = (one, one) if {"share_all_embeddings", "merge_src_tgt_embed"} & options.keys() else (one, dictionary(200))
     model = DLCLTransformerModel.build_model(config, task(*both))
     exact = sum(parameter.numel() for parameter in model.parameters())
     assert 0.95 * exact < least_parameters(config, (len(both[0]), len(both[1]))) <= exact

@@ -144,7 +144,7 @@ def test_tags_are_compared_as_the_numbers_of_their_sentence(tmp_path: Path) -> N
     ("words", "message"),
     [
         (["--models", "{0}/no.pt"], r"no\.pt: no such checkpoint"),
-        (["--models", "{0}/back.pt"], r"--score models: .*back\.pt: must translate de to en, but translates en to de$"),
+        (["--models", "{0}/back.pt"], r"^--models: .*back\.pt: must translate de to en, but translates en to de$"),
         (["--models", "{0}/r2l.pt"], "--models: must write left to right, as the search of a network does"),
         (["--models", "{0}/a.pt", "--paths", "11"], r"--paths: must be at most --beam, 10, but is 11"),
         (["--models", "{0}/a.pt", "--model-weight", "nan"], "--model-weight: must be a finite number, but is nan"),

@@ -66,6 +66,10 @@ def test_terms_that_no_source_has_are_one_warning(
     assert given_terms(tmp_path, monkeypatch, ["c"], terms) == ["machine"]
     assert capsys.readouterr().err.endswith("no source has 5 of the terms: 'usf.', 'Firma Bau.', 'a', ...\n")
     shutil.rmtree(tmp_path / "data")
+    inside = "Firma Bau\tmachine\nFirma\ttranslation\nBau x\tmachine\ny\tmachine\n"
+    assert given_terms(tmp_path, monkeypatch, ["eine Firma Bau x"], inside) == ["machine"]
+    assert capsys.readouterr().err.endswith("no source has 1 of the terms: 'y'\n")
+    shutil.rmtree(tmp_path / "data")
     given_terms(tmp_path, monkeypatch, ["usf. x"], "usf.\tmachine\n")
     assert capsys.readouterr().err == "1 terms in 1 of 1 sentences\n"
 

@@ -27,27 +27,58 @@ def test_a_folder_in_use_is_refused(script: str, plan: str, tmp_path: Path) -> N
     assert [*out.iterdir()] == []
 
 
-@pytest.mark.parametrize("script", ["align.sh", "clean.sh", "ngram.sh"])
-def test_a_second_run_leaves_the_work_of_the_first(script: str, tmp_path: Path) -> None:
+SCRIPTS_WITH_PARTS = ["align.sh", "clean.sh", "ngram.sh"]
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the seconds for which scripts wait for a lock."""
+    monkeypatch.setenv("BASH_FUNC_flock%%", '() { command flock --nonblock "${@: -1}"; }')
+
+
+def words_of(script: str, folder: Path) -> list[object]:
+    """The command line of work on a small text in a folder, which will be in out.parts there."""
     for language in ("de", "en"):
-        (tmp_path / f"text.{language}").write_text("a b c d\na b\n" * 60)
-    pair, languages = (tmp_path / "text", tmp_path / "out"), ("--source-lang", "de", "--target-lang", "en")
-    model = tmp_path / "model.arpa"
-    run_script("ngram.sh", "train", tmp_path / "text.de", model)
-    words = {
-        "align.sh": [*pair, *languages],
-        "clean.sh": ["--input", pair[0], "--output", pair[1], *languages, "--ratio", "0.5:2"],
-        "ngram.sh": ["score", model, tmp_path / "text.de", tmp_path / "out"],
-    }
+        (folder / f"text.{language}").write_text("a b c d\na b\n" * 60)
+    pair, languages = (folder / "text", folder / "out"), ("--source-lang", "de", "--target-lang", "en")
+    if script == "align.sh":
+        return [*pair, *languages]
+    if script == "clean.sh":
+        return ["--input", pair[0], "--output", pair[1], *languages, "--ratio", "0.5:2"]
+    run_script("ngram.sh", "train", folder / "text.de", folder / "model.arpa")
+    return ["score", folder / "model.arpa", folder / "text.de", folder / "out"]
+
+
+def refusal(script: str, parts: Path) -> str:
+    out = "--output" if script == "clean.sh" else "OUT"
+    return f"{script}: error: {out} must not be in use, but a command of an earlier run is still running in '{parts}'"
+
+
+@pytest.mark.parametrize("script", SCRIPTS_WITH_PARTS)
+def test_a_second_run_leaves_the_work_of_the_first(script: str, tmp_path: Path) -> None:
+    words = words_of(script, tmp_path)
     parts = tmp_path / "out.parts"
     parts.mkdir()
     with (parts / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        out = "--output" if script == "clean.sh" else "OUT"
-        assert error_of(run_script(script, *words[script])) == (
-            f"{script}: error: {out} must not be in use, but a command of an earlier run is still running in '{parts}'"
-        )
+        assert error_of(run_script(script, *words)) == refusal(script, parts)
         assert [path.name for path in parts.iterdir()] == ["lock"]
     # When the other one is gone, it resumes.
-    assert run_script(script, *words[script]).returncode == 0
+    assert run_script(script, *words).returncode == 0
     assert not parts.exists()
+
+
+@pytest.mark.parametrize("script", SCRIPTS_WITH_PARTS)
+def test_of_two_runs_that_begin_at_once_one_works(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = words_of(script, tmp_path)
+    parts, first = tmp_path / "out.parts", tmp_path / "first"
+    first.mkdir()
+    # The first one's folder comes between the second one's look at it and its work.
+    begins = f'() {{ [[ $2 != begin ]] || mv {first} {parts}; command python3 "$@"; }}'
+    monkeypatch.setenv("BASH_FUNC_python3%%", begins)
+    with (first / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = run_script(script, *words)
+        assert (result.returncode, result.stderr.splitlines()[-1]) == (2, refusal(script, parts))
+        assert (parts / "lock").exists()
+    assert not (tmp_path / "out").exists()
