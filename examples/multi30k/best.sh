@@ -22,8 +22,8 @@ join it. Every system translates as the protocol says, by the average of the las
 penalty 1. Test 2016 is scored once for each. It can be stopped at any moment; run the same command again to resume, also
 stage by stage.
 
-  --stage STAGE      one of these (default: all, in this order; with --short all but control and rerank). The times are
-                     for a processor with AVX-512 BF16; one with AVX2 alone takes about three times as long.
+  --stage STAGE      one of these (default: all, in this order; with --short data, members, test and pictures). The
+                     times are for a processor with AVX-512 BF16; one with AVX2 alone takes about three times as long.
     data        BPE by the protocol
     control     the reference protocol, seed 1                            (1.2 to 2 hours of a core)
     members     of each generation: a training for each, and validation   (1 to 3 hours of a core each)
@@ -33,12 +33,12 @@ stage by stage.
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: both_diverse and both_r_drop, with --short short). r_drop trains the control of
-                     its seed further with R-Drop, both_r_drop a model of both directions, and r_drop_settled
-                     r_drop_recut, which itself begins with that control; both_diverse trains both_r_drop further, on
+                     given (default: both_diverse and both_r_drop, with --short short_r_drop). r_drop trains the control
+                     of its seed further with R-Drop, short_r_drop control_56, both_r_drop a model of both directions, and
+                     r_drop_settled r_drop_recut, which itself begins with that control; both_diverse trains both_r_drop further, on
                      five times the text: the pairs, and each side as the models both_r_drop and both, seeds 1 and 2,
                      translate the other; models of both directions are trained once for both
-  --seed SEED        of the members (default: 1 and 2)
+  --seed SEED        of the members (default: 1 and 2, with --short 1)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
                      first, with the first --students seeds or the one given (default: student)
@@ -47,8 +47,8 @@ stage by stage.
   --lenpens X,X...   length penalties; of several, members and ensembles take the best on validation (default: 1, the
                      protocol's)
   --direction D      (default: en-de)
-  --short            one generation, two members, and their ensemble: an hour of two cores
-  --jobs N           members to train at the same time, each on its share of the cores (default: 1, with --short 2)
+  --short            one member in an hour, on two cores: 56 epochs of the control, and 24 of R-Drop
+  --jobs N           members to train at the same time, each on its share of the cores (default: 1)
   --limit N          the first N pairs (at least 40) of training, validation and test only, to try it; results go to
                      OUT/best/limit-N
   options            of fairseq-train, which win over the recipes' in all trainings; one that was begun with others is
@@ -102,9 +102,9 @@ ON_INTERRUPT="resume"
 # Of the results of --short.
 KIND=${SHORT:+short-}
 if [[ -n $SHORT ]]; then
-    [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members ensemble test pictures)
-    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short)
-    JOBS=${JOBS:-2}
+    [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members test pictures)
+    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short_r_drop)
+    [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1)
 fi
 LAST=${LAST:-1} JOBS=${JOBS:-1}
 [[ -z $ONLY ]] || number_from --generation 1 "$LAST" "$ONLY"

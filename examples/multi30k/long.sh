@@ -82,19 +82,25 @@ text_of() {
     esac
 }
 
+# Lock a folder into the caller's variable lock; wait for another command that has it: wait_for FOLDER DOING. Some machines have
+# no flock.
+wait_for() {
+    exec {lock}>"$1/flow.lock"
+    if command -v flock >/dev/null && ! flock --nonblock "$lock"; then
+        echo "$1 is being $2: waiting"
+        flock "$lock"
+    fi
+}
+
 # Train a recipe, unless the same has been done; see train_noted: train RECIPE SAVE DATA [options of fairseq-train]
 train() {
     local recipe=$1 save=$2 data=$3 lock now command
     shift 3
     command=("$ROOT/configs/multi30k/$recipe.yaml" "$data" "$save" "${WAY[@]}" "$@")
     now="$recipe $data $* $(python3 "$HELPER" digest "${command[0]}")"
-    # Several members may begin with it, of which one trains it. Some machines have no flock.
     mkdir -p -- "$save"
-    exec {lock}>"$save/flow.lock"
-    if command -v flock >/dev/null && ! flock --nonblock "$lock"; then
-        echo "$save is being trained: waiting"
-        flock "$lock"
-    fi
+    # Several members may begin with it, of which one trains it.
+    wait_for "$save" trained
     # Also where it is done: what it began with may have been trained again since.
     note_begun "${command[@]}"
     if [[ -f $save/done && $(<"$save/done") == "$now" ]]; then
@@ -112,6 +118,7 @@ begins_with() {
     case $1 in
         bi_simcut) BEFORE=bi FROM=checkpoint_best.pt ;;
         r_drop | r_drop_recut) BEFORE=control ;;
+        short_r_drop) BEFORE=control_56 ;;
         both_r_drop) BEFORE=both ;;
         both_diverse) BEFORE=both_r_drop ;;
         r_drop_settled) BEFORE=r_drop_recut ;;
@@ -126,7 +133,7 @@ train_member() {
     begins_with "$recipe"
     if [[ $BEFORE == both ]]; then
         start=(--finetune-from-model "$BASE/checkpoints/both-$seed/trained/$FROM")
-        train_both "$seed" "$@"
+        for_both train_member both "both-$seed" "$seed" "$@"
     elif [[ -n $BEFORE ]]; then
         start=(--finetune-from-model "$HERE/checkpoints/$BEFORE-$seed/trained/$FROM")
         train_member "$BEFORE" "$BEFORE-$seed" "$seed" "$@"
@@ -136,10 +143,10 @@ train_member() {
     train "$recipe" "$HERE/checkpoints/$name/trained" "$TEXT" --seed "$seed" "${start[@]}" "$@"
 }
 
-# Train the model of both directions that members of either begin with: train_both SEED [options of fairseq-train]
-train_both() {
+# Do something with a model of both directions, which members of either begin with: for_both COMMAND...
+for_both() {
     local HERE=$BASE WAY=()
-    train_member both "both-$1" "$@"
+    "$@"
 }
 
 # Print how many checkpoints of a member are averaged: ten, as far as there are: averaged NAME
@@ -160,12 +167,6 @@ average_of() {
     fi
 }
 
-# The same of one that members of both directions begin with: average_of_both NAME FOLDER
-average_of_both() {
-    local HERE=$BASE
-    average_of "$@"
-}
-
 # Make HERE/diverse/pairs: the pairs, the source translated by the members both_r_drop of TRANSLATORS, and the target by those
 # that they begin with, which translate both ways: diversify [options of fairseq-train]
 diversify() {
@@ -174,17 +175,13 @@ diversify() {
     [[ ${#WAY[@]} -eq 0 ]] || lang=en
     for seed in "${TRANSLATORS[@]}"; do train_member both_r_drop "both_r_drop-$seed" "$seed" "$@"; done
     mkdir -p -- "$HERE/diverse"
-    # Of several members that need it, one makes it. Some machines have no flock.
-    exec {lock}>"$HERE/diverse/flow.lock"
-    if command -v flock >/dev/null && ! flock --nonblock "$lock"; then
-        echo "$HERE/diverse is being made: waiting"
-        flock "$lock"
-    fi
+    # Of several members that need it, one makes it.
+    wait_for "$HERE/diverse" made
     run "$ROOT/scripts/binarise.sh" --like "$PLAIN" --mono "$text/train.lc.norm.tok" --lang "$lang" --dest "$mono"
     for seed in "${TRANSLATORS[@]}"; do
         average_of "both_r_drop-$seed" "$HERE/diverse"
         run "$ROOT/scripts/synthesise.sh" distil "$MODEL" "$PLAIN" "$HERE/diverse/forward-$seed" "${REVERSE[@]}"
-        average_of_both "both-$seed" "$HERE/diverse"
+        for_both average_of "both-$seed" "$HERE/diverse"
         back=${MODEL%.pt}-back.pt
         [[ -f $back && ! $MODEL -nt $back ]] || run python3 "$HELPER" turn "$MODEL" "$lang" "$back"
         # A line of the validation set is in the training text, too.

@@ -112,7 +112,7 @@ def test_it_calls_itself_wherever_it_is_called(root: Path) -> None:
     command = ["bash", "best.sh", "--short", "--stage", "members", "--stage", "ensemble", "--stage", "rerank"]
     done = finish(command, env=environment, cwd=root / "examples" / "multi30k")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (root / "out" / "best" / "de-en" / "results" / "short-1" / "chosen.json").is_file()
+    assert (root / "out" / "best" / "de-en" / "results" / "short_r_drop-1" / "chosen.json").is_file()
 
 
 def test_reranking_follows_its_models(root: Path) -> None:
@@ -145,7 +145,7 @@ def test_reranking_of_short_members_stays_theirs(root: Path) -> None:
     assert [call.partition("--reverse ")[2] for call in calls] == [
         f"back=BEST/de-en/results/{first}-1/trained/last5.pt --weights BEST/results/{name}/valid/weights.json "
         f"BEST/results/{name}/test"
-        for first, name in (("control", "reranked"), ("short", "short-reranked"))
+        for first, name in (("control", "reranked"), ("short_r_drop", "short-reranked"))
     ]
 
 
@@ -189,7 +189,8 @@ def test_generations(root: Path) -> None:
 
     # With --short, the teacher is the ensemble of short members.
     stages = ["--stage", "members", "--stage", "ensemble"]
-    calls = run(root, "best.sh", "--short", *stages, "--generations", "2", "--students", "2")
+    short = ["--short", "--member", "short", "--seed", "1", "--seed", "2"]
+    calls = run(root, "best.sh", *short, *stages, "--generations", "2", "--students", "2")
     teachers = teachers.replace("control", "short").partition(":BEST/results/student")[0]
     taught = [call for call in calls if call.startswith("train.sh") and call.endswith(f"--teacher {teachers}")]
     assert len(taught) == 2
@@ -219,23 +220,29 @@ def test_other_merges_have_a_folder_of_their_own(root: Path) -> None:
 
 
 def test_the_other_direction_in_an_hour(root: Path) -> None:
-    calls = run(root, "best.sh", "--short", "--direction", "de-en", "--limit", "40", "--lr", "0.1")
-    here = "BEST/limit-40/de-en"
-    way = "--source-lang de --target-lang en"
-    # Two members at a time: either may be the first.
-    assert sorted(call for call in calls if call.startswith("train.sh")) == [
-        f"train.sh configs/multi30k/short.yaml BEST/limit-40/data-like {here}/checkpoints/short-{seed}/trained "
-        f"{way} --seed {seed} --lr 0.1"
-        for seed in (1, 2)
+    given = ["--short", "--direction", "de-en", "--limit", "40", "--lr", "0.1"]
+    calls = run(root, "best.sh", *given)
+    here, way = "BEST/limit-40/de-en", "--source-lang de --target-lang en"
+    start, save = (f"{here}/checkpoints/{name}-1/trained" for name in ("control_56", "short_r_drop"))
+    # One after the other, each on all cores.
+    assert [call for call in calls if call.startswith("train.sh")] == [
+        f"train.sh configs/multi30k/control_56.yaml BEST/limit-40/data-like {start} {way} --seed 1 --lr 0.1",
+        f"train.sh configs/multi30k/short_r_drop.yaml BEST/limit-40/data-like {save} {way} --seed 1 "
+        f"--finetune-from-model {start}/checkpoint_last.pt --lr 0.1",
     ]
-    # Of the ensemble on validation, one; of members and ensemble on test, one each.
-    for name, number in (("sweep.sh", 2), ("generate.sh", 4), ("score.sh", 4)):
+    # Validation by the averages, and test by the chosen one.
+    for name, number in (("sweep.sh", 1), ("generate.sh", 1), ("score.sh", 1)):
         found = [call for call in calls if call.startswith(name)]
         assert len(found) == number
         assert all(call.endswith("--reverse") for call in found)
+    (tested,) = (call for call in calls if call.startswith("generate.sh"))
+    assert f"{here}/results/short_r_drop-1/test --subset test" in tested
+
+    # Several members have an ensemble, which is not in the folder of the system without --short.
+    stages = ["--stage", "members", "--stage", "ensemble", "--stage", "test"]
+    calls = run(root, "best.sh", *given, *stages, "--member", "short", "--seed", "1", "--seed", "2")
     models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
     together = [call.split()[3] for call in calls if call.startswith(f"generate.sh {models} ")]
-    # Not the folder of the system without --short.
     assert together == [f"{here}/results/short-ensemble-1/{end}" for end in ("lenpen1", "test")]
 
 
@@ -277,7 +284,8 @@ def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> N
         script.read_text("utf-8") + 'echo "threads $OMP_NUM_THREADS"\n[[ $3 != */short-2/* || -f $OUT/mended ]]\n',
         encoding="utf-8",
     )
-    command = [str(root / "examples" / "multi30k" / "best.sh"), "--stage", "members", "--jobs", "3", "--short"]
+    command = [str(root / "examples" / "multi30k" / "best.sh"), "--stage", "members", "--jobs", "3"]
+    command += ["--member", "short"]
     command += [word for seed in "123" for word in ("--seed", seed)]
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     environment |= {"OUT": str(root / "out"), "CALLS": str(root / "calls"), "DEEPNMT_PYTHON_BIN": f"{ROOT}/.venv/bin"}
@@ -296,7 +304,7 @@ def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> N
 
 
 def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
-    first = ["best.sh", "--short", "--jobs", "1", "--stage", "members", "--stage", "ensemble", "--stage", "test"]
+    first = ["best.sh", "--member", "short", "--stage", "members", "--stage", "ensemble", "--stage", "test"]
     calls = run(root, *first)
     assert len([call for call in calls if call.startswith("generate.sh")]) == 1 + 3
     assert not [call for call in run(root, *first) if call.startswith("generate.sh")]
@@ -341,8 +349,8 @@ def test_members_at_a_time_end_together(root: Path, sent: int, waits: bool) -> N
     script.write_text(script.read_text("utf-8") + f'echo $$ >>"{pids}"; exec sleep 60\n', encoding="utf-8")
     environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(root / "calls")}
     environment["DEEPNMT_PYTHON_BIN"] = str(ROOT / ".venv" / "bin")
-    members = ["--member", "r_drop:1", "--member", "r_drop_recut:1", "--jobs", "2"] if waits else ["--short"]
-    command = [str(root / "examples" / "multi30k" / "best.sh"), *members, "--stage", "members"]
+    members = ["--member", "r_drop:1", "--member", "r_drop_recut:1"] if waits else ["--member", "short"]
+    command = [str(root / "examples" / "multi30k" / "best.sh"), *members, "--jobs", "2", "--stage", "members"]
     said = root / "said"
     with (
         open(said, "wb") as out,
@@ -361,7 +369,7 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     # Long enough to be seen by another training at that time.
     script = root / "scripts" / "train.sh"
     script.write_text(script.read_text("utf-8").replace("touch", "sleep 0.5; touch", 1), encoding="utf-8")
-    members = ("r_drop", "control", "r_drop_settled", "both_r_drop", "bi_simcut", "dlcl_8_3_simcut:4")
+    members = ("r_drop", "control", "r_drop_settled", "both_r_drop", "bi_simcut", "dlcl_8_3_simcut:4", "short_r_drop")
     given = [word for member in members for word in ("--member", member)]
     given += ["--seed", "2", "--generation", "1", "--jobs", jobs]
     calls = run(root, "best.sh", "--stage", "members", *given)
@@ -369,8 +377,8 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     # R-Drop's control is the member, and trained once.
     recipes = [call.split()[1].removeprefix("configs/multi30k/") for call in trained]
     assert sorted(recipes) == [
-        "bi.yaml", "bi_simcut.yaml", "both.yaml", "both_r_drop.yaml", "control.yaml", "dlcl_8_3_simcut.yaml",
-        "r_drop.yaml", "r_drop_recut.yaml", "r_drop_settled.yaml",
+        "bi.yaml", "bi_simcut.yaml", "both.yaml", "both_r_drop.yaml", "control.yaml", "control_56.yaml",
+        "dlcl_8_3_simcut.yaml", "r_drop.yaml", "r_drop_recut.yaml", "r_drop_settled.yaml", "short_r_drop.yaml",
     ]  # fmt: skip
     call = dict(zip(recipes, trained, strict=True))
     assert "BEST/data-both " in call["bi.yaml"]
@@ -380,7 +388,7 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     assert "BEST/checkpoints/control-2/trained --seed 2" in call["control.yaml"]
     start = " --seed 2 --finetune-from-model BEST/checkpoints/{}-2/trained/checkpoint_last.pt"
     chains = [("r_drop", "control"), ("r_drop_recut", "control"), ("r_drop_settled", "r_drop_recut")]
-    for recipe, before in [*chains, ("both_r_drop", "both")]:
+    for recipe, before in [*chains, ("both_r_drop", "both"), ("short_r_drop", "control_56")]:
         assert call[f"{recipe}.yaml"].endswith(start.format(before))
         assert recipes.index(f"{before}.yaml") < recipes.index(f"{recipe}.yaml")
     assert recipes.index("bi.yaml") < recipes.index("bi_simcut.yaml")
