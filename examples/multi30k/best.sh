@@ -34,10 +34,11 @@ stage by stage.
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
                      given (default: both_diverse and both_r_drop, with --short short_r_drop). r_drop trains the control
-                     of its seed further with R-Drop, short_r_drop control_56, both_r_drop a model of both directions, and
-                     r_drop_settled r_drop_recut, which itself begins with that control; both_diverse trains both_r_drop further, on
-                     five times the text: the pairs, and each side as the models both_r_drop and both, seeds 1 and 2,
-                     translate the other; models of both directions are trained once for both
+                     of its seed further with R-Drop, short_r_drop control_56, both_r_drop a model of both
+                     directions, and r_drop_settled r_drop_recut, which itself begins with that control; both_diverse
+                     trains both_r_drop further, on five times the text: the pairs, and each side as the models
+                     both_r_drop and both, seeds 1 and 2, translate the other; models of both directions are trained
+                     once for both
   --seed SEED        of the members (default: 1 and 2, with --short 1)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
@@ -47,7 +48,8 @@ stage by stage.
   --lenpens X,X...   length penalties; of several, members and ensembles take the best on validation (default: 1, the
                      protocol's)
   --direction D      (default: en-de)
-  --short            one member in an hour, on two cores: 56 epochs of the control, and 24 of R-Drop
+  --short            one member, in an hour of two cores: 56 epochs of the control, and 24 of R-Drop; on all cores, unless
+                     OMP_NUM_THREADS says otherwise
   --jobs N           members to train at the same time, each on its share of the cores (default: 1)
   --limit N          the first N pairs (at least 40) of training, validation and test only, to try it; results go to
                      OUT/best/limit-N
