@@ -219,41 +219,6 @@ def test_other_merges_have_a_folder_of_their_own(root: Path) -> None:
     assert trained == [["out/best-4000/data-plain", f"{here}/{name}"] for name in ("teacher/trained", "seed-1/real")]
 
 
-def test_the_other_direction_in_an_hour(root: Path) -> None:
-    given = ["--short", "--direction", "de-en", "--limit", "40", "--lr", "0.1"]
-    calls = run(root, "best.sh", *given)
-    here, way = "BEST/limit-40/de-en", "--source-lang de --target-lang en"
-    start, save = (f"{here}/checkpoints/{name}-1/trained" for name in ("control_56", "short_r_drop"))
-    # One after the other, each on all cores.
-    assert [call for call in calls if call.startswith("train.sh")] == [
-        f"train.sh configs/multi30k/control_56.yaml BEST/limit-40/data-like {start} {way} --seed 1 --lr 0.1",
-        f"train.sh configs/multi30k/short_r_drop.yaml BEST/limit-40/data-like {save} {way} --seed 1 "
-        f"--finetune-from-model {start}/checkpoint_last.pt --lr 0.1",
-    ]
-    # Validation by the averages, and test by the chosen one.
-    for name, number in (("sweep.sh", 1), ("generate.sh", 1), ("score.sh", 1)):
-        found = [call for call in calls if call.startswith(name)]
-        assert len(found) == number
-        assert all(call.endswith("--reverse") for call in found)
-    (tested,) = (call for call in calls if call.startswith("generate.sh"))
-    assert f"{here}/results/short_r_drop-1/test --subset test" in tested
-
-    # Several members have an ensemble, which is not in the folder of the system without --short.
-    stages = ["--stage", "members", "--stage", "ensemble", "--stage", "test"]
-    calls = run(root, "best.sh", *given, *stages, "--member", "short", "--seed", "1", "--seed", "2")
-    models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
-    together = [call.split()[3] for call in calls if call.startswith(f"generate.sh {models} ")]
-    assert together == [f"{here}/results/short-ensemble-1/{end}" for end in ("lenpen1", "test")]
-
-
-def test_the_control_beside_the_system_of_an_hour(root: Path) -> None:
-    calls = run(root, "best.sh", "--short", "--stage", "control", "--stage", "test")
-    (trained,) = (call for call in calls if call.startswith("train.sh"))
-    assert trained == "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control-1/trained --seed 1"
-    (tested,) = (call for call in calls if call.startswith("generate.sh"))
-    assert "/control-1/trained/last5.pt out/data BEST/results/control-1/test --subset test" in tested
-
-
 @pytest.mark.parametrize(("epochs", "last"), [(0, 1), (9, 9), (12, 10)])
 def test_the_average_is_of_ten_epochs_as_far_as_there_are(root: Path, epochs: int, last: int) -> None:
     train = root / "scripts" / "train.sh"
@@ -342,22 +307,32 @@ def test_penalties_compete_on_validation(root: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("waits", [False, True])
-def test_members_at_a_time_end_together(root: Path, sent: int, waits: bool) -> None:
-    """So do two that begin with one control, which one of them trains while the other one waits."""
-    script, pids = root / "scripts" / "train.sh", root / "pids"
-    script.write_text(script.read_text("utf-8") + f'echo $$ >>"{pids}"; exec sleep 60\n', encoding="utf-8")
+@pytest.mark.parametrize(
+    ("members", "sleeper", "waits"),
+    [
+        (("short:1", "short:2"), "train.sh", ""),
+        (("r_drop:1", "r_drop_recut:1"), "train.sh", "control-1/trained is being trained: waiting\n"),
+        (("both_diverse:1", "both_diverse:2"), "binarise.sh", "best/diverse is being made: waiting\n"),
+    ],
+)
+def test_members_at_a_time_end_together(
+    root: Path, members: tuple[str, ...], sleeper: str, waits: str, sent: int
+) -> None:  # fmt: skip
+    """So do two that begin with one control, or text, which one of them makes while the other one waits."""
+    script, pids = root / "scripts" / sleeper, root / "pids"
+    script.write_text(script.read_text("utf-8") + f'\necho $$ >>"{pids}"; exec sleep 60\n', encoding="utf-8")
     environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(root / "calls")}
     environment["DEEPNMT_PYTHON_BIN"] = str(ROOT / ".venv" / "bin")
-    members = ["--member", "r_drop:1", "--member", "r_drop_recut:1"] if waits else ["--member", "short"]
-    command = [str(root / "examples" / "multi30k" / "best.sh"), *members, "--jobs", "2", "--stage", "members"]
+    command = [str(root / "examples" / "multi30k" / "best.sh"), "--jobs", "2", "--stage", "members"]
+    command += [word for member in members for word in ("--member", member)]
     said = root / "said"
     with (
         open(said, "wb") as out,
         subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.DEVNULL) as process,
     ):
         until(lambda: pids.is_file() and len(pids.read_text().split()) == (1 if waits else 2))
-        until(lambda: ("control-1/trained is being trained: waiting\n" in said.read_text()) == waits)
+        until(lambda: waits in said.read_text())
+        assert waits or "waiting" not in said.read_text()
         process.send_signal(sent)
         assert process.wait(30) == (143 if sent == signal.SIGTERM else 130)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()))

@@ -1,0 +1,50 @@
+"""best.sh --short, with stand-ins for what trains and translates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import best_flow
+from support.best_flow import run
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of the example, beside scripts that do nothing."""
+    return best_flow.copy(tmp_path / "root")
+
+
+def test_the_other_direction_in_an_hour(root: Path) -> None:
+    given = ["--short", "--direction", "de-en", "--limit", "40", "--lr", "0.1"]
+    calls = run(root, "best.sh", *given)
+    here, way = "BEST/limit-40/de-en", "--source-lang de --target-lang en"
+    start, save = (f"{here}/checkpoints/{name}-1/trained" for name in ("control_56", "short_r_drop"))
+    # One after the other.
+    assert [call for call in calls if call.startswith("train.sh")] == [
+        f"train.sh configs/multi30k/control_56.yaml BEST/limit-40/data-like {start} {way} --seed 1 --lr 0.1",
+        f"train.sh configs/multi30k/short_r_drop.yaml BEST/limit-40/data-like {save} {way} --seed 1 "
+        f"--finetune-from-model {start}/checkpoint_last.pt --lr 0.1",
+    ]
+    # Validation by the averages, and test by the chosen one.
+    for name, number in (("sweep.sh", 1), ("generate.sh", 1), ("score.sh", 1)):
+        found = [call for call in calls if call.startswith(name)]
+        assert len(found) == number
+        assert all(call.endswith("--reverse") for call in found)
+    (tested,) = (call for call in calls if call.startswith("generate.sh"))
+    assert f"{here}/results/short_r_drop-1/test --subset test" in tested
+
+    # Several members have an ensemble, which is not in the folder of the system without --short.
+    stages = ["--stage", "members", "--stage", "ensemble", "--stage", "test"]
+    calls = run(root, "best.sh", *given, *stages, "--member", "short", "--seed", "1", "--seed", "2")
+    models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
+    together = [call.split()[3] for call in calls if call.startswith(f"generate.sh {models} ")]
+    assert together == [f"{here}/results/short-ensemble-1/{end}" for end in ("lenpen1", "test")]
+
+
+def test_the_control_beside_the_system_of_an_hour(root: Path) -> None:
+    calls = run(root, "best.sh", "--short", "--stage", "control", "--stage", "test")
+    (trained,) = (call for call in calls if call.startswith("train.sh"))
+    assert trained == "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control-1/trained --seed 1"
+    (tested,) = (call for call in calls if call.startswith("generate.sh"))
+    assert "/control-1/trained/last5.pt out/data BEST/results/control-1/test --subset test" in tested
