@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from support import best_flow
 from support.best_flow import run
+from support.models import ROOT
+from support.processes import finish
 
 
 @pytest.fixture
@@ -40,6 +43,21 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
     models = ":".join(f"{here}/results/short-{seed}/trained/last5.pt" for seed in (1, 2))
     together = [call.split()[3] for call in calls if call.startswith(f"generate.sh {models} ")]
     assert together == [f"{here}/results/short-ensemble-1/{end}" for end in ("lenpen1", "test")]
+
+
+@pytest.mark.parametrize("given", [{}, {"OMP_NUM_THREADS": "1"}])
+def test_the_system_of_an_hour_takes_all_cores(root: Path, given: dict[str, str]) -> None:
+    """One process, whose threads nothing but the environment limits."""
+    script = root / "scripts" / "train.sh"
+    say = 'echo "threads ${OMP_NUM_THREADS:-all} processes ${PROCESSES:-one}"\n'
+    script.write_text(script.read_text("utf-8") + say, encoding="utf-8")
+    kept = {name: text for name, text in os.environ.items() if name not in ("OMP_NUM_THREADS", "PROCESSES")}
+    kept |= {"OUT": str(root / "out"), "CALLS": str(root / "calls"), "DEEPNMT_PYTHON_BIN": f"{ROOT}/.venv/bin"}
+    done = finish([str(root / "examples" / "multi30k" / "best.sh"), "--short", "--stage", "members"], env=kept | given)
+    assert done.returncode == 0
+    # The control, and R-Drop.
+    said = [line for line in done.stdout.splitlines() if line.startswith("threads ")]
+    assert said == [f"threads {given.get('OMP_NUM_THREADS', 'all')} processes one"] * 2
 
 
 def test_the_control_beside_the_system_of_an_hour(root: Path) -> None:

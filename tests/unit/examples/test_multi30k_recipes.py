@@ -119,3 +119,11 @@ def test_recipes_that_begin_with_the_plain_loss() -> None:
         "r_drop_recut": 0,
         "r_drop_settled": 0,
     }
+
+
+def test_the_system_of_an_hour_has_the_epochs_that_its_help_names() -> None:
+    words = (ROOT / "examples" / "multi30k" / "best.sh").read_text("utf-8").partition("  --short ")[2]
+    for name, text in (("control_56", "56 epochs of the control"), ("short_r_drop", "24 of R-Drop")):
+        read = recipe.read_recipe(FOLDER / f"{name}.yaml")
+        assert (read["max-epoch"].value, read["patience"].value) == (text.partition(" ")[0], "-1")
+        assert text in words.partition("  --jobs N ")[0]
