@@ -18,9 +18,9 @@ Takes Multi30k task 1 from text to the scores of the best system: two models of 
 trained further with R-Drop, and two that go on from these with their own translations of the training text beside it.
 The four translate together, and a model of the other direction chooses among what they propose. With --generations 2 a
 student of the ensemble, or several, learn what it predicts at each word of the real pairs, beside the references, and
-join it. Every system translates as the protocol says, by the average of the last ten checkpoints, with beam 5 and length
-penalty 1. Test 2016 is scored once for each. It can be stopped at any moment; run the same command again to resume, also
-stage by stage.
+join it. Every system translates as the protocol says, by the average of the last ten checkpoints, with beam 5 and
+length penalty 1. Test 2016 is scored once for each. It can be stopped at any moment; run the same command again to
+resume, also stage by stage.
 
   --stage STAGE      one of these (default: all, in this order; with --short data, members, test and pictures). The
                      times are for a processor with AVX-512 BF16; one with AVX2 alone takes about three times as long.
@@ -33,12 +33,12 @@ stage by stage.
     test        test 2016 by members, ensembles and reranking, compared with the control: table.tsv
     pictures    BLEU and loss on validation against hours: bleu.svg, loss.svg
   --member RECIPE[:SEED]   recipe of configs/multi30k for a member of the first generation, with every --seed or the one
-                     given (default: both_diverse and both_r_drop, with --short short_r_drop). r_drop trains the control
-                     of its seed further with R-Drop, short_r_drop control_56, both_r_drop a model of both
-                     directions, and r_drop_settled r_drop_recut, which itself begins with that control; both_diverse
-                     trains both_r_drop further, on five times the text: the pairs, and each side as the models
-                     both_r_drop and both, seeds 1 and 2, translate the other; models of both directions are trained
-                     once for both
+                     given (default: both_diverse and both_r_drop, with --short short_settled). r_drop trains the
+                     control of its seed further with R-Drop, both_r_drop a model of both directions, and
+                     r_drop_settled r_drop_recut, which itself begins with that control; short_settled trains
+                     short_recut further, and that control_56; both_diverse trains both_r_drop further, on five times
+                     the text: the pairs, and each side as the models both_r_drop and both, seeds 1 and 2, translate
+                     the other; models of both directions are trained once for both
   --seed SEED        of the members (default: 1 and 2, with --short 1)
   --generations N    of them, the first one included (default: 1)
   --student RECIPE[:SEED]  recipe of configs/multi30k, from student.yaml on, for a member of each generation after the
@@ -48,8 +48,9 @@ stage by stage.
   --lenpens X,X...   length penalties; of several, members and ensembles take the best on validation (default: 1, the
                      protocol's)
   --direction D      (default: en-de)
-  --short            one member, in an hour of two cores: 56 epochs of the control, and 24 of R-Drop; on all cores, unless
-                     OMP_NUM_THREADS says otherwise
+  --short            one member, in an hour of two cores: 56 epochs of the control, 20 of R-Drop with the source cut anew
+                     in each, and 10 of R-Drop on the text as it is; without a GPU by two processes on half of the
+                     cores each, unless PROCESSES or OMP_NUM_THREADS says otherwise
   --jobs N           members to train at the same time, each on its share of the cores (default: 1)
   --limit N          the first N pairs (at least 40) of training, validation and test only, to try it; results go to
                      OUT/best/limit-N
@@ -105,8 +106,13 @@ ON_INTERRUPT="resume"
 KIND=${SHORT:+short-}
 if [[ -n $SHORT ]]; then
     [[ ${#STAGES[@]} -gt 0 ]] || STAGES=(data members test pictures)
-    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short_r_drop)
+    [[ ${#MEMBERS[@]} -gt 0 ]] || MEMBERS=(short_settled)
     [[ ${#SEEDS[@]} -gt 0 ]] || SEEDS=(1)
+    # Two processes of half the cores each take less time than one of all; on GPUs train.sh has one for each.
+    if [[ ${JOBS:-1} -eq 1 && -z ${PROCESSES:-}${OMP_NUM_THREADS:-} && $(cores) -gt 1 ]] &&
+        python3 -c 'import sys, torch; sys.exit(torch.cuda.is_available())'; then
+        export PROCESSES=2 OMP_NUM_THREADS=$(($(cores) / 2))
+    fi
 fi
 LAST=${LAST:-1} JOBS=${JOBS:-1}
 [[ -z $ONLY ]] || number_from --generation 1 "$LAST" "$ONLY"

@@ -118,10 +118,11 @@ begins_with() {
     case $1 in
         bi_simcut) BEFORE=bi FROM=checkpoint_best.pt ;;
         r_drop | r_drop_recut) BEFORE=control ;;
-        short_r_drop) BEFORE=control_56 ;;
+        short_recut) BEFORE=control_56 ;;
         both_r_drop) BEFORE=both ;;
         both_diverse) BEFORE=both_r_drop ;;
         r_drop_settled) BEFORE=r_drop_recut ;;
+        short_settled) BEFORE=short_recut ;;
     esac
 }
 

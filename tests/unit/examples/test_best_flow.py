@@ -112,7 +112,7 @@ def test_it_calls_itself_wherever_it_is_called(root: Path) -> None:
     command = ["bash", "best.sh", "--short", "--stage", "members", "--stage", "ensemble", "--stage", "rerank"]
     done = finish(command, env=environment, cwd=root / "examples" / "multi30k")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (root / "out" / "best" / "de-en" / "results" / "short_r_drop-1" / "chosen.json").is_file()
+    assert (root / "out" / "best" / "de-en" / "results" / "short_settled-1" / "chosen.json").is_file()
 
 
 def test_reranking_follows_its_models(root: Path) -> None:
@@ -145,7 +145,7 @@ def test_reranking_of_short_members_stays_theirs(root: Path) -> None:
     assert [call.partition("--reverse ")[2] for call in calls] == [
         f"back=BEST/de-en/results/{first}-1/trained/last5.pt --weights BEST/results/{name}/valid/weights.json "
         f"BEST/results/{name}/test"
-        for first, name in (("control", "reranked"), ("short_r_drop", "short-reranked"))
+        for first, name in (("control", "reranked"), ("short_settled", "short-reranked"))
     ]
 
 
@@ -344,7 +344,7 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     # Long enough to be seen by another training at that time.
     script = root / "scripts" / "train.sh"
     script.write_text(script.read_text("utf-8").replace("touch", "sleep 0.5; touch", 1), encoding="utf-8")
-    members = ("r_drop", "control", "r_drop_settled", "both_r_drop", "bi_simcut", "dlcl_8_3_simcut:4", "short_r_drop")
+    members = ("r_drop", "control", "r_drop_settled", "both_r_drop", "bi_simcut", "dlcl_8_3_simcut:4", "short_settled")
     given = [word for member in members for word in ("--member", member)]
     given += ["--seed", "2", "--generation", "1", "--jobs", jobs]
     calls = run(root, "best.sh", "--stage", "members", *given)
@@ -353,7 +353,8 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     recipes = [call.split()[1].removeprefix("configs/multi30k/") for call in trained]
     assert sorted(recipes) == [
         "bi.yaml", "bi_simcut.yaml", "both.yaml", "both_r_drop.yaml", "control.yaml", "control_56.yaml",
-        "dlcl_8_3_simcut.yaml", "r_drop.yaml", "r_drop_recut.yaml", "r_drop_settled.yaml", "short_r_drop.yaml",
+        "dlcl_8_3_simcut.yaml", "r_drop.yaml", "r_drop_recut.yaml", "r_drop_settled.yaml", "short_recut.yaml",
+        "short_settled.yaml",
     ]  # fmt: skip
     call = dict(zip(recipes, trained, strict=True))
     assert "BEST/data-both " in call["bi.yaml"]
@@ -363,7 +364,8 @@ def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str
     assert "BEST/checkpoints/control-2/trained --seed 2" in call["control.yaml"]
     start = " --seed 2 --finetune-from-model BEST/checkpoints/{}-2/trained/checkpoint_last.pt"
     chains = [("r_drop", "control"), ("r_drop_recut", "control"), ("r_drop_settled", "r_drop_recut")]
-    for recipe, before in [*chains, ("both_r_drop", "both"), ("short_r_drop", "control_56")]:
+    chains += [("both_r_drop", "both"), ("short_recut", "control_56"), ("short_settled", "short_recut")]
+    for recipe, before in chains:
         assert call[f"{recipe}.yaml"].endswith(start.format(before))
         assert recipes.index(f"{before}.yaml") < recipes.index(f"{recipe}.yaml")
     assert recipes.index("bi.yaml") < recipes.index("bi_simcut.yaml")

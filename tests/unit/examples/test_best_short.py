@@ -22,12 +22,16 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
     given = ["--short", "--direction", "de-en", "--limit", "40", "--lr", "0.1"]
     calls = run(root, "best.sh", *given)
     here, way = "BEST/limit-40/de-en", "--source-lang de --target-lang en"
-    start, save = (f"{here}/checkpoints/{name}-1/trained" for name in ("control_56", "short_r_drop"))
+    start, recut, settled = (
+        f"{here}/checkpoints/{name}-1/trained" for name in ("control_56", "short_recut", "short_settled")
+    )
     # One after the other.
     assert [call for call in calls if call.startswith("train.sh")] == [
         f"train.sh configs/multi30k/control_56.yaml BEST/limit-40/data-like {start} {way} --seed 1 --lr 0.1",
-        f"train.sh configs/multi30k/short_r_drop.yaml BEST/limit-40/data-like {save} {way} --seed 1 "
+        f"train.sh configs/multi30k/short_recut.yaml BEST/limit-40/data-like {recut} {way} --seed 1 "
         f"--finetune-from-model {start}/checkpoint_last.pt --lr 0.1",
+        f"train.sh configs/multi30k/short_settled.yaml BEST/limit-40/data-like {settled} {way} --seed 1 "
+        f"--finetune-from-model {recut}/checkpoint_last.pt --lr 0.1",
     ]
     # Validation by the averages, and test by the chosen one.
     for name, number in (("sweep.sh", 1), ("generate.sh", 1), ("score.sh", 1)):
@@ -35,7 +39,7 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
         assert len(found) == number
         assert all(call.endswith("--reverse") for call in found)
     (tested,) = (call for call in calls if call.startswith("generate.sh"))
-    assert f"{here}/results/short_r_drop-1/test --subset test" in tested
+    assert f"{here}/results/short_settled-1/test --subset test" in tested
 
     # Several members have an ensemble, which is not in the folder of the system without --short.
     stages = ["--stage", "members", "--stage", "ensemble", "--stage", "test"]
@@ -45,19 +49,28 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
     assert together == [f"{here}/results/short-ensemble-1/{end}" for end in ("lenpen1", "test")]
 
 
-@pytest.mark.parametrize("given", [{}, {"OMP_NUM_THREADS": "1"}])
+@pytest.mark.parametrize("given", [{}, {"PROCESSES": "1"}, {"OMP_NUM_THREADS": "1"}])
 def test_the_system_of_an_hour_takes_all_cores(root: Path, given: dict[str, str]) -> None:
-    """One process, whose threads nothing but the environment limits."""
     script = root / "scripts" / "train.sh"
-    say = 'echo "threads ${OMP_NUM_THREADS:-all} processes ${PROCESSES:-one}"\n'
+    say = 'echo "processes ${PROCESSES:-} threads ${OMP_NUM_THREADS:-}"\n'
     script.write_text(script.read_text("utf-8") + say, encoding="utf-8")
+    # Five cores, and no GPU.
+    common = root / "scripts" / "common.sh"
+    common.write_text(common.read_text("utf-8") + "cores() { echo 5; }\n", encoding="utf-8")
     kept = {name: text for name, text in os.environ.items() if name not in ("OMP_NUM_THREADS", "PROCESSES")}
     kept |= {"OUT": str(root / "out"), "CALLS": str(root / "calls"), "DEEPNMT_PYTHON_BIN": f"{ROOT}/.venv/bin"}
-    done = finish([str(root / "examples" / "multi30k" / "best.sh"), "--short", "--stage", "members"], env=kept | given)
+    kept["CUDA_VISIBLE_DEVICES"] = ""
+    command = [str(root / "examples" / "multi30k" / "best.sh"), "--short", "--stage", "members"]
+    done = finish(command, env=kept | given)
     assert done.returncode == 0
-    # The control, and R-Drop.
-    said = [line for line in done.stdout.splitlines() if line.startswith("threads ")]
-    assert said == [f"threads {given.get('OMP_NUM_THREADS', 'all')} processes one"] * 2
+    expected = {
+        "": "processes 2 threads 2",
+        "PROCESSES": "processes 1 threads ",
+        "OMP_NUM_THREADS": "processes  threads 1",
+    }
+    # The control, and R-Drop twice.
+    said = [line for line in done.stdout.splitlines() if line.startswith("processes ")]
+    assert said == [expected["".join(given)]] * 3
 
 
 def test_the_control_beside_the_system_of_an_hour(root: Path) -> None:

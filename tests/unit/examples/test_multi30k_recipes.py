@@ -28,7 +28,7 @@ RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in
 SIZES = {"dlcl_12": (12, 4, 128), "dlcl_8_3": (8, 3, 128), "wide_192": (6, 3, 192)}
 SIZES |= {"control_dlcl_12": (12, 4, 128), "control_dlcl_24": (24, 4, 128)}
 SIZES |= dict.fromkeys(("post", "pre"), (6, 6, 128))
-CONSISTENT = [name for name in RECIPES if any(kind in name for kind in ("simcut", "r_drop", "diverse"))]
+CONSISTENT = [name for name in RECIPES if any(kind in name for kind in ("simcut", "r_drop", "diverse", "recut", "settled"))]
 
 
 def size(name: str) -> tuple[int, int, int]:
@@ -113,7 +113,8 @@ def test_recipes_that_begin_with_the_plain_loss() -> None:
         "wide_192_simcut": 40 * 138,
         "bi_simcut": 0,
         "r_drop": 0,
-        "short_r_drop": 0,
+        "short_recut": 0,
+        "short_settled": 0,
         "both_r_drop": 0,
         "both_diverse": 0,
         "r_drop_recut": 0,
@@ -122,8 +123,17 @@ def test_recipes_that_begin_with_the_plain_loss() -> None:
 
 
 def test_the_system_of_an_hour_has_the_epochs_that_its_help_names() -> None:
-    words = (ROOT / "examples" / "multi30k" / "best.sh").read_text("utf-8").partition("  --short ")[2]
-    for name, text in (("control_56", "56 epochs of the control"), ("short_r_drop", "24 of R-Drop")):
+    """Each epoch that is averaged is kept, and the last one validated."""
+    said = (ROOT / "examples" / "multi30k" / "best.sh").read_text("utf-8").partition("  --short ")[2]
+    words = " ".join(said.partition("  --jobs N ")[0].split())
+    for name, text in (
+        ("control_56", "56 epochs of the control"),
+        ("short_recut", "20 of R-Drop with the source cut anew"),
+        ("short_settled", "10 of R-Drop on the text as it is"),
+    ):
         read = recipe.read_recipe(FOLDER / f"{name}.yaml")
         assert (read["max-epoch"].value, read["patience"].value) == (text.partition(" ")[0], "-1")
-        assert text in words.partition("  --jobs N ")[0]
+        assert text in words
+        assert int(read["max-epoch"].value) % int(read["validate-interval"].value) == 0
+        assert "save-interval" not in read
+        assert int(read["keep-last-epochs"].value) == 10
