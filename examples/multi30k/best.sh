@@ -48,9 +48,9 @@ resume, also stage by stage.
   --lenpens X,X...   length penalties; of several, members and ensembles take the best on validation (default: 1, the
                      protocol's)
   --direction D      (default: en-de)
-  --short            one member, in an hour of two cores: 56 epochs of the control, 20 of R-Drop with the source cut anew
-                     in each, and 10 of R-Drop on the text as it is; without a GPU by two processes on half of the
-                     cores each, unless PROCESSES or OMP_NUM_THREADS says otherwise
+  --short            one member, in an hour of two cores: 56 epochs of the control, 20 of R-Drop with the source
+                     segmented anew in each, and 10 of R-Drop on the text as it is; without a GPU by two processes on
+                     half of the cores each, unless PROCESSES or OMP_NUM_THREADS says otherwise
   --jobs N           members to train at the same time, each on its share of the cores (default: 1)
   --limit N          the first N pairs (at least 40) of training, validation and test only, to try it; results go to
                      OUT/best/limit-N

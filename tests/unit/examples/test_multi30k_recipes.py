@@ -128,7 +128,7 @@ def test_the_system_of_an_hour_has_the_epochs_that_its_help_names() -> None:
     words = " ".join(said.partition("  --jobs N ")[0].split())
     for name, text in (
         ("control_56", "56 epochs of the control"),
-        ("short_recut", "20 of R-Drop with the source cut anew"),
+        ("short_recut", "20 of R-Drop with the source segmented anew"),
         ("short_settled", "10 of R-Drop on the text as it is"),
     ):
         read = recipe.read_recipe(FOLDER / f"{name}.yaml")
