@@ -62,9 +62,9 @@ def begins_with(text: str) -> Path | None:
     return Path(found[-1]) if found else None
 
 
-def name_of(checkpoint: Path | None) -> str | None:
+def name_of(checkpoint: Path) -> str:
     """Return the name of a checkpoint's training."""
-    return checkpoint.parent.parent.name if checkpoint else None
+    return checkpoint.parent.parent.name
 
 
 def one_after_the_other(
@@ -154,7 +154,7 @@ def main() -> None:
     texts = {name: path.read_text("utf-8", errors="replace") for name, path in logs.items()}
     starts = {name: begins_with(text) for name, text in texts.items()}
     # Of those that are elsewhere, which this folder's pictures do not show, the hours count.
-    elsewhere = {start.parent.parent.name: start.parent / "train.log" for start in starts.values() if start}
+    elsewhere = {name_of(start): start.parent / "train.log" for start in starts.values() if start}
     texts |= {
         name: path.read_text("utf-8", errors="replace")
         for name, path in elsewhere.items()
@@ -162,7 +162,7 @@ def main() -> None:
     }
     found = one_after_the_other(
         {name: points(text.splitlines()) for name, text in texts.items()},
-        {name: name_of(start) for name, start in starts.items()},
+        {name: name_of(start) if start else None for name, start in starts.items()},
     )
     found = {name: found[name] for name in logs}
     if not any(found.values()):

@@ -104,6 +104,21 @@ def test_what_is_refused(data: Path, like: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+def test_no_more_pairs_than_have_a_word_in_common(data: Path, tmp_path: Path) -> None:
+    lines = [line.split() for line in text(data, "train.tok", SOURCE)]
+    number, word = min((sum(word in line for line in lines), word) for word in set(sum(lines, [])))
+    assert 0 < number < len(lines)
+    like = write_lines(tmp_path / "like", [word])
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(UserError, match=rf"^--number must be at most {number}, .* but is {number + 1}$"):
+        select_pairs.finish(out, data, like, "tfidf", number + 1)
+    assert not list(out.iterdir())
+    select_pairs.begin(out, data, like, "tfidf", number)
+    select_pairs.finish(out, data, like, "tfidf", number)
+    assert text(out, "train.tok", SOURCE) == [" ".join(line) for line in lines if word in line]
+
+
 def test_the_command(data: Path, like: Path, tmp_path: Path) -> None:
     def run(*words: object) -> subprocess.CompletedProcess[str]:
         command = [str(SCRIPTS / "select.sh"), *map(str, words)]
