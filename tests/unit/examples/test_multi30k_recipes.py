@@ -28,7 +28,8 @@ RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in
 SIZES = {"dlcl_12": (12, 4, 128), "dlcl_8_3": (8, 3, 128), "wide_192": (6, 3, 192)}
 SIZES |= {"control_dlcl_12": (12, 4, 128), "control_dlcl_24": (24, 4, 128)}
 SIZES |= dict.fromkeys(("post", "pre"), (6, 6, 128))
-CONSISTENT = [name for name in RECIPES if any(kind in name for kind in ("simcut", "r_drop", "diverse", "recut", "settled"))]
+KINDS = ("simcut", "r_drop", "diverse", "recut", "settled")
+CONSISTENT = [name for name in RECIPES if any(kind in name for kind in KINDS)]
 
 
 def size(name: str) -> tuple[int, int, int]:

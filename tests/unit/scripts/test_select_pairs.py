@@ -106,7 +106,9 @@ def test_what_is_refused(data: Path, like: Path, tmp_path: Path) -> None:
 
 def test_no_more_pairs_than_have_a_word_in_common(data: Path, tmp_path: Path) -> None:
     lines = [line.split() for line in text(data, "train.tok", SOURCE)]
-    number, word = min((sum(word in line for line in lines), word) for word in set(sum(lines, [])))
+    number, word = min(
+        (sum(word in line for line in lines), word) for word in {word for line in lines for word in line}
+    )
     assert 0 < number < len(lines)
     like = write_lines(tmp_path / "like", [word])
     out = tmp_path / "out"
