@@ -179,12 +179,17 @@ def test_seeds_of_a_recipe_are_one_line_of_the_legend(tmp_path: Path) -> None:
     assert picture.count("stroke: #1f77b4") == 2 + 1
 
 
-def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["curves.py", str(tmp_path), str(tmp_path / "none" / "train.log")])
-    with pytest.raises(UserError, match="must have logs of trainings with validations, but has none"):
+    with pytest.raises(UserError, match=r"must have checkpoints/\*/trained/train\.log, but has none$"):
         curves.main()
     log = tmp_path / "checkpoints" / "tiny_4k-1" / "trained" / "train.log"
     log.parent.mkdir(parents=True)
+    # Stopped before its first validation.
+    log.write_text("".join(line for line in LOG.splitlines(keepends=True) if " | valid | " not in line))
+    curves.main()
+    assert capsys.readouterr().out == "nothing to draw: tiny_4k-1: without validation\n"
+    assert not list(tmp_path.glob("*.svg"))
     log.write_text(LOG)
     further = tmp_path / "checkpoints" / "r_drop-1" / "trained" / "train.log"
     further.parent.mkdir(parents=True)
