@@ -49,28 +49,37 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
     assert together == [f"{here}/results/short-ensemble-1/{end}" for end in ("lenpen1", "test")]
 
 
-@pytest.mark.parametrize("given", [{}, {"PROCESSES": "1"}, {"OMP_NUM_THREADS": "1"}])
-def test_the_system_of_an_hour_takes_all_cores(root: Path, given: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "options", "cores", "gpu", "expected"),
+    [
+        ({}, [], 5, False, "processes 2 threads 2"),
+        ({"PROCESSES": "1"}, [], 5, False, "processes 1 threads "),
+        ({"OMP_NUM_THREADS": "1"}, [], 5, False, "processes  threads 1"),
+        ({}, [], 1, False, "processes  threads "),
+        ({}, [], 5, True, "processes  threads "),
+        ({}, ["--jobs", "2"], 5, False, "processes  threads "),
+    ],
+)
+def test_the_system_of_an_hour_takes_all_cores(
+    root: Path, given: dict[str, str], options: list[str], cores: int, gpu: bool, expected: str
+) -> None:
     script = root / "scripts" / "train.sh"
     say = 'echo "processes ${PROCESSES:-} threads ${OMP_NUM_THREADS:-}"\n'
     script.write_text(script.read_text("utf-8") + say, encoding="utf-8")
-    # Five cores, and no GPU.
     common = root / "scripts" / "common.sh"
-    common.write_text(common.read_text("utf-8") + "cores() { echo 5; }\n", encoding="utf-8")
+    common.write_text(common.read_text("utf-8") + f"cores() {{ echo {cores}; }}\n", encoding="utf-8")
+    # All that is asked of torch here.
+    fake = root / "fake" / "torch.py"
+    fake.parent.mkdir()
+    fake.write_text(f"class cuda:\n    is_available = staticmethod(lambda: {gpu})\n", encoding="utf-8")
     kept = {name: text for name, text in os.environ.items() if name not in ("OMP_NUM_THREADS", "PROCESSES")}
     kept |= {"OUT": str(root / "out"), "CALLS": str(root / "calls"), "DEEPNMT_PYTHON_BIN": f"{ROOT}/.venv/bin"}
-    kept["CUDA_VISIBLE_DEVICES"] = ""
-    command = [str(root / "examples" / "multi30k" / "best.sh"), "--short", "--stage", "members"]
+    kept["PYTHONPATH"] = f"{fake.parent}:{kept.get('PYTHONPATH', '')}"
+    command = [str(root / "examples" / "multi30k" / "best.sh"), "--short", "--stage", "members", *options]
     done = finish(command, env=kept | given)
-    assert done.returncode == 0
-    expected = {
-        "": "processes 2 threads 2",
-        "PROCESSES": "processes 1 threads ",
-        "OMP_NUM_THREADS": "processes  threads 1",
-    }
+    assert done.returncode == 0, done.stderr[-3000:]
     # The control, and R-Drop twice.
-    said = [line for line in done.stdout.splitlines() if line.startswith("processes ")]
-    assert said == [expected["".join(given)]] * 3
+    assert [line for line in done.stdout.splitlines() if line.startswith("processes ")] == [expected] * 3
 
 
 def test_the_control_beside_the_system_of_an_hour(root: Path) -> None:
