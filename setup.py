@@ -41,6 +41,7 @@ setup(
     ],
     entry_points={
         "console_scripts": [
+            "deepnmt = deepnmt.cli:main",
             "deepnmt-combine = deepnmt.commands.combine:main",
             "deepnmt-datastore = deepnmt.commands.datastore:main",
             "deepnmt-export = deepnmt.commands.export:main",

@@ -62,6 +62,32 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message} (see --help)")
 
 
+def add_workers(to: Parser) -> None:
+    """Add the option --workers, which is None where it is not given."""
+    to.add_argument("--workers", type=whole("--workers", 1, 1024), metavar="N", help="processes (default: one a core)")
+
+
+def whole(option: str, low: int, high: int) -> Callable[[str], int]:
+    """Return what reads an option's value; it raises `UserError` unless that is a whole number in a range."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) < 19 and low <= int(text) <= high):
+            raise UserError(f"{option} must be a whole number from {low} to {high}, but is '{text}'")
+        return int(text)
+
+    return read
+
+
+def single_threaded() -> None:
+    """Keep numpy, which is not imported yet, from starting threads in each worker."""
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+
+
+def program(name: str) -> str:
+    """Return the name that messages begin with: the script that a user has started, or that of the subcommand."""
+    return os.environ.get("DEEPNMT_SCRIPT") or f"deepnmt {name}"
+
+
 def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2.
 
@@ -76,8 +102,8 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     hear_interruptions()
     try:
         main()
-    except KeyboardInterrupt:
-        print(f"\n{name}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"\n{name}: interrupted; run the same command again to {error or 'start over'}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # Whoever reads the output, such as `head`, has enough. What is left of it must not fail again at the exit.

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from deepnmt import console
+from deepnmt.beside import try_lock
 from deepnmt.errors import UserError
-from deepnmt.locks import try_lock
 from deepnmt.recipe import read_recipe, to_arguments
 from deepnmt.text.data_identity import identity_of_data
 from deepnmt.text.record import read_record, sha256, write_record

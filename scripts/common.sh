@@ -56,6 +56,13 @@ need() {
     done
 }
 
+# Become the program; its messages begin with the name of the script.
+deepnmt() {
+    need python3
+    # Not with a package of that name in the folder where it is called.
+    PYTHONSAFEPATH=1 exec python3 -m deepnmt "$@"
+}
+
 # The value of an option, as in: --dest) DEST=$(value "$@"); shift 2 ;;
 value() {
     [[ $# -ge 2 && -n $2 ]] || die "option $1 needs a value"

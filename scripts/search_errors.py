@@ -21,12 +21,12 @@ from deepnmt import console
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
+from deepnmt.jobs.job import locked
 from deepnmt.limits import BEAM
 from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor, string_log_prob
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.text.data_folder import subset_prefix
 from deepnmt.text.record import read_record, sha256, write_record
-from deepnmt.text.work_folder import locked
 
 REPORT, LINES = "search_errors.json", "sentences.tsv"
 TOGETHER = 32  # sentences of a beam search
@@ -257,7 +257,7 @@ def main() -> None:
             f"{arguments.subset} must have sentences of at most the {positions} positions of the model, but has none"
         )
     begin(arguments.out, settings, inputs)
-    with locked(arguments.out, "search_errors.sh"):
+    with locked(arguments.out, "OUT"):
         known = {*wanted}
         done = [each for each in sentences_done(arguments.out) if each.number in known]
         finished = {each.number for each in done}

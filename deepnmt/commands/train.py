@@ -23,11 +23,11 @@ from fairseq_cli.train import cli_main
 import torch
 
 import deepnmt
+from deepnmt.beside import try_lock
 from deepnmt.commands import launch
 from deepnmt.commands.rehearsal import rehearse
 from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
-from deepnmt.locks import try_lock
 from deepnmt.recipe.arguments import training_arguments
 from deepnmt.text.training_data import check_named_data
 

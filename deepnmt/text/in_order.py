@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children
+from threading import Thread
 from typing import Any, Callable, TypeVar
 
 from deepnmt.errors import UserError
@@ -46,6 +49,11 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
                 yield waiting.popleft().result()
         except BrokenProcessPool:
             raise UserError("a worker was killed, perhaps for want of memory; run with fewer --workers") from None
+        except BaseException:
+            # Otherwise the end of the pool waits for the items that are being worked on.
+            for worker in active_children():
+                worker.terminate()
+            raise
         finally:
             for future in waiting:
                 future.cancel()
@@ -55,8 +63,16 @@ def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
     # On Ctrl-C the main process ends the workers; they would each print a traceback of their own.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     global _function
     _function = make()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent was killed; it would wait for items for ever, and hold the parent's locks."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _work(item: Any) -> Any:

@@ -17,15 +17,18 @@ PACKAGE = "deepnmt"
 # From the ground up; a room may import those below it, and modules of its own.
 FLOORS = (
     ("errors", "limits"),
-    ("beside", "locks"),
+    ("beside",),
     ("console",),
     ("kernels", "literals", "lr_schedulers", "text"),
+    ("jobs",),
     ("alignment", "data", "model", "ngram", "training"),
     ("cleaning", "criterions", "recipe", "search", "selection"),
     ("checkpoints", "inspection", "translation_task"),
     ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),
     ("export",),
     ("commands",),
+    ("cli",),
+    ("__main__",),
 )
 
 

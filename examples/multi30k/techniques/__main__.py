@@ -11,9 +11,9 @@ from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.jobs.job import locked
 from deepnmt.text.record import read_record, sha256, write_record
 from deepnmt.text.settings import RECORD, TextSettings
-from deepnmt.text.work_folder import locked
 from techniques.commands import ROOT, run
 from techniques.curves import over_length_penalty
 from techniques.findings import findings, settings_of
@@ -44,7 +44,7 @@ def main() -> None:
         shares(arguments.errors)
     TextSettings.read(arguments.data)
     check_same(models, arguments, out)
-    with locked(out, "search.sh"):
+    with locked(out, "OUT"):
         measure(arguments, models, wanted)
 
 

@@ -26,8 +26,9 @@ from techniques.table import as_list, as_markdown, compared, rows_of_table
 from techniques.trainings import checkpoint, place
 
 from deepnmt.errors import UserError
+from deepnmt.jobs import job
+from deepnmt.jobs.job import locked
 from deepnmt.text.data_folder import check_dictionaries, check_subset
-from deepnmt.text.work_folder import locked
 
 EVERY = Models(Path("a.pt"), (Path("b.pt"),), Path("r.pt"), Path("t.pt"), Path("v.pt"), Path("l.pt"))
 
@@ -309,13 +310,14 @@ def test_what_is_trained_for_the_measurements_is_noted(tmp_path: Path, monkeypat
 
 
 def test_two_at_a_time_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "WAIT", 0)
     monkeypatch.setattr(techniques.__main__, "measure", lambda *arguments: None)
     (tmp_path / "a.pt").touch()
     data_folder(tmp_path / "data")
     monkeypatch.setattr("sys.argv", ["search.sh", *(str(tmp_path / name) for name in ("a.pt", "data", "out"))])
     main()
-    fault = "out: must not be in use, but a search.sh is still running there"
-    with locked(tmp_path / "out", "search.sh"), pytest.raises(UserError, match=fault):
+    fault = r"^OUT must not be in use, but a command of an earlier run is still running in '.*out'$"
+    with locked(tmp_path / "out", "OUT"), pytest.raises(UserError, match=fault):
         main()
     main()
 

@@ -1,4 +1,4 @@
-"""scripts/align.py, and align.sh itself: files, resuming, and what is refused."""
+"""`deepnmt align` and align.sh: files, resuming, and refusals."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
-import align
 import pytest
 from support.data_folders import data_folder
 from support.flow import SCRIPTS, contents
 from support.parallel_corpora import permuted_corpus, write_corpus
 
 from deepnmt.alignment import align_job
+from deepnmt.cli import align
 from deepnmt.errors import UserError
 
 LANGUAGES = ["--source-lang", "de", "--target-lang", "en"]
@@ -30,12 +31,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make(out: Path, words: list[str], workers: int = 1) -> Path:
-    """What align.sh does."""
-    parts = out.with_suffix(".parts")
-    align.begin(parts, out, align.parse_job(words))
-    align.read_job(parts).align(parts, workers)
-    align.finish(parts, out)
+    align.main([*words[:1], str(out), *words[1:], "--workers", str(workers)])
     return out
+
+
+def job(*words: str) -> align_job.AlignJob:
+    return align.job_of(align.parser().parse_args([words[0], "out", *words[1:]]))
 
 
 def lines(path: Path) -> list[str]:
@@ -82,20 +83,35 @@ def test_killed_and_resumed_in_several_processes_it_gives_the_same_files(
     corpus: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(align_job, "BLOCK", 64)
-    parts, words = tmp_path / "out.parts", [str(corpus), *LANGUAGES, "--lexicon"]
-    align.begin(parts, tmp_path / "out", align.parse_job(words))
+    out, words = tmp_path / "out", [str(corpus), *LANGUAGES, "--lexicon"]
+    parts = tmp_path / "out.parts"
+
+    def stopped(self: align_job.AlignJob, folder: Path) -> Any:
+        """Aligns three blocks, and is then killed."""
+        for block in list(missing(self, folder))[:3]:
+            align_job._block_writer(self, folder)(block)
+        raise KeyboardInterrupt
+
+    missing = align_job.AlignJob._missing
     with monkeypatch.context() as patch:
-        patch.setattr(align_job.ParallelText, "blocks", lambda self, size: iter(()))
-        align.read_job(parts).align(parts, 1)
+        patch.setattr(align_job.AlignJob, "_missing", stopped)
+        with pytest.raises(KeyboardInterrupt, match=r"^resume from the work done in .*out\.parts$"):
+            make(out, words)
     assert (parts / "tables").is_dir()
-    job = align.read_job(parts)
-    for block in list(job._missing(parts))[:3]:
-        align_job._block_writer(job, parts)(block)
     kept = {path: path.stat().st_mtime_ns for path in parts.glob("block-*")}
     assert len(kept) == 3
-    make(tmp_path / "out", words, workers=2)
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    assert contents(tmp_path / "out") == contents(made)
+    times: dict[Path, int] = {}
+
+    def finished(self: align_job.AlignJob, folder: Path, output: Path) -> Any:
+        times.update({path: path.stat().st_mtime_ns for path in kept})
+        return finish(self, folder, output)
+
+    finish = align_job.AlignJob.finish
+    monkeypatch.setattr(align_job.AlignJob, "finish", finished)
+    make(out, words, workers=2)
+    assert times == kept
+    assert contents(out) == contents(made)
+    assert not parts.exists()
 
 
 def test_given_alignments_are_joined_and_counted(corpus: Path, made: Path, tmp_path: Path) -> None:
@@ -114,8 +130,8 @@ def test_raw_text_and_data_folders(tmp_path: Path) -> None:
     assert lines(out / "joined.align") == ["0-0 1-1 2-2"] * 2
     data = data_folder(tmp_path / "data", lines=["a b c", "a b", "c"])
     assert lines(make(tmp_path / "of-data", [str(data)]) / "joined.align") == ["0-0 1-1 2-2", "0-0 1-1", "0-0"]
-    assert align.parse_job([str(data), "--subset", "valid"]).source == data / "text" / "valid.tok.de"
-    assert align.parse_job([str(data), "--subwords"]).target == data / "text" / "train.bpe.en"
+    assert job(str(data), "--subset", "valid").source == data / "text" / "valid.tok.de"
+    assert job(str(data), "--subwords").target == data / "text" / "train.bpe.en"
 
 
 @pytest.mark.parametrize(
@@ -148,31 +164,34 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, words: list[str], m
     places = {"PREFIX": str(tmp_path / "none"), "DATA": str(tmp_path / "data")}
     data_folder(tmp_path / "data")
     with pytest.raises(UserError, match=f"^{message}"):
-        align.parse_job([places.get(word, word) for word in words])
+        job(*(places.get(word, word) for word in words))
 
 
 def test_texts_that_do_not_fit_are_refused(corpus: Path, tmp_path: Path) -> None:
     for language in ("de", "en"):
         shutil.copyfile(f"{corpus}.{language}", tmp_path / f"text.{language}")
-    words, parts = [str(tmp_path / "text"), *LANGUAGES], tmp_path / "parts"
+    words, out = [str(tmp_path / "text"), *LANGUAGES], tmp_path / "out"
     with pytest.raises(UserError, match=r"missing: must be a text, but there is none$"):
-        align.begin(parts, tmp_path / "out", align.parse_job([*words, "--forward", "missing", "--reverse", "missing"]))
+        make(out, [*words, "--forward", "missing", "--reverse", "missing"])
     given = tmp_path / "given"
     given.write_text("0-0\n0-99\n" + "\n" * 298)
-    align.begin(parts, tmp_path / "out", align.parse_job([*words, "--forward", str(given), "--reverse", str(given)]))
     with pytest.raises(UserError, match=r"given:2: must link \d source and \d target words, but has 0-99$"):
-        align.read_job(parts).align(parts, 1)
-    with pytest.raises(UserError, match=r"parts was begun with input: forward \w+, not None; remove it or choose"):
-        align.begin(parts, tmp_path / "out", align.parse_job(words))
+        make(out, [*words, "--forward", str(given), "--reverse", str(given)])
+    # Of work in which nothing was done, nothing stays.
+    assert not (tmp_path / "out.parts").exists()
+    (tmp_path / "out.parts").mkdir()
+    record = job(*words, "--forward", str(given), "--reverse", str(given)).record()
+    (tmp_path / "out.parts" / "align.json").write_text(json.dumps(record))
+    with pytest.raises(UserError, match=r"out.parts was begun with input: forward \w+, not None; remove it or choose"):
+        make(out, words)
     (tmp_path / "text.en").write_text("one line\n")
     with pytest.raises(
         UserError, match=r"text.de has 300 lines, but .*text.en has 1: line n of both must be one pair$"
     ):
-        align.begin(tmp_path / "other", tmp_path / "out", align.parse_job(words))
+        make(tmp_path / "other", words)
     (tmp_path / "text.de").write_text("\n")
-    align.begin(tmp_path / "other", tmp_path / "out", align.parse_job(words))
     with pytest.raises(UserError, match=r"text.de: no pair has 1 to 100 words on each side$"):
-        align.read_job(tmp_path / "other").align(tmp_path / "other", 1)
+        make(tmp_path / "other", words)
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
@@ -197,4 +216,4 @@ def test_the_command_makes_its_folder_once(corpus: Path, made: Path, tmp_path: P
         r"scores.tsv: must have the \d+ bytes of its record; remove .* to make it again\n",
         run(corpus, out, *LANGUAGES, "--lexicon").stderr,
     )
-    assert run(corpus).stderr == "align.sh: error: DATA and OUT must be given, before any option (see --help)\n"
+    assert run(corpus).stderr == "align.sh: error: the following arguments are required: OUT (see --help)\n"

@@ -1,15 +1,16 @@
-"""scripts/ngram.sh: from text to scores."""
+"""`deepnmt ngram`: from text to scores."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
-import ngram
 import pytest
 from support.flow import SCRIPTS
 
 from deepnmt.errors import UserError
+from deepnmt.ngram import work as ngram
 
 LINES = [
     f"the dog {'sees' if n % 3 else 'hears'} the {'cat' if n % 2 else 'bird'} number {n % 7} ." for n in range(130)
@@ -47,11 +48,11 @@ def test_what_it_refuses(text: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none: must be a text, but there is none$"):
         ngram.train(tmp_path / "none", out, 3, 1000, False)
     with pytest.raises(UserError, match=r"out.arpa: must be an ARPA file, but there is none$"):
-        ngram.begin(tmp_path / "parts", out, text, tmp_path / "out.tsv", False, "score")
+        ngram.score("ngram", out, text, tmp_path / "out.tsv", False, "score", 1)
     with pytest.raises(UserError, match=r"^--column must be a word, but is 'a b'$"):
-        ngram.begin(tmp_path / "parts", text, text, tmp_path / "out.tsv", False, "a b")
+        ngram.score("ngram", text, text, tmp_path / "out.tsv", False, "a b", 1)
     with pytest.raises(UserError, match=r"short exists; remove it or choose another OUT$"):
-        ngram.begin(tmp_path / "parts", text, text, tmp_path / "short", False, "score")
+        ngram.score("ngram", text, text, tmp_path / "short", False, "score", 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["short"]
     # A place that nobody can write to, before anything is counted; a folder that is missing is made.
     with pytest.raises(FileExistsError, match="short"):
@@ -65,24 +66,33 @@ def test_scores_of_several_processes_and_starts_are_those_of_one(
 ) -> None:
     model = tmp_path / "model.arpa"
     ngram.train(text, model, 3, 1000, False)
-    one, other, parts = tmp_path / "one.tsv", tmp_path / "other.tsv", tmp_path / "parts"
-    ngram.begin(parts, model, text, one, False, "fluency")
-    ngram.work(parts, 1)
-    ngram.finish(parts, one)
+    one, other, parts = tmp_path / "one.tsv", tmp_path / "other.tsv", tmp_path / "other.tsv.parts"
+    ngram.score("ngram", model, text, one, False, "fluency", 1)
     assert one.read_text().splitlines()[0] == "fluency"
     assert len(one.read_text().splitlines()) == 131
 
     monkeypatch.setattr(ngram, "BLOCK", 20)
-    again = tmp_path / "again"
-    ngram.begin(again, model, text, other, False, "fluency")
-    blocks = list(ngram.blocks(text, again))
-    assert [start for start, _ in blocks] == [0, 20, 40, 60, 80, 100, 120]
-    score = ngram.scorer(again, ngram.arpa.read(model), False)
-    assert [score(blocks[number]) for number in (1, 6)] == [20, 10]
-    assert [start for start, _ in ngram.blocks(text, again)] == [0, 40, 60, 80, 100]
-    ngram.work(again, 2)
-    ngram.finish(again, other)
+    scored: list[int] = []
+
+    def stopped(folder: Path, *rest: Any) -> Any:
+        """Scores the blocks that start at 20 and 120, and is then killed."""
+        score = ngram_scorer(folder, *rest)
+        blocks = list(ngram.blocks(text, folder))
+        scored.extend(start for start, _ in blocks)
+        for number in () if scored != [0, 20, 40, 60, 80, 100, 120] else (1, 6):
+            score(blocks[number])
+        raise KeyboardInterrupt
+
+    ngram_scorer = ngram.scorer
+    with monkeypatch.context() as patch:
+        patch.setattr(ngram, "scorer", stopped)
+        with pytest.raises(KeyboardInterrupt, match=r"^resume from the work done in .*other\.tsv\.parts$"):
+            ngram.score("ngram", model, text, other, False, "fluency", 1)
+    assert not other.exists()
+    assert [start for start, _ in ngram.blocks(text, parts)] == [0, 40, 60, 80, 100]
+    ngram.score("ngram", model, text, other, False, "fluency", 2)
     assert other.read_bytes() == one.read_bytes()
+    assert not parts.exists()
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
@@ -101,6 +111,5 @@ def test_the_command_finds_lines_that_are_not_like_the_others(text: Path, tmp_pa
     assert float(good) < 1 < min(map(float, (german, repeated, empty)))
     assert not Path(f"{scores}.parts").exists()
     refused = run("guess")
-    assert (refused.returncode, refused.stderr) == (
-        2, "ngram.sh: error: the first argument must be train or score, but is 'guess' (see --help)\n",
-    )  # fmt: skip
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("ngram.sh: error: argument train|score: invalid choice: 'guess' (choose from ")

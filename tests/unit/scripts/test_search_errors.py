@@ -19,9 +19,10 @@ from support.models import SIZE, dictionary, scramble, task
 
 from deepnmt.checkpoints.state import new_contents
 from deepnmt.errors import UserError
+from deepnmt.jobs import job
+from deepnmt.jobs.job import locked
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
-from deepnmt.text.work_folder import locked
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "search_errors.sh"
 
@@ -167,11 +168,12 @@ def test_refused(folder: Path, tmp_path: Path) -> None:
         assert not (folder / "new").exists()
 
 
-def test_two_at_a_time_do_not_count_twice(folder: Path) -> None:
+def test_two_at_a_time_do_not_count_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "WAIT", 0)
     run(folder, "held", "--sentences=1")
     before = (folder / "held" / "sentences.tsv").read_bytes()
-    fault = "held: must not be in use, but a search_errors.sh is still running there$"
-    with locked(folder / "held", "search_errors.sh"), pytest.raises(UserError, match=fault):
+    fault = r"^OUT must not be in use, but a command of an earlier run is still running in '.*held'$"
+    with locked(folder / "held", "OUT"), pytest.raises(UserError, match=fault):
         run(folder, "held", "--sentences=2")
     assert (folder / "held" / "sentences.tsv").read_bytes() == before
     run(folder, "held", "--sentences=2")

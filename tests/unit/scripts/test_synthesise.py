@@ -18,8 +18,8 @@ from support.flow import SCRIPTS, Result, contents, errors
 from support.substitution import SOURCE, TARGET, Substitution, monolingual, sentences, substituted, substitution_data
 
 from deepnmt.errors import UserError
-from deepnmt.synthetic.job import Options
 from deepnmt.synthetic.pairs import PairRules
+from deepnmt.synthetic.synthesis import Options
 from deepnmt.text.data_folder import check_data_folder
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.subwords import Bpe, join_bpe

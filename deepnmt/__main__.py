@@ -1,0 +1,5 @@
+"""`python -m deepnmt` is `deepnmt`."""
+
+from deepnmt.cli import main
+
+main()

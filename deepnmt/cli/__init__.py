@@ -1,0 +1,93 @@
+"""`deepnmt SUBCOMMAND`: one program, a module for each subcommand.
+
+A module has `main(words)`, which takes the words after the subcommand's name, or those of the command line if it is
+given none, and raises `UserError` for a fault that a user can put right. It imports little before it has read its
+options: `--help` and faulty options must not wait for torch or fairseq.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from deepnmt.console import program, run
+
+PROGRAM = "deepnmt"
+
+
+class Subcommand(NamedTuple):
+    """A row of `deepnmt --help`.
+
+    Attributes:
+        module: with the `main` of the subcommand
+        summary: one line
+    """
+
+    module: str
+    summary: str
+
+
+# In the order of the flow.
+SUBCOMMANDS = {
+    "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
+    "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
+    "grow": Subcommand("deepnmt.commands.grow", "make a deeper checkpoint out of a shallower one"),
+    "shrink": Subcommand("deepnmt.commands.shrink", "make a shallower checkpoint out of a deeper one"),
+    "import": Subcommand(
+        "deepnmt.commands.import_checkpoint", "convert a checkpoint of the published DLCL or SDT code"
+    ),
+    "inspect": Subcommand("deepnmt.commands.inspect", "measure gradients, variances and weights of each sublayer"),
+    "rerank": Subcommand("deepnmt.commands.rerank", "choose from n-best lists by tuned features"),
+    "combine": Subcommand("deepnmt.commands.combine", "combine n-best lists into new translations"),
+    "datastore": Subcommand("deepnmt.commands.datastore", "store decoder states for nearest-neighbour search"),
+    "export": Subcommand("deepnmt.commands.export", "write a model folder that translates by itself"),
+    "translate": Subcommand("deepnmt.commands.translate", "translate raw text"),
+}
+
+
+def usage() -> str:
+    """Return the text of `deepnmt --help`."""
+    width = max(map(len, SUBCOMMANDS))
+    rows = "\n".join(f"  {name:<{width}}  {each.summary}" for name, each in SUBCOMMANDS.items())
+    return f"""usage: {PROGRAM} SUBCOMMAND ...
+       {PROGRAM} SUBCOMMAND --help
+       {PROGRAM} --version
+
+Deep Transformers for machine translation.
+
+subcommands:
+{rows}
+"""
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Run the program; a fault of the user's ends it with one line and status 2."""
+    given = sys.argv[1:] if words is None else list(words)
+    name = given[0] if given else "--help"
+    if name in ("-h", "--help"):
+        print(usage(), end="")
+    elif name == "--version":
+        from deepnmt.cli.version import version
+
+        print(version())
+    elif name not in SUBCOMMANDS:
+        print(f"{PROGRAM}: error: unknown subcommand '{name}' (see {PROGRAM} --help)", file=sys.stderr)
+        sys.exit(2)
+    else:
+        run(lambda: call(name, given[1:]), program(name))
+
+
+def call(name: str, words: Sequence[str]) -> None:
+    """Run a subcommand in this process. Raises `UserError` for a fault that a user can put right."""
+    import_module(SUBCOMMANDS[name].module).main(list(words))
+
+
+def renamed() -> None:
+    """Run a subcommand by its name before version 0.2, such as `deepnmt-export`, with a warning."""
+    old = Path(sys.argv[0]).name
+    name = old.removeprefix(f"{PROGRAM}-")
+    print(f"{old}: warning: is now '{PROGRAM} {name}'; the old name goes with version 1.0", file=sys.stderr)
+    main([name, *sys.argv[1:]])

@@ -1,0 +1,49 @@
+"""`deepnmt --version`: everything that a report of a fault needs, without importing fairseq or torch."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from pathlib import Path
+
+import deepnmt
+
+# Distributions that bring the package fairseq.
+FAIRSEQ = ("fairseq-fixed", "ve-fairseq", "fairseq")
+
+
+def version() -> str:
+    """Return a line for the package and each of: fairseq, torch, Python, processor."""
+    return "\n".join(
+        (
+            f"deepnmt {deepnmt.__version__}",
+            distribution(*FAIRSEQ),
+            distribution("torch"),
+            f"Python {platform.python_version()}, {platform.platform(terse=True)}",
+            processor(),
+        )
+    )
+
+
+def distribution(*names: str) -> str:
+    """Return name and version of the first of several distributions that is installed."""
+    for name in names:
+        try:
+            return f"{name} {installed(name)}"
+        except PackageNotFoundError:
+            continue
+    return f"{names[-1]}: not installed"
+
+
+def processor() -> str:
+    """Return the processor's model and its vector instructions, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    facts = {name.strip(): value.strip() for name, value in fields.items()}
+    flags = set(facts.get("flags", "").split())
+    vectors = [flag for flag in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16") if flag in flags]
+    return " ".join([facts.get("model name", platform.machine()), *vectors])

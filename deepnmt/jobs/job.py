@@ -1,0 +1,184 @@
+"""What a command makes from its options and inputs, once: the record of it, its lock, its unfinished work.
+
+    OUT/RECORD           what the result was made with: options, checksums of inputs, sizes of files
+    OUT.parts/           unfinished work: finished parts, and a record of what it was begun with
+    OUT.parts/lock       locked by the process that works there; the kernel frees it when that process ends
+
+A command that finds its result made with the same options and inputs does nothing. One that finds unfinished work goes
+on with it. Anything else in either place is refused in one line, and left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from deepnmt.beside import try_lock, whole_folder
+from deepnmt.console import whole_file
+from deepnmt.errors import UserError
+from deepnmt.text.record import read_record, write_record
+
+LOCK = "lock"
+WAIT = 10.0  # seconds for a lock: a process that was killed a moment ago may still hold it
+RESULTS = ("counts", "files")
+Made = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A result, and the work towards it.
+
+    Attributes:
+        program: what a message calls the command, such as `deepnmt align`
+        out: folder of the result
+        name: of the record's file
+        made_with: the record: options, and under `inputs` the checksums of files, by their names
+        option: what the command line calls `out`
+    """
+
+    program: str
+    out: Path
+    name: str
+    made_with: Made = field(default_factory=dict)
+    option: str = "OUT"
+
+    @property
+    def parts(self) -> Path:
+        """The folder of unfinished work."""
+        return self.out.with_name(f"{self.out.name}.parts")
+
+    def do(self, work: Callable[[Path], None]) -> None:
+        """Do the work, unless its result is there; say which.
+
+        Args:
+            work: gets the folder of unfinished work, and makes the result
+
+        Raises:
+            UserError: the result or the unfinished work is of something else, or another process is at it
+        """
+        if os.path.lexists(self.out) and not (self.out / self.name).is_file() and not _is_empty(self.out):
+            raise UserError(
+                f"{self.out} exists, and was not made by {self.program}; remove it or choose another {self.option}"
+            )
+        made = self.is_made()
+        if not made:
+            with self._parts() as parts:
+                # Another process may have made it meanwhile.
+                made = self.is_made()
+                if not made:
+                    work(parts)
+        shutil.rmtree(self.parts, ignore_errors=True)
+        print(f"{self.out} is {'up to date' if made else 'ready'}")
+
+    def is_made(self) -> bool:
+        """Return whether the result is there. Raises `UserError` if it was made with something else, or is damaged."""
+        record = self.out / self.name
+        if not record.exists():
+            return False
+        self._check_same(record, f"{self.out} was made")
+        for name, size in read_record(record, files=dict)["files"].items():
+            path = self.out / name
+            if not path.is_file() or path.stat().st_size != size:
+                raise UserError(f"{path}: must have the {size} bytes of its record; remove {self.out} to make it again")
+        return True
+
+    @contextmanager
+    def _parts(self) -> Iterator[Path]:
+        begun = not os.path.lexists(self.parts)
+        with locked(self.parts, self.option):
+            try:
+                record = self.parts / self.name
+                if record.exists():
+                    self._check_same(record, f"{self.parts} was begun")
+                else:
+                    # Nothing can be used without knowing what it was begun with.
+                    _clear(self.parts)
+                    with whole_file(record) as temporary:
+                        write_record(temporary, dict(self.made_with))
+                yield self.parts
+            except BaseException as error:
+                # Work that was begun for a faulty file would refuse the command with the right one.
+                if begun and {path.name for path in self.parts.rglob("*") if path.is_file()} <= {LOCK, self.name}:
+                    shutil.rmtree(self.parts)
+                elif isinstance(error, KeyboardInterrupt):
+                    raise KeyboardInterrupt(f"resume from the work done in {self.parts}") from None
+                raise
+
+    @contextmanager
+    def result(self, counts: Made) -> Iterator[Path]:
+        """Give a new folder to write the result to; with its record, it becomes `out` if nothing went wrong.
+
+        Args:
+            counts: for the record; read when everything is written
+        """
+        with whole_folder(self.out) as folder:
+            yield folder
+            files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+            write_record(folder / self.name, {**self.made_with, "counts": dict(counts), "files": files})
+
+    def _check_same(self, path: Path, what: str) -> None:
+        old, new = _flat(read_record(path, inputs=dict)), _flat(self.made_with)
+        for key in sorted(old.keys() | new.keys()):
+            if old.get(key) != new.get(key):
+                raise UserError(
+                    f"{what} with {key} {old.get(key)}, not {new.get(key)}; remove it or choose another {self.option}"
+                )
+
+
+def _flat(record: Made) -> dict[str, Any]:
+    settings = {key.replace("_", "-"): value for key, value in record.items() if key not in ("inputs", *RESULTS)}
+    return settings | {f"input: {name}": checksum for name, checksum in record["inputs"].items()}
+
+
+def _clear(parts: Path) -> None:
+    """Remove all but the lock."""
+    for path in parts.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+@contextmanager
+def locked(folder: Path, option: str) -> Iterator[None]:
+    """Hold a folder, which is made where it is missing.
+
+    Args:
+        folder: to hold
+        option: what the command line calls it
+
+    Raises:
+        UserError: another process holds it, such as a worker that outlives its command
+    """
+    deadline = time.monotonic() + WAIT
+    while not (file := _lock_of(folder)):
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"{option} must not be in use, but a command of an earlier run is still running in '{folder}'"
+            )
+        time.sleep(0.1)
+    with file:
+        yield
+
+
+def _lock_of(folder: Path) -> IO[str] | None:
+    """Return the lock of a folder, held; None where another process holds it, or has just removed the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        file = (folder / LOCK).open("w")
+        if try_lock(file) and os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
+            return file
+    except FileNotFoundError:
+        return None
+    file.close()
+    return None
