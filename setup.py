@@ -19,8 +19,10 @@ setup(
     license="MIT",
     license_files=["LICENSE"],
     keywords=["machine translation", "Transformer", "fairseq", "deep learning"],
-    packages=find_packages(include=["deepnmt", "deepnmt.*"]),
-    package_data={"deepnmt": ["py.typed"]},
+    # The recipes are at the top of a clone, and inside the installed package.
+    packages=[*find_packages(include=["deepnmt", "deepnmt.*"]), "deepnmt.configs"],
+    package_dir={"deepnmt.configs": "configs"},
+    package_data={"deepnmt": ["py.typed"], "deepnmt.configs": ["**/*.yaml", "*.txt"]},
     python_requires=">=3.9",
     install_requires=[
         # Upstream fairseq cannot be imported on Python 3.11 and later; the fork is its main branch with that mended.
