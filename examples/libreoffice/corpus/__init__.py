@@ -1,0 +1,1 @@
+"""Text of LibreOffice, from Debian's packages."""

@@ -1,0 +1,226 @@
+"""Parallel text of LibreOffice's help and interface, any language into English.
+
+    OUT/train.LANG train.en   pairs; with several languages LANG is `mul`, and each source begins with its tag, <de>
+    OUT/valid.* test.*        pairs of whole pages that training has nothing of
+    OUT/pairs.json            packages with checksums, languages, counts
+
+Pages are paired by path, identifier and occurrence of a paragraph, the interface by its keys. Left out are texts that
+stand in English in the translation, and in training every pair whose source or target is in a held-out page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from corpus.help_pages import read_pages
+from corpus.message_catalogs import read_catalogs
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.jobs.job import Job
+from deepnmt.text.record import sha256
+
+Pair = tuple[str, str]
+ENGLISH = "en-us"
+# The ten languages with the most paragraphs that are translated.
+TEN = ("de", "fr", "es", "it", "nl", "pt-br", "cs", "ru", "ja", "zh-cn")
+LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
+MANY = "mul"
+HELP, INTERFACE = "libreoffice-help-", "libreoffice-l10n-"
+# Of so many pages one is for the test, and one for validation.
+PAGES = 40
+LONGEST = 60  # words of a paragraph that stays whole, if it can be split
+SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[^\W\d_a-z])|(?<=[。！？])")
+
+
+def held_out(page: str) -> str:
+    """Return the split of a page, by its path, so that it is the same for all languages."""
+    number = int.from_bytes(hashlib.sha256(page.encode()).digest()[:4], "big") % PAGES
+    return {0: "test", 1: "valid"}.get(number, "train")
+
+
+def split_paragraph(source: str, target: str) -> list[Pair]:
+    """Return a pair, or the pairs of its sentences where it is long and both sides have as many."""
+    if max(len(source.split()), len(target.split())) <= LONGEST and len(source) <= 10 * LONGEST:
+        return [(source, target)]
+    sides = [[part.strip() for part in SENTENCE_END.split(side) if part.strip()] for side in (source, target)]
+    return list(zip(*sides)) if len(sides[0]) == len(sides[1]) else [(source, target)]
+
+
+def pairs_of(folders: dict[str, Path], language: str) -> dict[str, list[Pair]]:
+    """Return the pairs of a language in each split, each once.
+
+    Args:
+        folders: unpacked packages, by their names
+        language: of the source
+    """
+    english, other = (_pages(folders[f"{HELP}{each}"]) for each in (ENGLISH, language))
+    found: dict[str, dict[Pair, None]] = {"train": {}, "valid": {}, "test": {}}
+    texts = dict(read_pages(other))
+    for place, target in read_pages(english):
+        source = texts.get(place)
+        if source is not None and source != target:
+            found[held_out(place.page)].update(dict.fromkeys(split_paragraph(source, target)))
+    if (interface := folders.get(f"{INTERFACE}{language}")) is not None:
+        for target, source in read_catalogs(interface):
+            if source != target:
+                found["train"][source, target] = None
+    return without_held_out({split: list(pairs) for split, pairs in found.items()})
+
+
+def without_held_out(splits: dict[str, list[Pair]]) -> dict[str, list[Pair]]:
+    """Return the splits without pairs of training, and of validation, that have a side of a later one."""
+    known: set[str] = set()
+    result = {}
+    for split in ("test", "valid", "train"):
+        result[split] = [pair for pair in splits[split] if not known.intersection(pair)]
+        known.update(side for pair in splits[split] for side in pair)
+    return result
+
+
+def _pages(package: Path) -> Path:
+    (folder,) = (package / "usr/share/libreoffice/help").glob("*/text")
+    return folder
+
+
+def packages_of(languages: Iterable[str]) -> list[str]:
+    """Return the names of the packages of some languages, English first."""
+    return [f"{HELP}{ENGLISH}", *(f"{kind}{each}" for each in languages for kind in (HELP, INTERFACE))]
+
+
+def find_packages(names: Iterable[str], given: Path | None, cache: Path) -> dict[str, Path]:
+    """Return the packages' files, from a folder or by apt-get.
+
+    Args:
+        names: packages
+        given: folder with .deb files; None: they are downloaded
+        cache: folder for downloads
+
+    Raises:
+        UserError: a file is missing, or apt-get fails
+    """
+    folder = cache if given is None else given
+    found = {}
+    for name in names:
+        if given is None and not list(folder.glob(f"{name}_*.deb")):
+            download(name, folder)
+        files = sorted(folder.glob(f"{name}_*.deb"))
+        if len(files) != 1:
+            raise UserError(f"{folder}: must have one file {name}_*.deb, but has {len(files)}")
+        found[name] = files[0]
+    return found
+
+
+def download(name: str, folder: Path) -> None:
+    """Download a package. Raises `UserError` if there is no apt-get, or it fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if shutil.which("apt-get") is None:
+        raise UserError(f"apt-get not found; download {name} from a Debian mirror, and name its folder with --debs")
+    print(f"+ apt-get download {name}", file=sys.stderr)
+    with TemporaryDirectory(dir=folder) as temporary:
+        done = subprocess.run(
+            ["apt-get", "download", name], cwd=temporary, capture_output=True, encoding="utf-8", check=False
+        )
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise UserError(f"apt-get download {name} failed: {reason}; has 'apt-get update' been run?")
+        for file in Path(temporary).glob("*.deb"):
+            file.rename(folder / file.name)
+
+
+def unpack(package: Path, folder: Path) -> Path:
+    """Unpack a package. Raises `UserError` if dpkg-deb cannot."""
+    if shutil.which("dpkg-deb") is None:
+        raise UserError("dpkg-deb not found; install the package dpkg")
+    done = subprocess.run(
+        ["dpkg-deb", "-x", str(package), str(folder)], capture_output=True, encoding="utf-8", check=False
+    )
+    if done.returncode:
+        raise UserError(f"{package}: cannot be unpacked: {done.stderr.strip().splitlines()[-1:]}")
+    return folder
+
+
+def write_text(folder: Path, languages: list[str], packages: dict[str, Path]) -> dict[str, Any]:
+    """Write the splits, and return how many pairs of each language they have."""
+    name = languages[0] if len(languages) == 1 else MANY
+    counts: dict[str, Any] = {language: {} for language in languages}
+    texts: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
+    with console.progress(len(languages), "reading", " languages") as bar:
+        for language in languages:
+            with TemporaryDirectory(dir=folder) as temporary:
+                needed = packages_of([language])
+                unpacked = {each: unpack(packages[each], Path(temporary) / each) for each in needed}
+                splits = pairs_of(unpacked, language)
+            for split, pairs in splits.items():
+                tag = f"<{language}> " if name == MANY else ""
+                texts[split] += [(tag + source, target) for source, target in pairs]
+                counts[language][split] = len(pairs)
+            bar.update()
+    if name == MANY:
+        # An English text may be held out for one language by a page, and stand in the interface of another.
+        texts = _without_english_of_others(texts)
+    for split, pairs in texts.items():
+        for side, ending in enumerate((name, "en")):
+            lines = "".join(f"{pair[side]}\n" for pair in pairs)
+            (folder / f"{split}.{ending}").write_text(lines, encoding="utf-8", newline="\n")
+        counts[split] = len(pairs)
+    return counts
+
+
+def _without_english_of_others(texts: dict[str, list[Pair]]) -> dict[str, list[Pair]]:
+    test, valid = ({target for _, target in texts[split]} for split in ("test", "valid"))
+    return {
+        "train": [pair for pair in texts["train"] if pair[1] not in test | valid],
+        "valid": [pair for pair in texts["valid"] if pair[1] not in test],
+        "test": texts["test"],
+    }
+
+
+def languages_of(text: str) -> list[str]:
+    """Return the languages that an option names. Raises `UserError` if one is none, is English, or stands twice."""
+    languages = list(TEN) if text == "ten" else text.split(",")
+    for language in languages:
+        if not LANGUAGE.fullmatch(language) or language.startswith("en"):
+            raise UserError(f"LANGUAGES must be others than English, such as de or pt-br, but has '{language}'")
+        if languages.count(language) > 1:
+            raise UserError(f"LANGUAGES must have each language once, but has '{language}' twice")
+    return languages
+
+
+def parser() -> console.Parser:
+    """Return what reads the command line."""
+    parser = console.Parser(console.program("fetch"), __doc__)
+    add = parser.add_argument
+    add("languages", metavar="LANGUAGES", help="source languages, such as de or de,fr; ten: the ten with most text")
+    add("out", type=Path, metavar="OUT", help="folder to make")
+    add("--debs", type=Path, metavar="FOLDER", help="folder with the .deb files (default: apt-get downloads them)")
+    add("--cache", type=Path, metavar="FOLDER", help="folder for downloads (default: beside OUT, debs)")
+    return parser
+
+
+def main() -> None:
+    """Make the text that the command line names."""
+    given = parser().parse_args()
+    languages = languages_of(given.languages)
+    packages = find_packages(packages_of(languages), given.debs, given.cache or given.out.parent / "debs")
+    record = {"languages": languages, "inputs": {path.name: sha256(path) for path in packages.values()}}
+    job = Job(console.program("fetch"), given.out, "pairs.json", record)
+
+    def work(parts: Path) -> None:
+        counts: dict[str, Any] = {}
+        with job.result(counts) as folder:
+            counts.update(write_text(folder, languages, packages))
+        print(f"pairs: {counts['train']} for training, {counts['valid']} for validation, {counts['test']} for the test")
+
+    job.do(work)
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,166 @@
+"""LibreOffice's text: paragraphs of pages, message catalogues, pairs, and splits that share nothing."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from corpus import fetch
+from corpus.help_pages import Place, paragraphs, read_pages
+from corpus.message_catalogs import read_catalog, read_catalogs, without_keys
+
+from deepnmt.errors import UserError
+
+PAGE = """<html><body><p>no identifier</p>
+<h1 id="hd_1" dir="auto"><a name="x"></a>Macro  Security</h1>
+<p id="par_2" class="paragraph">Choose <span id="s" class="switchinline"><span hidden="true" id="MACs" class="MAC">
+<span class="emph">LibreOffice - Preferences</span></span><span hidden="true" id="defaults"><span class="emph">Tools -
+Options</span></span></span><span class="emph"> - </span><a href="y.html"><span class="emph">Security</span></a>.</p>
+<td><p id="par_2">A&amp;B<br>C &lt;D&gt;</p></td><p id="bm_x">index</p><p id="par_3"> </p></body></html>"""
+
+
+def test_paragraphs_of_a_page(tmp_path: Path) -> None:
+    assert paragraphs(PAGE) == [
+        ("hd_1", "Macro Security"),
+        ("par_2", "Choose Tools - Options - Security."),
+        ("par_2", "A&B C <D>"),
+    ]
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "guide" / "page.html").write_text(PAGE, encoding="utf-8")
+    assert [place for place, _ in read_pages(tmp_path)] == [
+        Place("guide/page", "hd_1", 0), Place("guide/page", "par_2", 0), Place("guide/page", "par_2", 1),
+    ]  # fmt: skip
+
+
+def catalog(path: Path, entries: dict[str, str]) -> Path:
+    """Write a catalogue as gettext's msgfmt does: a header, two tables, the texts."""
+    texts = [text.encode() for side in (entries, entries.values()) for text in side]
+    number, place, tables, body = len(entries), 28 + 16 * len(entries), b"", b""
+    for text in texts:
+        tables += struct.pack("<II", len(text), place + len(body))
+        body += text + b"\0"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(struct.pack("<7I", 0x950412DE, 0, number, 28, 28 + 8 * number, 0, 28) + tables + body)
+    return path
+
+
+def test_catalogues_without_keys_and_contexts(tmp_path: Path) -> None:
+    entries = {"": "Language: de\n", "menu|id\x04_Save": "S_peichern", "a file\0files": "Datei\0Dateien", "~Close": ""}
+    path = catalog(tmp_path / "de" / "sw.mo", entries)
+    assert list(read_catalog(path)) == [("_Save", "S_peichern")]
+    assert list(read_catalogs(tmp_path)) == [("Save", "Speichern")]
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(UserError, match=r"sw\.mo: must be a message catalogue of gettext, but is damaged"):
+        list(read_catalog(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("Find _All", "Find All"),
+        ("R_ename...", "Rename..."),
+        ("S~chließen", "Schließen"),
+        ("コメント(_C):", "コメント:"),
+        ("割り当てなし(~N)", "割り当てなし"),
+        ("WEEKNUM_OOO", "WEEKNUM_OOO"),
+        ("underline_", "underline_"),
+        ("( _ )", "( _ )"),
+        ("two\nlines ", "two lines"),
+    ],
+)
+def test_keys_of_the_keyboard_go(text: str, right: str) -> None:
+    assert without_keys(text) == right
+
+
+def test_long_paragraphs_are_split_where_both_sides_have_as_many_sentences() -> None:
+    one, other = "Ein Satz. " * 40, "One sentence. " * 40
+    assert fetch.split_paragraph(one, other) == [("Ein Satz.", "One sentence.")] * 40
+    assert fetch.split_paragraph(one, other + "More.") == [(one, other + "More.")]
+    assert fetch.split_paragraph("Kurz. Und gut.", "Short. And good.") == [("Kurz. Und gut.", "Short. And good.")]
+
+
+def test_no_split_has_a_side_of_a_later_one() -> None:
+    test, valid = [("a", "A"), ("b", "B")], [("a", "A2"), ("c", "B"), ("d", "D")]
+    train = [("d", "X"), ("e", "A"), ("f", "F"), ("c", "G")]
+    assert fetch.without_held_out({"train": train, "valid": valid, "test": test}) == {
+        "test": test, "valid": [("d", "D")], "train": [("f", "F")],
+    }  # fmt: skip
+
+
+def packages(folder: Path, pages: int) -> None:
+    """Three packages: pages with paragraphs in English and German, the last of each untranslated, and an interface."""
+    for language in ("en-us", "de"):
+        package = folder / "made" / f"libreoffice-help-{language}"
+        text = package / "usr/share/libreoffice/help" / language / "text"
+        text.mkdir(parents=True)
+        for page in range(pages):
+            words = [f"{language} {page} {n}" if n < 2 else f"the same {page}" for n in range(3)]
+            body = "".join(f'<p id="par_{n}">{text}</p>' for n, text in enumerate(words))
+            (text / f"page{page}.html").write_text(body, encoding="utf-8")
+    interface = folder / "made" / "libreoffice-l10n-de"
+    catalog(interface / "usr/lib/de/sw.mo", {"_Save": "_Speichern", "en-us 0 0": "de 0 0", "OK": "OK"})
+    for package in sorted((folder / "made").iterdir()):
+        (package / "DEBIAN").mkdir()
+        control = f"Package: {package.name}\nVersion: 1\nArchitecture: all\nMaintainer: none\nDescription: none\n"
+        (package / "DEBIAN" / "control").write_text(control, encoding="utf-8")
+        target = folder / f"{package.name}_1_all.deb"
+        subprocess.run(["dpkg-deb", "--build", package, target], check=True, capture_output=True)
+
+
+@pytest.mark.skipif(fetch.shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
+def test_packages_become_text_whose_pages_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages(tmp_path, 30)
+    monkeypatch.setattr(fetch, "PAGES", 5)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["fetch", "de", "out", "--debs", "."])
+    fetch.main()
+    lines = {
+        (split, side): (tmp_path / "out" / f"{split}.{side}").read_text("utf-8").splitlines()
+        for split in ("train", "valid", "test")
+        for side in ("de", "en")
+    }
+    for split in ("valid", "test"):
+        wanted = {f"de {page} {n}" for page in range(30) for n in range(2) if fetch.held_out(f"page{page}") == split}
+        assert wanted
+        assert set(lines[split, "de"]) == wanted
+    held = {*lines["valid", "de"], *lines["test", "de"]}
+    assert "Speichern" in lines["train", "de"]
+    assert not held.intersection(lines["train", "de"])
+    assert len(lines["train", "de"]) + len(held) == 30 * 2 + 1
+    assert [line.replace("en-us", "de") for line in lines["train", "en"] if line != "Save"] == [
+        line for line in lines["train", "de"] if line != "Speichern"
+    ]
+    # Several languages have a tag each.
+    counts = fetch.write_text(tmp_path / "out", ["de", "fr"], {**found(tmp_path), **as_french(tmp_path)})
+    assert counts["de"] == counts["fr"]
+    sources = (tmp_path / "out" / "train.mul").read_text("utf-8").splitlines()
+    assert {line.split()[0] for line in sources} == {"<de>", "<fr>"}
+
+
+def found(folder: Path) -> dict[str, Path]:
+    return fetch.find_packages(fetch.packages_of(["de"]), folder, folder)
+
+
+def as_french(folder: Path) -> dict[str, Path]:
+    return {name.replace("-de", "-fr"): path for name, path in found(folder).items() if name.endswith("-de")}
+
+
+@pytest.mark.parametrize(
+    ("languages", "message"),
+    [
+        ("de,en-gb", "LANGUAGES must be others than English, such as de or pt-br, but has 'en-gb'"),
+        ("../x", "LANGUAGES must be others than English, such as de or pt-br, but has '../x'"),
+        ("de,de", "LANGUAGES must have each language once, but has 'de' twice"),
+    ],
+)
+def test_languages_that_are_refused(languages: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        fetch.languages_of(languages)
+    assert len(fetch.languages_of("ten")) == 10
+
+
+def test_missing_packages_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"must have one file libreoffice-help-en-us_\*\.deb, but has 0$"):
+        fetch.find_packages(fetch.packages_of(["de"]), tmp_path, tmp_path)
