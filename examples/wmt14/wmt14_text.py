@@ -7,7 +7,6 @@ detokenised scores can be compared with those of sacrebleu's own copy.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import re
