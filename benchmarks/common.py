@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +203,7 @@ def commit() -> str:
 
 def header(threads: int) -> str:
     """Machine, versions and date."""
-    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "fairseq-fixed"))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", *packages_distributions()["fairseq"]))
     return (
         f"{date.today()}, commit {commit()}, Python {platform.python_version()}, {versions}\n"
         f"{_processor()}, {os.cpu_count()} cores, {threads} threads, load {os.getloadavg()[0]:.1f}\n"

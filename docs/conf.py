@@ -23,6 +23,7 @@ FIRST = [
     "docs/search",
     "docs/synthetic",
     "docs/translating",
+    "docs/surprises",
     "docs/security",
     "docs/architecture",
     "docs/extending",

@@ -29,6 +29,9 @@ BEGUN=
 # The Python beside the scripts imports the package, which DEEPNMT_PYTHON_BIN need not have installed.
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 
+# As in deepnmt/commands/__init__.py, for Python that is no command of the package.
+export PYTHONWARNINGS="ignore:\`torch.jit.script\` is deprecated:FutureWarning${PYTHONWARNINGS:+,$PYTHONWARNINGS}"
+
 BIN=${DEEPNMT_PYTHON_BIN:-$ROOT/.venv/bin}
 if [[ -d $BIN ]]; then
     PATH=$BIN:$PATH

@@ -8,8 +8,9 @@ usage() {
     cat <<'HELP'
 usage: setup.sh
 
-Installs everything in requirements.txt, and this package, into .venv: about 4 minutes the first time, most of it spent
-compiling fairseq. Needs Python 3.11 or later with its headers and venv, a C and a C++ compiler, and access to PyPI.
+Installs everything in requirements.txt, and this package, into .venv: a few minutes the first time. Needs Python 3.11 or
+later with venv, and access to PyPI. On x86-64 Linux, fairseq is a wheel for Python 3.11 and 3.12; elsewhere it is compiled,
+which takes about 2.5 minutes, Python's headers, and a C and a C++ compiler.
 
 environment:
   PYTHON                 the Python to use (default: python3)
@@ -26,6 +27,7 @@ fi
 
 VENV=$ROOT/.venv
 DONE=$VENV/installed.txt
+FAIRSEQ='^(ve-)?fairseq'
 # setup.py names the console commands: they are installed once more when it changes.
 if cmp -s <(cat -- "$ROOT/requirements.txt" "$ROOT/setup.py") "$DONE"; then
     exit 0
@@ -33,6 +35,11 @@ fi
 
 MISSING=()
 PYTHON=${PYTHON:-python3}
+# As requirements.txt chooses: ve-fairseq has no wheel here.
+compiles() {
+    ! "$PYTHON" -c 'import platform, sys
+sys.exit(sys.version_info >= (3, 13) or sys.platform != "linux" or platform.machine() != "x86_64")' 2>/dev/null
+}
 if ! command -v "$PYTHON" >/dev/null; then
     MISSING+=("Python 3.11 (Debian: apt-get install python3 python3-dev python3-venv)")
 else
@@ -40,12 +47,14 @@ else
         MISSING+=("Python 3.11 or later, since $PYTHON is $("$PYTHON" -V 2>&1); name another one with PYTHON=...")
     "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ||
         MISSING+=("Python's venv (Debian: apt-get install python3-venv)")
-    "$PYTHON" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
+    compiles && ! "$PYTHON" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' &&
         MISSING+=("Python's headers (Debian: apt-get install python3-dev)")
 fi
-command -v gcc >/dev/null || MISSING+=("a C compiler (Debian: apt-get install gcc)")
-printf 'int main() {}\n' | gcc -x c++ -fsyntax-only - 2>/dev/null ||
-    MISSING+=("a C++ compiler (Debian: apt-get install g++)")
+if compiles; then
+    command -v gcc >/dev/null || MISSING+=("a C compiler (Debian: apt-get install gcc)")
+    printf 'int main() {}\n' | gcc -x c++ -fsyntax-only - 2>/dev/null ||
+        MISSING+=("a C++ compiler (Debian: apt-get install g++)")
+fi
 for ITEM in "${MISSING[@]}"; do
     printf '%s: error: this machine lacks %s\n' "$SCRIPT" "$ITEM" >&2
 done
@@ -54,15 +63,18 @@ done
 ON_INTERRUPT="resume"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 TMP=$(mktemp)
-grep -v '^fairseq' "$ROOT/requirements.txt" >"$TMP"
-printf 'Setting up %s: about 4 minutes\n' "$VENV" >&2
+grep -vE "$FAIRSEQ" "$ROOT/requirements.txt" >"$TMP"
+printf 'Setting up %s: a few minutes\n' "$VENV" >&2
 [[ -x $VENV/bin/pip ]] || run "$PYTHON" -m venv "$VENV"
 run "$VENV/bin/pip" install --progress-bar on -r "$TMP" || die "the installation failed; see above"
-printf 'Compiling fairseq: about 2.5 minutes\n' >&2
+if compiles; then printf 'Compiling fairseq: about 2.5 minutes\n' >&2; fi
+grep -E "$FAIRSEQ" "$ROOT/requirements.txt" >"$TMP"
+# Both have the same files, so that one that is removed later would take the other's with it.
+run "$VENV/bin/pip" uninstall -qq --yes fairseq fairseq-fixed ve-fairseq
 # fairseq asks for torchaudio, which translation never imports; without optimisation the compiler needs half the time,
 # and the part that matters, batching, sets its own.
-CFLAGS="-O0 -g0" run "$VENV/bin/pip" install --no-build-isolation --no-deps \
-    "$(grep '^fairseq' "$ROOT/requirements.txt")" || die "fairseq could not be built; see above"
+CFLAGS="-O0 -g0" run "$VENV/bin/pip" install --no-build-isolation --no-deps -r "$TMP" ||
+    die "fairseq could not be installed; see above"
 run "$VENV/bin/pip" install --quiet --no-build-isolation --no-deps --editable "$ROOT" ||
     die "this package could not be installed; see above"
 cat -- "$ROOT/requirements.txt" "$ROOT/setup.py" >"$DONE.tmp"

@@ -38,7 +38,7 @@ GET_BATCH_ITERATOR = (
     why="fairseq's main branch drops a last batch that is no multiple of --required-batch-size-multiple",
 )
 def keep_last_batch(stock: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
-    """Add the batch that fairseq's main branch (not 0.12.2) drops.
+    """Add the batch that fairseq 0.12.3 drops.
 
     Without it, up to a batch of the longest sentences is missing from training, validation and, without a word, from
     the translations that are scored.

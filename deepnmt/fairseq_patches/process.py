@@ -22,6 +22,7 @@ KNOWN_WARNINGS = (
     (r"Support for mismatched key_padding_mask and attn_mask is deprecated", UserWarning),
     (r"`?torch\.cuda\.amp\.", FutureWarning),
     (r"`torch\.jit", DeprecationWarning),
+    (r"`torch\.jit", FutureWarning),
     (r"'pin_memory' argument is set as true but no accelerator is found", UserWarning),
     # About an argument that fairseq gives.
     (r"`broadcast_buffers` is deprecated", FutureWarning),

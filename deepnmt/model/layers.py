@@ -125,8 +125,6 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
 
     def __init__(self, cfg: NestedConfig) -> None:
         super().__init__(cfg)
-        # fairseq 0.12.2 has a fused path that takes B x T x C and knows no relative positions.
-        self.can_use_fastpath = False
         self.arrange(cfg, "encoder")
 
     def build_self_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:

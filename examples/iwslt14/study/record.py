@@ -69,7 +69,7 @@ def versions() -> dict[str, str]:
     if torch.cuda.is_available():
         device = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}"
     found = {"device": device}
-    for name in ("torch", "fairseq", "fairseq-fixed", "sacrebleu"):
+    for name in ("torch", "ve-fairseq", "fairseq-fixed", "sacrebleu"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

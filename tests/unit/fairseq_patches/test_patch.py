@@ -109,7 +109,7 @@ def test_another_fairseq_is_refused_before_anything_is_replaced(empty: Any) -> N
         install_declared()
     lines = str(raised.value).splitlines()
     assert len(lines) == 2
-    known = "deepnmt changes this function and knows fairseq 0.12.2 and fairseq-fixed 0.12.3.1: install one of them"
+    known = "deepnmt changes this function and knows ve-fairseq 0.12.3 and fairseq-fixed 0.12.3.1: install one of them"
     assert re.fullmatch(
         rf"fairseq [\d.]+: {name} must be called with \(self, text\), but is with \(self, text, times=2\); {known}",
         lines[1],

@@ -19,7 +19,7 @@ from deepnmt.recipe.recipe_file import _read_file
 
 ROOT = Path(__file__).resolve().parents[3]
 # These folders have test files of their own.
-ELSEWHERE = {"iwslt14", "progressive"}
+ELSEWHERE = {"iwslt14", "progressive", "wmt14"}
 # How many files each other folder has, and how many of them are recipes.
 NUMBERS = {".": (6, 5), "depth": (11, 9), "ensemble": (2, 2), "multi30k": (34, 32), "synthetic": (3, 1)}
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
