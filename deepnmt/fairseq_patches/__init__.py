@@ -19,6 +19,7 @@ def install() -> None:
         best_metric,
         checkpoint_files,
         data_checks,
+        embedding_types,
         evaluation_checks,
         full_precision,
         half_precision,
