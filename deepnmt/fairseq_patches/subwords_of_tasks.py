@@ -14,8 +14,8 @@ from fairseq.utils import split_paths
 from deepnmt.checkpoints.data_fit import check_subwords
 from deepnmt.checkpoints.state import TRAINED_ON, CheckpointState
 from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.text.record import MODEL_FOLDER
 from deepnmt.text.subword_identity import SOURCE, TARGET, SubwordIdentity
-from deepnmt.translator.model_folder import RECORD as MODEL_FOLDER
 
 logger = logging.getLogger(__name__)
 
