@@ -63,7 +63,8 @@ def model_options(architecture: str, options: Mapping[str, Any]) -> Iterator[tup
             continue
         if action.nargs == 0:
             if value == action.const:
-                yield name, "true"
+                # The flag of an option that is true by default makes it false.
+                yield name, str(value).lower()
         else:
             yield name, str(value)
 

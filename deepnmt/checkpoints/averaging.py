@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from deepnmt import console
+from deepnmt.checkpoints.one_training import check_one_training
 from deepnmt.checkpoints.state import AVERAGES, CheckpointState, Tensors
 from deepnmt.errors import UserError
 
@@ -50,7 +51,7 @@ def choose(folder: Path, which: str, size: int) -> list[Path]:
         size: their number
 
     Raises:
-        UserError: there are not as many
+        UserError: there are not as many, or they are of several trainings
     """
     if size < 1:
         raise UserError(f"--{which} must be at least 1, but is {size}")
@@ -62,10 +63,14 @@ def choose(folder: Path, which: str, size: int) -> list[Path]:
         kind = f"checkpoints up to {BEST}" if which == "until-best" else "checkpoints"
         raise UserError(f"--{which} must be at most the number of {kind} in {folder}, {len(found)}, but is {size}")
     updates = list(found)
-    if which != "around-best":
-        return [found[update] for update in updates[-size:]]
-    centre = CheckpointState.of(folder / BEST, numbers=False).updates()
-    return [found[update] for update in window(updates, centre, size)]
+    if which == "around-best":
+        centre = CheckpointState.of(folder / BEST, numbers=False).updates()
+        chosen = [found[update] for update in window(updates, centre, size)]
+    else:
+        chosen = [found[update] for update in updates[-size:]]
+    by = [] if which == "last" else [folder / BEST]
+    check_one_training([CheckpointState.of(path, numbers=False) for path in [*by, *chosen]])
+    return chosen
 
 
 def check_same_model(paths: list[Path], models: Sequence[Tensors]) -> None:
@@ -118,11 +123,16 @@ def average(models: Sequence[Tensors], advance: Callable[[], object] = lambda: N
 
 
 def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
-    """Return a checkpoint with the mean of the models, and what the newest has beside them, without the optimizer."""
+    """Return a checkpoint with the mean of the models, and what the newest has beside them, without the optimizer.
+
+    Raises:
+        UserError: they are of several trainings, of models of other shapes, or one cannot be read
+    """
     states = [CheckpointState.of(path) for path in paths]
     for state in states:
         state.check_trained()
     models = [state.tensors() for state in states]
+    check_one_training(states)
     check_same_model(paths, models)
     newest = states[-1].without(*AVERAGES).without_optimizer()
     with console.progress(len(models[-1]), "averaging", " tensors") as bar:

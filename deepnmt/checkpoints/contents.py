@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from deepnmt.errors import UserError
+from deepnmt.text.subword_identity import is_record
 
 # The last parts of the names of tensors in a state dict that are no parameters.
 BUFFERS = ("version", "_float_tensor")
@@ -173,7 +174,11 @@ def _extra(contents: dict[str, Any]) -> Iterator[str]:
     for key in ("ema", "ema_fp32_params"):
         yield from _present(extra, "extra_state.", key, _are_tensors, "tensors by their names")
     yield from _present(extra, "extra_state.", "best", _is_score, "the best score")
-    patience = extra.get("patience")  # written by this package
+    # All but the position are written by this package.
+    yield from _present(extra, "extra_state.", "trained_on", is_record, "checksums of dictionaries and codes")
+    for key in ("training", "best_by"):
+        yield from _present(extra, "extra_state.", key, lambda value: isinstance(value, str), "a text")
+    patience = extra.get("patience")
     if patience is not None and not isinstance(patience, Mapping):
         yield f"extra_state.patience must be the count of --patience, but is {kind(patience)}"
     elif patience and not (_is_score(patience.get("best")) and _is_count(patience.get("runs"))):

@@ -9,6 +9,7 @@ from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary, other_types, read_types
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.subword_identity import TARGET, SubwordIdentity
 from deepnmt.text.translated_folder import data_settings
 
 
@@ -63,6 +64,8 @@ def check_model(path: Path, data: Path, languages: tuple[str, str], named: str =
         )
     for side, language in zip(("encoder", "decoder"), languages):
         check_rows(state, side, data / f"dict.{language}.txt")
+    if state.trained_on():
+        check_subwords(state, SubwordIdentity.of_folder(data, languages))
 
 
 def check_language_model(path: Path, dictionary: Path) -> None:
@@ -76,10 +79,23 @@ def check_language_model(path: Path, dictionary: Path) -> None:
     if any(name.startswith("encoder.") for name in state.tensors()):
         raise UserError(f"{path}: must be a language model, but is a translation model")
     check_rows(state, "decoder", dictionary)
+    check_subwords(state, SubwordIdentity(str(dictionary), {TARGET: read_types(dictionary)}))
     if not (path.parent / LM_DICTIONARY).is_file():
         return
     if fault := other_types(read_types(dictionary), read_types(path.parent / LM_DICTIONARY)):
         raise UserError(f"{path}: must be of {dictionary}, {fault}")
+
+
+def check_subwords(state: CheckpointState, here: SubwordIdentity) -> None:
+    """Raise `UserError` if a checkpoint was trained with other dictionaries, codes or text settings than those here.
+
+    Checkpoints of earlier versions, and of fairseq alone, do not say; those who load one do.
+    """
+    record = state.trained_on()
+    if record is not None and (difference := here.difference(record)):
+        raise UserError(
+            f"{state.name} cannot be used with {here.place}: {difference}; give the data folder of its training"
+        )
 
 
 def check_rows(state: CheckpointState, side: str, dictionary: Path) -> None:

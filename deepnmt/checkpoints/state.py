@@ -20,6 +20,10 @@ from deepnmt.errors import UserError
 # What `extra_state` keeps --patience under, since fairseq does not.
 PATIENCE = "patience"
 BEST = "best"
+# Likewise: by which metric that score is the best.
+BEST_BY = "best_by"
+# Likewise: what identifies dictionaries, codes and text settings, and the training.
+TRAINED_ON, TRAINING = "trained_on", "training"
 # With --store-ema, fairseq keeps another copy or two of the model under these keys.
 AVERAGES = ("ema", "ema_fp32_params")
 # Where a model that was exported in fewer bits has its scales, beside "model": as tensors of it they would be too many.
@@ -148,6 +152,14 @@ class CheckpointState:
         """Return whether there is a best score on the validation set."""
         return BEST in self._extra()
 
+    def trained_on(self) -> Mapping[str, Any] | None:
+        """Return the record of `SubwordIdentity`; None in a checkpoint of an earlier version or of fairseq alone."""
+        return self._extra().get(TRAINED_ON)
+
+    def training(self) -> str | None:
+        """Return what identifies the training; None in a checkpoint of an earlier version or of fairseq alone."""
+        return self._extra().get(TRAINING)
+
     def has_average(self) -> bool:
         """Return whether there is a moving average of the model."""
         return any(key in self._extra() for key in AVERAGES)
@@ -158,6 +170,10 @@ class CheckpointState:
             raise UserError(f"{self.name}: must be a checkpoint of a training, but is exported in bfloat16 or int8")
 
     # Changed copies.
+
+    def with_trained_on(self, record: Mapping[str, Any]) -> CheckpointState:
+        """Return the checkpoint with another record of `SubwordIdentity`."""
+        return self._with(extra_state={**self._extra(), TRAINED_ON: record})
 
     def with_models(self, rewrite: Callable[[Tensors], Tensors]) -> CheckpointState:
         """Return the checkpoint with its model, and the moving averages of it, rewritten."""

@@ -61,7 +61,10 @@ def _model_alone(state: CheckpointState, weights: str) -> dict[str, Any]:
     if SCALES in state.contents:
         # A model that was exported with fewer bits before.
         tensors = unpacked(tensors, state.contents[SCALES])
-    if weights == "float32":
-        return {**new_contents({}, tensors), **options, **kept}
-    tensors, scales = packed(tensors, weights)
-    return {**new_contents({}, tensors), **options, **kept, SCALES: scales}
+    scales = {}
+    if weights != "float32":
+        tensors, found = packed(tensors, weights)
+        scales = {SCALES: found}
+    exported = CheckpointState({**new_contents({}, tensors), **options, **kept, **scales})
+    record = state.trained_on()
+    return dict((exported if record is None else exported.with_trained_on(record)).contents)

@@ -25,6 +25,7 @@ from deepnmt.checkpoints.trained_model import check_model
 from deepnmt.errors import UserError, user_message
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.fairseq_patches.resumable import check_resumable
+from deepnmt.fairseq_patches.subwords_of_tasks import check_task
 from deepnmt.search.fusion import dictionary_folder
 from deepnmt.text.data_folder import one_name
 from deepnmt.text.record import selected_on
@@ -147,8 +148,11 @@ def load_models_or_say_why_not(stock: Any, filenames: Any, *args: Any, **kwargs:
     for path, model in zip(filenames, models):
         if isinstance(task, TranslationTask) and isinstance(model, FairseqLanguageModel):
             raise UserError(f"{path}: cfg.model._name must be a model that translates, but is a language model's")
-        if isinstance(task, TranslationTask) and Path(path).is_file():
-            _warn_of_other_languages(CheckpointState.of(Path(path), numbers=False), task.cfg)
+        if Path(path).is_file():
+            state = CheckpointState.of(Path(path), numbers=False)
+            check_task(state, task)
+            if isinstance(task, TranslationTask):
+                _warn_of_other_languages(state, task.cfg)
     return loaded
 
 

@@ -17,6 +17,7 @@ from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.checkpoints.trained_model import EMBEDDINGS, parameter_shapes, tensor_faults
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.data_checks import task_languages
+from deepnmt.fairseq_patches.subwords_of_tasks import check_task
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.translation_task import RIGHT_TO_LEFT
 
@@ -46,6 +47,7 @@ def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool)
             other = [f"{key} {then[key]}, here {now[key]}" for key in now if then.get(key, now[key]) != now[key]]
             differ = f"; options that differ: {'; '.join(other)}" if other else ""
             raise UserError(*(f"{state.name}: {fault}{differ}" for fault in faults[:1]))
+    check_task(state, trainer.task)
     if not reset_optimizer and (fault := next(_moment_faults(state, trainer), None)):
         raise UserError(f"{state.name}: last_optimizer_state.{fault}; give --reset-optimizer")
 

@@ -34,7 +34,7 @@ from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
 from deepnmt.recipe.ranges import HALF, TEXT_TASKS, dashed, is_json_mapping, precision_faults, range_faults, rule_faults
-from deepnmt.text.data_folder import check_dictionaries
+from deepnmt.text.data_folder import check_dictionaries, check_same_types
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.sentence_lengths import Limits, check_lengths
 
@@ -102,6 +102,7 @@ def check_training(cfg: Any) -> None:
     if model is not None:
         check_memory(cfg, model, _types(cfg, folders[0]) if folders else (0, 0))
     if folders:
+        check_same_types(folders, task_languages(cfg.task, folders[0]))
         if model is not None and model.merge_src_tgt_embed:
             _check_one_dictionary(cfg.task, folders[0])
         data_utils.raise_if_valid_subsets_unintentionally_ignored(cfg)

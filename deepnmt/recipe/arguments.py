@@ -13,6 +13,7 @@ from deepnmt.errors import UserError
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.global_batch import BATCHES, BOUNDS
 from deepnmt.recipe.own_keys import to_arguments, without_own, without_replaced
+from deepnmt.recipe.parser import inverted_flags
 from deepnmt.recipe.ranges import HALF, dashed
 from deepnmt.recipe.recipe_file import Option, read_recipe
 
@@ -35,10 +36,11 @@ def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpu
         raise UserError(f"--devices must be at least 1, but is {devices}")
     with contextlib.redirect_stdout(sys.stderr):
         parsed = check_recipe(recipe, options, extra)
+        inverted = inverted_flags(parsed)
     options = without_replaced(options, given)
     device = device_options(options, given, gpus)
     if BATCHES not in options:
-        return [*to_arguments(options), *extra, *device]
+        return [*to_arguments(options, inverted=inverted), *extra, *device]
     # The bounds that the command line gives are dealt out too, and those of the recipe in their place are not.
     bounds = _given_bounds(given, parsed)
     won = {BOUNDS[name] for name in bounds}
@@ -46,7 +48,8 @@ def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpu
     shared = without_own(recipes | bounds, devices)
     # fairseq takes the last value of several.
     again = [f"--{name}={shared[name].value}" for name in bounds if shared[name] != bounds[name]]
-    return [*to_arguments({name: shared[name] for name in shared if name not in bounds}), *extra, *again, *device]
+    recipes = {name: shared[name] for name in shared if name not in bounds}
+    return [*to_arguments(recipes, inverted=inverted), *extra, *again, *device]
 
 
 class _Given(Option):

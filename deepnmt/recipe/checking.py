@@ -18,7 +18,7 @@ from deepnmt.errors import UserError
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without_replaced
-from deepnmt.recipe.parser import PARTS, actions, parse, training_parser
+from deepnmt.recipe.parser import PARTS, actions, inverted_flags, parse, training_parser
 from deepnmt.recipe.ranges import TEXT_TASKS, Fault, precision_faults, range_faults, rule_faults
 from deepnmt.recipe.recipe_file import EXTENDS, STAGES, Option
 
@@ -33,6 +33,8 @@ TAKEN = {
 }
 # Others give a model of this package no two dictionaries.
 TASKS = ("dummy_mt", "translation_multi_simple_epoch")
+# fairseq's title of an architecture's options.
+MODEL_OPTIONS = "Model-specific configuration"
 # What a model of sentence pairs is called with, and parts of the names of modules that have other ones.
 PAIRS = ("src_tokens", "src_lengths", "prev_output_tokens")
 SPEECH = {"hubert", "speech_to_speech", "speech_to_text", "text_to_speech", "wav2vec"}
@@ -96,7 +98,7 @@ def check_recipe(
         raise UserError(*faults, *unknown_parts)
     parts = [f"{name}={sources[name[2:]].value}" for name in PARTS if name[2:] in sources]
     try:
-        parse(parser, parts)
+        inverted = inverted_flags(parse(parser, parts))
         sources, stray = _sources(parser, options, extra)
         known = actions(parser)
         faults += _unknown(sources, stray, known)
@@ -113,7 +115,8 @@ def check_recipe(
         faults += [f"{sources[name].place(name)} {rest}" for name, rest in precision_faults(chosen)]
         if faults:
             raise UserError(*faults)
-        parsed = parse(training_parser(), [*to_arguments(without_replaced(options, sources)), *extra])
+        arguments = to_arguments(without_replaced(options, sources), inverted=inverted)
+        parsed = parse(training_parser(), [*arguments, *extra])
     except UserError:
         raise
     except Exception as error:  # whatever fairseq raises where it reads a text
@@ -122,6 +125,7 @@ def check_recipe(
     values = {"adam_betas": None, **vars(parsed)}
     written = {name: values.get(name) for name in by_dest}
     found: list[Fault] = [*range_faults(values), *rule_faults(values, written), *_task_faults(parsed)]
+    found += _literal_faults(sources, known, parsed)
     if model:
         found += _model_faults(parsed)
     lines = [_line(name, rest, by_dest) for name, rest in found]
@@ -238,6 +242,24 @@ def _value_fault(action: argparse.Action, name: str, sources: Sources) -> Option
     except Exception:  # whatever fairseq raises where it reads a text
         return f"{source.place(name)} must be {kind}, but is '{text[:200]}'"
     return None
+
+
+def _literal_faults(
+    sources: Sources, known: Mapping[str, argparse.Action], parsed: argparse.Namespace
+) -> Iterator[Fault]:
+    """Yield each recipe's `true` or `false` that fairseq does not arrive at: the architecture decides, or a default."""
+    for name, source in sources.items():
+        action = known.get(f"--{name}")
+        if action is None or not isinstance(source, Read) or source.value not in ("true", "false"):
+            continue
+        # Options of an architecture with a dataclass are absent where they have its default.
+        default = getattr(MODEL_DATACLASS_REGISTRY.get(parsed.arch), action.dest, None)
+        value = getattr(parsed, action.dest, default)
+        of_model = getattr(action.container, "title", "") == MODEL_OPTIONS
+        if action.nargs == 0 and of_model and bool(value) != (source.value == "true"):
+            yield name, f"cannot be {source.value} with arch {parsed.arch}, which makes it {str(bool(value)).lower()}"
+        elif action.metavar == "BOOL" and str(value).lower() != source.value:
+            yield name, f"must be written {source.value.capitalize()}, but is {source.value}"
 
 
 def _takes_pairs(model: Any) -> bool:

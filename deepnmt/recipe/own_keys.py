@@ -56,18 +56,19 @@ def without_replaced(options: Mapping[str, Option], given: Collection[str]) -> d
     return {name: option for name, option in options.items() if name not in replaced}
 
 
-def to_arguments(options: Mapping[str, Option], devices: int = 1) -> list[str]:
+def to_arguments(options: Mapping[str, Option], devices: int = 1, inverted: Collection[str] = ()) -> list[str]:
     """Return command-line arguments: `true` makes a flag, `false` and an empty value leave the option out.
 
     Args:
         options: of a recipe
         devices: that the batches of an update are dealt out to, see `share`
+        inverted: names of flags that switch something off, see `deepnmt.recipe.parser.inverted_flags`
     """
     arguments: list[str] = []
     for key, option in without_own(options, devices).items():
-        if option.value == "true":
+        if option.value == ("false" if key in inverted else "true"):
             arguments.append(f"--{key}")
-        elif option.value not in ("false", ""):
+        elif option.value not in ("true", "false", ""):
             # The form with "=" keeps a value that starts with a minus sign a value.
             arguments.append(f"--{key}={option.value}")
     return arguments

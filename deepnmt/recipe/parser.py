@@ -64,3 +64,18 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse
 def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     """Return what the parser knows, by name: `--max-tokens`."""
     return {name: each for name, each in parser._option_string_actions.items() if each.dest != "help"}
+
+
+def inverted_flags(parsed: argparse.Namespace) -> set[str]:
+    """Return the names of the flags that switch off what they name.
+
+    fairseq gives an option that is true by default, such as --left-pad-source, a flag of the same name that makes it
+    false. A named architecture may have such options too, where its defaults are not those of its model.
+
+    Args:
+        parsed: all options, which name the parts
+    """
+    parser = training_parser()
+    named = ((name, getattr(parsed, name[2:].replace("-", "_"), None)) for name in PARTS)
+    parse(parser, [f"{name}={value}" for name, value in named if value is not None])
+    return {name[2:] for name, each in actions(parser).items() if each.nargs == 0 and each.const is False}

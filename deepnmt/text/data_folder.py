@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Optional
 
 from deepnmt.errors import UserError
-from deepnmt.text.dictionary import check_dictionary
+from deepnmt.text.dictionary import check_dictionary, other_types, read_types
 from deepnmt.text.index_file import Dictionary, check_side
 from deepnmt.text.lines import read_lines
 from deepnmt.text.record import read_record
@@ -60,9 +60,23 @@ def check_training_data(
     languages = languages or languages_of(folders[0])
     check_data_folder(folders[0], [train, *valid], languages)
     dictionaries = check_dictionaries(folders[0], languages)
+    check_same_types(folders, languages)
     for folder in folders[1:]:
         languages_of(folder)
         check_subset(folder, train, languages, dictionaries)
+
+
+def check_same_types(folders: Sequence[Path], languages: tuple[str, str]) -> None:
+    """Refuse folders whose dictionaries number types otherwise than the first one's, by which all text is read.
+
+    Raises:
+        UserError: names the first type that differs; a folder without dictionaries, such as a copy, is taken as it is
+    """
+    for language in languages:
+        first, *others = (folder / f"dict.{language}.txt" for folder in folders)
+        for path in others:
+            if path.exists() and (fault := other_types(read_types(first), read_types(path))):
+                raise UserError(f"{path}: must be a dictionary like {first}, {fault}")
 
 
 @contextmanager

@@ -16,8 +16,8 @@ MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "m
 # In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that select.sh has
 # chosen the training pairs to be like, or a list of several.
 SELECTED_ON = "selected_on"
-# The record of a folder of deepnmt-datastore.
-DATASTORE = "datastore.json"
+# The records of a folder of deepnmt-datastore, and of one of deepnmt-export.
+DATASTORE, MODEL_FOLDER = "datastore.json", "model.json"
 KINDS = {
     str: "text",
     bool: "true or false",

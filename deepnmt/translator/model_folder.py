@@ -25,12 +25,12 @@ from typing import Any
 import deepnmt
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.record import MODEL_FOLDER, read_record, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES
 from deepnmt.translator.engine import ENGINES, KINDS, WEIGHTS, SearchSettings, kind_fault
 
-RECORD = "model.json"
+RECORD = MODEL_FOLDER
 # Folders whose text steps the first format did not have say so, for versions that would leave them out.
 FORMATS = (1, 2)
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")

@@ -16,8 +16,10 @@ from deepnmt.checkpoints.importing.import_report import model_lines
 from deepnmt.checkpoints.importing.inference import Given, check_present, infer
 from deepnmt.checkpoints.importing.new_checkpoint import Languages, configuration, model_words, new_checkpoint
 from deepnmt.checkpoints.importing.published_names import shape_text, translate
+from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
+from deepnmt.text.subword_identity import SubwordIdentity
 
 
 def import_checkpoint(
@@ -55,7 +57,9 @@ def import_checkpoint(
             )
     model = task.build_model(cfg.model)
     fill(model, tensors, origin)
-    write(new_checkpoint(cfg, model), target)
+    # Its dictionaries are those that the caller names: the state dict has none.
+    identity = SubwordIdentity.of_folder(data, ends)
+    write(CheckpointState(new_checkpoint(cfg, model)).with_trained_on(identity.record()).contents, target)
     further = " ".join(map(shlex.quote, ["--restore-file", str(target), *model_words(options)]))
     return [*model_lines(options), f"tensors read: {len(published)}", f"to train it further: {further}"]
 
