@@ -67,7 +67,7 @@ def _is_mapping(text: str) -> bool:
     "parse_args_and_arch",
     "(parser, input_args=None, parse_known=False, suppress_defaults=False, modify_parser=None)",
     order=10,
-    why="fairseq-validate has no default for --task and looks None up, and fairseq-eval-lm takes any task",
+    why="--task and --arch, on which the other options depend, are named where they are missing or no language model's",
 )
 def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
     """Parse a command line. Raises `UserError` if it has to name a task and does not, or names the wrong one."""
@@ -77,6 +77,10 @@ def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
         if error.args != (None,):
             raise
         raise in_place_of(KeyError, "--task must be given, such as --task translation, but is not") from None
+    except RuntimeError as error:
+        if error.args:
+            raise
+        raise in_place_of(RuntimeError, "--arch must be given, such as --arch dlcl_transformer, but is not") from None
     # fairseq-eval-lm alone has this option.
     if hasattr(parsed, "softmax_batch") and not hasattr(TASK_REGISTRY[parsed.task], "eval_lm_dataloader"):
         raise UserError(f"--task must be one of language models, such as language_modeling, but is {parsed.task}")

@@ -42,6 +42,9 @@ def show_all_options(
     if HELP.isdisjoint(words):
         return stock(parser, input_args, *args, **kwargs)
     chosen = _choices(parser, words)
+    if "arch" in chosen and chosen["arch"] is None:
+        # fairseq looks it up where it finds the attribute.
+        next(action for action in parser._actions if action.dest == "arch").default = argparse.SUPPRESS
     refuse = parser.error
     parser.error = _raise  # type: ignore[method-assign]
     try:
