@@ -1,7 +1,8 @@
 """Deep Transformers for machine translation, as a plug-in of fairseq (`--user-dir deepnmt`).
 
-The package registers itself where fairseq has been imported before it, as `--user-dir` does. Otherwise importing it is
-cheap and changes nothing, and a program that needs the model, the criterions or the schedules calls
+The package registers itself where fairseq has been imported before it, as `--user-dir` does; that changes fairseq, but
+not the exception hook, signals, environment, warnings or logging of the process. Otherwise importing it is cheap and
+changes nothing, and a program that needs the model, the criterions or the schedules calls
 
     deepnmt.register()
 
@@ -9,6 +10,7 @@ Importing a single module never registers anything, so that there is no state in
 """
 
 import functools
+import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +24,14 @@ __version__ = "0.1.0"
 @functools.cache
 def register() -> None:
     """Change in fairseq what has to be changed, then register everything with it; a second call does nothing."""
+    level = logging.getLogger().level
     from deepnmt import criterions, fairseq_patches, lr_schedulers, translation_task
+    from deepnmt.console import is_command
     from deepnmt.model import architectures
 
+    if not is_command():
+        # Importing fairseq leaves it at DEBUG.
+        logging.getLogger().setLevel(level)
     fairseq_patches.install()
     architectures.register()
     criterions.register()

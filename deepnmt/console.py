@@ -1,4 +1,8 @@
-"""Run commands: errors in one line each, files that appear whole or not at all, and a progress bar."""
+"""Run commands: errors in one line each, files that appear whole or not at all, and a progress bar.
+
+A process is a command, which may change its own signals, exception hook, environment, warnings and logging, or a
+program of somebody else's that imports the package, in which none of these changes.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,11 @@ from deepnmt.errors import UserError, os_message, user_message
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+# Programs whose processes are commands: the first names of modules that `python -m` runs, and of installed files.
+MODULES, FILES = ("fairseq_cli", "deepnmt"), ("fairseq-", "deepnmt")
+_runs = False
+_waiting: list[Callable[[], object]] = []
 
 
 class Parser(argparse.ArgumentParser):
@@ -96,11 +105,15 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         name: the program that its errors begin with; by default the script that a user has started, which
             scripts/common.sh names, or the file that was started
     """
+    global _runs
     name = name or os.environ.get("DEEPNMT_SCRIPT") or Path(sys.argv[0]).name
+    before, _runs = _runs, True
     # As on Ctrl-C, temporary files have to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     hear_interruptions()
     try:
+        while _waiting:
+            _waiting.pop(0)()
         main()
     except KeyboardInterrupt as error:
         print(f"\n{name}: interrupted; run the same command again to {error or 'start over'}", file=sys.stderr)
@@ -116,6 +129,30 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         for line in message.splitlines():
             print(f"{name}: error: {line}", file=sys.stderr)
         sys.exit(2)
+    finally:
+        _runs = before
+
+
+def is_command() -> bool:
+    """Return whether this process is one of the package's commands or fairseq's, and no other program."""
+    main = sys.modules["__main__"]
+    module = str(getattr(getattr(main, "__spec__", None), "name", ""))
+    file = Path(getattr(main, "__file__", None) or "")
+    return (
+        _runs
+        or module.partition(".")[0] in MODULES
+        or file.name.startswith(FILES)
+        or file.parent.name == "fairseq_cli"
+        or file.parent == Path(__file__).parents[1] / "scripts"
+    )
+
+
+def in_commands(change: Callable[[], object]) -> None:
+    """Change the process now if it is a command, or when it becomes one."""
+    if is_command():
+        change()
+    else:
+        _waiting.append(change)
 
 
 def hear_interruptions() -> None:
@@ -146,7 +183,8 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
     except Exception as error:
         cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, OSError):
+        # One of ours says of itself what it is of.
+        while cause is not None and (isinstance(cause, UserError) or not isinstance(cause, OSError)):
             cause = cause.__cause__ or cause.__context__
         # An error without a name is of writing; with another's name, of a file that is read meanwhile, for example.
         named = getattr(cause, "filename", None)

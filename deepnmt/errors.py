@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import sys
 import time
@@ -20,6 +21,32 @@ class UserError(Exception):
 
     def __init__(self, *faults: str) -> None:
         super().__init__("\n".join(map(_readable, faults)))
+
+    def __str__(self) -> str:
+        """Return the lines; a `KeyError` would show them quoted."""
+        return str(self.args[0])
+
+
+def in_place_of(kind: type[BaseException], *faults: str) -> UserError:
+    """Return a `UserError` that a program which catches fairseq's own error catches, too.
+
+    Args:
+        kind: type of the error that fairseq raises here
+        faults: as of `UserError`
+    """
+    for base in kind.__mro__:
+        if issubclass(UserError, base):
+            break
+        try:
+            return _also(base)(*faults)
+        except TypeError:  # one such as UnicodeDecodeError, which is made of other arguments
+            continue
+    return UserError(*faults)
+
+
+@functools.cache
+def _also(kind: type[BaseException]) -> type[UserError]:
+    return type("UserError", (UserError, kind), {"__module__": __name__})
 
 
 def _readable(fault: str) -> str:

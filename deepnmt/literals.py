@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from typing import Optional, Union
 
-from deepnmt.errors import UserError
+from deepnmt.errors import in_place_of
 
 Value = Union[None, bool, int, float, str, bytes, complex, tuple["Value", ...], list["Value"], dict["Value", "Value"]]
 
@@ -53,8 +53,17 @@ def evaluate_literal(text: object, *_: object) -> Value:
         raise TypeError(f"must be a text, but is a {type(text).__name__}")
     fault = literal_fault(text)
     if fault is not None:
-        raise UserError(f"a value in a configuration {fault}")
+        raise in_place_of(_kind(text), f"a value in a configuration {fault}")
     return _value(ast.parse(text.strip(), mode="eval").body)
+
+
+def _kind(text: str) -> type[Exception]:
+    """Return the type of error that `eval` raises for most texts that are no literal."""
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return SyntaxError
+    return NameError
 
 
 def literal_fault(text: str) -> Optional[str]:

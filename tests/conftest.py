@@ -4,6 +4,7 @@ import gc
 import logging
 from collections.abc import Iterator
 
+import fairseq_cli.train  # noqa: F401  before the package, as in fairseq-train, so that its functions are patched
 import pytest
 
 import deepnmt

@@ -36,7 +36,7 @@ TIED = {"decoder.output_projection.weight": EMBEDDINGS["decoder"]}
 def is_deep(state: CheckpointState) -> bool:
     """Return whether a checkpoint is one of this package's model."""
     deepnmt.register()
-    known = MODEL_DATACLASS_REGISTRY.get(_architecture(state))
+    known = MODEL_DATACLASS_REGISTRY.get(architecture(state))
     return isinstance(known, type) and issubclass(known, DLCLTransformerConfig)
 
 
@@ -46,7 +46,7 @@ def model_config(state: CheckpointState) -> DLCLTransformerConfig:
     Raises:
         UserError: it is another model's, or an option is of another type or out of range; a line each
     """
-    name, options = _architecture(state), state.options()
+    name, options = architecture(state), state.options()
     if state.is_old():
         raise UserError(f"{state.name}: args must be missing, but is that of a fairseq before 0.10, without {NAME}")
     if not is_deep(state):
@@ -115,7 +115,7 @@ def check_model(state: CheckpointState) -> None:
         return
     if faults := list(scale_faults(state.contents.get(SCALES, {}), state.tensors())):
         raise UserError(*(f"{state.name}: {fault}" for fault in faults))
-    name = _architecture(state)
+    name = architecture(state)
     if name not in MODEL_REGISTRY and name not in ARCH_MODEL_REGISTRY:
         raise UserError(f"{state.name}: cfg.model._name must be a model that is known here, but is {name}")
     check_size(state)
@@ -134,7 +134,8 @@ def check_size(state: CheckpointState) -> None:
             raise UserError(f"{state.name}: cfg.model.{stack}_layers must be {must}, but is {layers}")
 
 
-def _architecture(state: CheckpointState) -> str:
+def architecture(state: CheckpointState) -> str:
+    """Return the name of the architecture, or of the model, whose options a checkpoint has."""
     options = state.options()
     return str(options.get("_name") or options.get("arch"))
 

@@ -15,6 +15,7 @@ import deepnmt
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.console import Parser, progress, run
 from deepnmt.errors import UserError
+from deepnmt.reference import add_reference_option
 from deepnmt.reranking.result_folder import ResultFolder
 from deepnmt.search.neighbours import KEYS, RECORD, TYPES, fingerprints
 from deepnmt.text.data_folder import check_data_folder
@@ -78,6 +79,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("out", type=Path, help="folder for the datastore")
     parser.add_argument("--subset", default="train", help="of the data (default: train)")
     parser.add_argument("--max-tokens", type=int, default=8192, help="tokens of a batch (default: 8192)")
+    add_reference_option(parser)
     return parser.parse_args()
 
 

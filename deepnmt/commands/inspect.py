@@ -23,6 +23,7 @@ from deepnmt.errors import UserError
 from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summary, table, write_json
 from deepnmt.inspection.table import title
 from deepnmt.model.stack import STACKS
+from deepnmt.reference import add_reference_option
 
 EPILOG = """A recipe is measured as it is built, before its first update; a checkpoint as it was trained. The first
 batches of the first epoch are used, of the recipe's or checkpoint's own size, on the CPU, in training mode. The table
@@ -80,6 +81,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change an option of the recipes; repeatable"
     )
     parser.add_argument("--subset", default="train", help="of the data (default: train)")
+    add_reference_option(parser)
     parser.add_argument(
         "--seed", type=int, default=1, help="of weights, batches and dropout, in place of the recipe's (default: 1)"
     )

@@ -15,6 +15,7 @@ import deepnmt
 from deepnmt import console
 from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
+from deepnmt.reference import add_reference_option
 from deepnmt.reranking.choice import Chosen, by_consensus, by_weights, oracle_bleu
 from deepnmt.reranking.corpus import Corpus
 from deepnmt.reranking.feature_table import FeatureTable
@@ -142,6 +143,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the random starts of --tune (default: 1)")
     parser.add_argument("--starts", type=whole, default=STARTS, help=f"random starts of --tune (default: {STARTS})")
     parser.add_argument("--max-tokens", type=whole, default=2048, help="of a batch, in scoring (default: 2048)")
+    add_reference_option(parser)
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write")
     arguments = parser.parse_args()
     if not 0 <= arguments.seed < 2**32:

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from deepnmt.console import Parser, progress, run, whole_file
 from deepnmt.errors import UserError
+from deepnmt.reference import add_reference_option
 from deepnmt.text.lines import count_lines, open_file
 from deepnmt.translator.engine import FUSION, MORE, RERANKING, Value
 from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored
@@ -172,6 +173,7 @@ def parse() -> argparse.Namespace:
     add("--batch-size", type=int, default=BATCH, metavar="N", help=f"most lines to translate at a time ({BATCH})")
     add("--buffer", type=int, default=CHUNK, metavar="N", help=f"lines to read before they are sorted ({CHUNK:,})")
     add("--threads", type=int, metavar="N", help="threads of the engine (default: the engine's)")
+    add_reference_option(parser)
     more = parser.add_argument_group("options of the torch engine", "docs/search.md has what they do").add_argument
     for name, values in {**MORE, **FUSION}.items():
         if values:

@@ -88,9 +88,14 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce or model.training)
         return result
 
+    def has_teachers(self, model: Any) -> bool:
+        """See above: in training, where there are teachers."""
+        return bool(model.training) and self.teachers is not None
+
     def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:
         """What the teachers predict, in training."""
-        if not model.training or self.teachers is None:
+        if not self.has_teachers(model):
             return None
+        assert self.teachers is not None
         like = model.decoder.output_projection.weight
         return Taught(*self.teachers.predict(sample, counted, self.ignore_prefix_size, like), self.weight)

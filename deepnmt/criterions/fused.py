@@ -43,7 +43,11 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         Raises:
             UserError: pairs have weights, and the model has an obstacle
         """
-        if not may_take("fused loss", reason := obstacle(model)) or not reduce:
+        reason = obstacle(model)
+        # No other loss knows weights and teachers: with them the kernel turns to its own reference.
+        alone = WEIGHTS in sample or self.has_teachers(model)
+        taken = reason is None if alone else may_take("fused loss", reason)
+        if not taken or not reduce:
             if WEIGHTS in sample:
                 raise UserError(f"--pair-weights: must not be given with this model: {reason}")
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
@@ -73,6 +77,10 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
             logging_output["n_correct"] = int(losses.correct)
             logging_output["total"] = len(features)
         return losses.loss, sample_size, logging_output
+
+    def has_teachers(self, model: Any) -> bool:
+        """Return whether `taught` has predictions for the positions of a batch of this model."""
+        return False
 
     def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:
         """Return what a teacher predicts at the positions that count, if there is one.

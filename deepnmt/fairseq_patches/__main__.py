@@ -1,5 +1,6 @@
 """Print what the package changes in fairseq: what, in which order, in which file, and why."""
 
+import inspect
 from pathlib import Path
 
 from tabulate import tabulate
@@ -11,7 +12,7 @@ from deepnmt.fairseq_patches.patch import Patch, declared
 
 def row(patch: Patch) -> tuple[str, int, str, str]:
     """Return one line of the table."""
-    function = patch.function
+    function = inspect.unwrap(patch.function)
     return patch.target, patch.order, f"{Path(function.__code__.co_filename).name}: {function.__name__}", patch.why
 
 

@@ -11,7 +11,7 @@ from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 
 logger = logging.getLogger(__name__)
@@ -48,8 +48,9 @@ def keep_last_batch(stock: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
     except IndexError:
         if len(indices):
             raise
-        raise UserError(
-            "--max-source-positions and --max-target-positions must admit some sentences of the data, but admit none"
+        raise in_place_of(
+            IndexError,
+            "--max-source-positions and --max-target-positions must admit some sentences of the data, but admit none",
         ) from None
     if kwargs.get("fixed_shapes") is not None or len(args) > 5:
         return batches
@@ -73,7 +74,9 @@ def name_long_sentences(stock: Any, *args: Any, **kwargs: Any) -> Any:
         if "max_tokens=" not in str(error):
             raise
         most = str(error).split("max_tokens=")[-1]
-        raise UserError(f"--max-tokens must be at least the tokens of the longest sentence, but is {most}") from None
+        raise in_place_of(
+            AssertionError, f"--max-tokens must be at least the tokens of the longest sentence, but is {most}"
+        ) from None
 
 
 @replaces(
@@ -211,9 +214,10 @@ def resume_within_an_epoch(stock: Any, self: Any, state_dict: dict[str, Any]) ->
     except RuntimeError as error:
         if not str(error).startswith(stock_error):
             raise
-        raise UserError(
+        raise in_place_of(
+            RuntimeError,
             f"extra_state.train_iterator.iterations_in_epoch of the checkpoint must be below {len(self)}, the batches "
-            f"of an epoch here, but is {state_dict[POSITION]}; give --reset-dataloader"
+            f"of an epoch here, but is {state_dict[POSITION]}; give --reset-dataloader",
         ) from None
 
 

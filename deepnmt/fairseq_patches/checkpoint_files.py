@@ -13,7 +13,7 @@ from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
-from fairseq.models import BaseFairseqModel, FairseqLanguageModel
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, FairseqLanguageModel
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
@@ -21,8 +21,9 @@ from torch import Tensor
 
 from deepnmt.checkpoints.packed import unpacked
 from deepnmt.checkpoints.state import SCALES, CheckpointState
-from deepnmt.checkpoints.trained_model import check_model
-from deepnmt.errors import UserError, user_message
+from deepnmt.checkpoints.trained_model import architecture, check_model
+from deepnmt.console import is_command
+from deepnmt.errors import UserError, in_place_of, user_message
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.fairseq_patches.resumable import check_resumable
 from deepnmt.fairseq_patches.subwords_of_tasks import check_task
@@ -85,7 +86,12 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         UserError: it cannot be read, or is not as it must be
     """
     if not PathManager.path_requires_pathmanager(path):
-        check_model(CheckpointState.of(Path(path)))
+        try:
+            check_model(CheckpointState.of(Path(path)))
+        except UserError as error:
+            # What torch has said of the file, or the system of one that is not there.
+            missing = None if os.path.exists(path) else FileNotFoundError()
+            raise in_place_of(type(missing or error.__cause__ or error), str(error)) from error.__cause__
     with naming(path):
         contents = stock(path, *args, **kwargs)
     if SCALES in contents:
@@ -122,11 +128,18 @@ def refuse_reversed_translations(stock: Any, self: Any, state_dict: dict[str, An
 def load_with_own_dictionary(stock: Any, filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Load an ensemble. Raises `UserError` if it is a language model without a dictionary."""
     data = (arg_overrides or {}).get("data")
-    # fairseq-generate loads language models, and no other, without a task but with another data folder.
-    if data is None or any(args) or kwargs.get("task") is not None or not PathManager.isfile(filenames[0]):
+    if data is None or any(args) or kwargs.get("task") is not None or not _is_language_model(filenames[0]):
         return stock(filenames, arg_overrides, *args, **kwargs)
     with one_name(Path(dictionary_folder(filenames[0], data))) as folder:
         return stock(filenames, {**arg_overrides, "data": str(folder)}, *args, **kwargs)
+
+
+def _is_language_model(path: str) -> bool:
+    """Return whether a file is the checkpoint of a language model."""
+    if PathManager.path_requires_pathmanager(path) or not Path(path).is_file():
+        return False
+    kind = ARCH_MODEL_REGISTRY.get(architecture(CheckpointState.of(Path(path), numbers=False)))
+    return kind is not None and issubclass(kind, FairseqLanguageModel)
 
 
 @replaces(
@@ -187,7 +200,8 @@ def resume_what_fits(
                 # Of whatever a model was trained on before, it knows the pairs.
                 known = selected_on([self.task.state_dict(), state.task_state()])
                 self.task.state.merge_state_dict(known)
-    elif self.cfg.checkpoint.restore_file != "checkpoint_last.pt":
+    elif self.cfg.checkpoint.restore_file != "checkpoint_last.pt" and is_command():
+        # fairseq would begin anew, and say so in a line of the log.
         raise UserError(f"--restore-file must be a checkpoint, but there is none at {filename}")
     elif os.path.lexists(filename):
         raise UserError(f"{filename}: must be a checkpoint, but is no file")
@@ -222,10 +236,12 @@ def naming(path: str) -> Iterator[None]:
             raise
         if isinstance(error, OSError) and str(error).startswith("Model file not found: "):
             missing = str(error).split(": ", 1)[1] or "''"
-            raise UserError(f"{missing}: no such checkpoint") from error
+            raise in_place_of(type(error), f"{missing}: no such checkpoint") from error
         reason = next(iter(str(error).splitlines()), "")
         kind = "" if type(error) is Exception else f"{type(error).__name__}: "
-        raise UserError(f"{path}: must be a checkpoint that can be used here, but is not: {kind}{reason}") from error
+        raise in_place_of(
+            type(error), f"{path}: must be a checkpoint that can be used here, but is not: {kind}{reason}"
+        ) from error
 
 
 @replaces(
@@ -244,8 +260,9 @@ def name_misfitting_dictionary(stock: Any, self: Any, state_dict: dict[str, Tens
     own = self.state_dict()
     for name, tensor in state_dict.items():
         if name.endswith("embed_tokens.weight") and name in own and tensor.dim() and len(own[name]) != len(tensor):
-            raise UserError(
+            raise in_place_of(
+                RuntimeError,
                 f"dictionary must have the {len(tensor)} types of the checkpoint's {name}, "
-                f"but has {len(own[name])}; give the data folder that the model was trained on"
+                f"but has {len(own[name])}; give the data folder that the model was trained on",
             )
     return stock(self, state_dict, *args, **kwargs)

@@ -10,7 +10,7 @@ from fairseq.data.data_utils import infer_language_pair
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import split_paths
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.text.data_folder import check_dictionaries, check_subset, parts_of
 from deepnmt.text.index_file import Dictionary
@@ -29,7 +29,9 @@ def local_folders(cfg: Any) -> list[Path]:
     for path in paths:
         if not Path(path).is_dir():
             hint = "; a colon separates folders" if len(paths) > 1 else ""
-            raise UserError(f"{path}: data must be a folder made by fairseq-preprocess, but there is none{hint}")
+            raise in_place_of(
+                FileNotFoundError, f"{path}: data must be a folder made by fairseq-preprocess, but there is none{hint}"
+            )
     return [Path(path) for path in paths]
 
 
@@ -48,7 +50,7 @@ def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
         raise UserError(f"{folder}: must have files such as train.de-en.de.idx, but has none")
     for side, name, language in zip(("source", "target"), given, (source, target)):
         if name not in (None, language):
-            raise UserError(f"--{side}-lang must be {language}, as in {folder}, but is {name}")
+            raise in_place_of(FileNotFoundError, f"--{side}-lang must be {language}, as in {folder}, but is {name}")
     return source, target
 
 

@@ -11,7 +11,7 @@ from fairseq import options, utils
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.recipe.ranges import RANGES
 from deepnmt.text.lines import is_named_pipe
@@ -33,7 +33,7 @@ def check_evaluation_first(stock: Any, args: Any) -> None:
     whole: Any = args._get_root() if isinstance(args, DictConfig) else {}
     # A training has an optimizer.
     if "common_eval" in whole and whole.optimizer is None and (faults := list(_faults(whole))):
-        raise UserError(*faults)
+        raise in_place_of(Exception if whole.common_eval.path else AssertionError, *faults)
     stock(args)
 
 
@@ -67,7 +67,7 @@ def _is_mapping(text: str) -> bool:
     "parse_args_and_arch",
     "(parser, input_args=None, parse_known=False, suppress_defaults=False, modify_parser=None)",
     order=10,
-    why="fairseq-validate has no default for --task and looks None up, and fairseq-eval-lm takes any task",
+    why="--task and --arch, on which the other options depend, are named where they are missing or no language model's",
 )
 def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
     """Parse a command line. Raises `UserError` if it has to name a task and does not, or names the wrong one."""
@@ -76,7 +76,11 @@ def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
     except KeyError as error:
         if error.args != (None,):
             raise
-        raise UserError("--task must be given, such as --task translation, but is not") from None
+        raise in_place_of(KeyError, "--task must be given, such as --task translation, but is not") from None
+    except RuntimeError as error:
+        if error.args:
+            raise
+        raise in_place_of(RuntimeError, "--arch must be given, such as --arch dlcl_transformer, but is not") from None
     # fairseq-eval-lm alone has this option.
     if hasattr(parsed, "softmax_batch") and not hasattr(TASK_REGISTRY[parsed.task], "eval_lm_dataloader"):
         raise UserError(f"--task must be one of language models, such as language_modeling, but is {parsed.task}")

@@ -21,7 +21,9 @@ from types import ModuleType
 from typing import Any, Union
 
 import fairseq
+from fairseq.trainer import Trainer
 
+from deepnmt.console import in_commands
 from deepnmt.errors import UserError
 
 Owner = Union[type, ModuleType]
@@ -74,10 +76,14 @@ class Setting:
     order: int
     why: str
     function: Callable[[], None]
+    in_commands: bool = False  # in a program of somebody else's that imports the package, nothing changes
 
     def install(self) -> None:
         """Make the change."""
-        self.function()
+        if self.in_commands:
+            in_commands(self.function)
+        else:
+            self.function()
 
 
 Patch = Union[Replacement, Setting]
@@ -113,14 +119,33 @@ def replaces(
     return declare
 
 
-def sets(target: str, order: int, why: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Declare the decorated function, called once, as a change of `target` that replaces nothing of fairseq's."""
+def sets(
+    target: str, order: int, why: str, in_commands: bool = False
+) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Declare the decorated function, called once, as a change of `target` that replaces nothing of fairseq's.
+
+    Args:
+        target, order, why: as of `replaces`
+        in_commands: the change is made where a command runs, and in no other program
+    """
 
     def declare(function: Callable[[], None]) -> Callable[[], None]:
-        _patches.append(Setting(target, order, why, function))
+        _patches.append(Setting(target, order, why, function, in_commands))
         return function
 
     return declare
+
+
+def trainings_only(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Leave a call of `load_checkpoint` to fairseq where the trainer is no `Trainer`, but a program's stand-in."""
+
+    @functools.wraps(function)
+    def of_trainings(stock: Any, cfg: Any, trainer: Any, **options: Any) -> Any:
+        if not isinstance(trainer, Trainer):
+            return stock(cfg, trainer, **options)
+        return function(stock, cfg, trainer, **options)
+
+    return of_trainings
 
 
 def declared() -> list[Patch]:

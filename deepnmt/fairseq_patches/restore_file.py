@@ -12,7 +12,7 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from deepnmt.checkpoints.state import CheckpointState
-from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.fairseq_patches.patch import replaces, trainings_only
 from deepnmt.text.record import sha256
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_datalo
     order=50,
     why="the same command with --restore-file resumes from the last checkpoint, as with --finetune-from-model",
 )
+@trainings_only
 def resume_from_the_last(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Load the last checkpoint of --save-dir in the place of --restore-file if its training began with this file.
 

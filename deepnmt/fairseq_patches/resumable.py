@@ -15,7 +15,7 @@ from torch import Tensor
 
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.checkpoints.trained_model import EMBEDDINGS, parameter_shapes, tensor_faults
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.data_checks import task_languages
 from deepnmt.fairseq_patches.subwords_of_tasks import check_task
 from deepnmt.model.transformer import DLCLTransformerModel
@@ -55,9 +55,10 @@ def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool)
 def _check_training(state: CheckpointState, trainer: Any) -> None:
     criterion = type(trainer.get_criterion()).__name__
     if state.optimizer() is not None and state.criterion() not in ("", criterion):
-        raise UserError(
+        raise in_place_of(
+            AssertionError,
             f"{state.name}: optimizer_history[-1].criterion_name must be {criterion}, the --criterion of this "
-            f"training, but is {state.criterion()}; give --reset-optimizer or another --save-dir"
+            f"training, but is {state.criterion()}; give --reset-optimizer or another --save-dir",
         )
     then, now = _languages(Namespace(**state.options("task"))), _languages(getattr(trainer.task, "cfg", None))
     if then and now and then != now:

@@ -11,7 +11,7 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 from fairseq.trainer import Trainer
 from torch import Tensor
 
-from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.fairseq_patches.patch import replaces, trainings_only
 
 BAD, COOLDOWN = "num_bad_epochs", "cooldown_counter"
 
@@ -49,6 +49,7 @@ def restore_plateau(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
     order=15,
     why="the checkpoint of an epoch's end is written before its validation changes the rate",
 )
+@trainings_only
 def count_the_last_validation(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Give the validation of the epoch that a checkpoint ends to a schedule that looks at it."""
     extra_state, iterator = stock(cfg, trainer, **kwargs)

@@ -10,7 +10,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqLanguageModel
 from fairseq.tasks import FairseqTask
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.batches import GET_BATCH_ITERATOR
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.limits import BEAM, LENPEN
@@ -68,7 +68,9 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
     if language_model is not None and not isinstance(language_model, FairseqLanguageModel):
         faults.append(f"--lm-path must be a language model, but is a {type(language_model).__name__}")
     if faults:
-        raise UserError(*faults)
+        divides = groups < 1 or beam % groups == 0
+        kind = (AssertionError if getattr(args, "temperature", 1.0) <= 0 else Exception) if divides else ValueError
+        raise in_place_of(kind, *faults)
     return stock(self, models, args, *rest, **options)
 
 

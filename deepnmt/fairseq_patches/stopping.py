@@ -18,7 +18,7 @@ from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
 from deepnmt.checkpoints.state import PATIENCE
-from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.fairseq_patches.patch import replaces, trainings_only
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ def counter() -> Any:
     order=10,
     why="a training that has had its --max-update or --stop-time-hours makes one more update at each start",
 )
+@trainings_only
 def stop_where_done(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Exit where there is nothing left to train."""
     last = Path(cfg.save_dir) / f"checkpoint_last{trainer.checkpoint_suffix or ''}.pt"
@@ -94,6 +95,7 @@ def save_patience(stock: Any, self: Any, filename: str, extra_state: dict[str, A
     order=20,
     why="a resumed training continues the count of --patience",
 )
+@trainings_only
 def restore_patience(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Continue the count of a checkpoint, and end a training that has run out of patience already."""
     extra_state, iterator = stock(cfg, trainer, **kwargs)

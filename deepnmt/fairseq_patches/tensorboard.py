@@ -16,7 +16,7 @@ from fairseq import checkpoint_utils
 from fairseq.logging import progress_bar
 from fairseq.trainer import Trainer
 
-from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.fairseq_patches.patch import replaces, trainings_only
 
 _first_update = 0
 
@@ -28,6 +28,7 @@ _first_update = 0
     order=30,
     why="TensorBoard's files say with which update they begin",
 )
+@trainings_only
 def note_the_first_update(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Note where a training starts or is resumed."""
     global _first_update

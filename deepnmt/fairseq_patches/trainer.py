@@ -12,7 +12,7 @@ import torch
 from fairseq.trainer import Trainer
 from torch import nn
 
-from deepnmt.errors import UserError
+from deepnmt.errors import in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.kernels.products import rounded_factors
@@ -67,7 +67,7 @@ def name_what_is_not_finite(stock: Any, self: Any, samples: Sequence[Any], *args
     except FloatingPointError as error:
         if workers_disagree(self, error):
             raise
-        raise UserError(diagnosis(self, samples, error)) from error
+        raise in_place_of(FloatingPointError, diagnosis(self, samples, error)) from error
 
 
 @replaces(

@@ -27,7 +27,7 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
 from deepnmt.criterions import distillation
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.data_checks import local_folders, task_languages
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
@@ -94,7 +94,9 @@ def check_training(cfg: Any) -> None:
             faults += str(error).splitlines()
         faults += validate.training_faults(model)
     if faults:
-        raise UserError(*dict.fromkeys(faults))
+        no_size = cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None
+        kind = AssertionError if no_size else ValueError if cfg.optimizer is None else Exception
+        raise in_place_of(kind, *dict.fromkeys(faults))
     warnings = [] if model is None else list(validate.split_pairs(model))
     _check_log_folder(cfg.common.tensorboard_logdir)
     _name_languages(cfg.task)
@@ -116,6 +118,7 @@ def check_training(cfg: Any) -> None:
 def flat(cfg: Any) -> dict[str, Any]:
     """Return all options by name, without those that only stand for another one."""
     values: dict[str, Any] = {name: getattr(cfg[name], "_name", None) for name in ("lr_scheduler", "criterion", "task")}
+    values["arch"] = getattr(cfg.model, "_name", None)
     for group in (cfg[name] for name in cfg):
         # Optimizers without a dataclass come as a namespace.
         if isinstance(group, (DictConfig, Namespace)):
@@ -204,9 +207,10 @@ def refuse_ignored_subsets(stock: Callable[[Any], None], train_cfg: Any) -> None
         # fairseq compares them with names of files, and so finds sets too that are named.
         found = {path.split(".")[0] for path in data_utils._find_extra_valid_paths(train_cfg.task.data)}
         if ignored := sorted(found - set(named)):
-            raise UserError(
+            raise in_place_of(
+                ValueError,
                 f"--valid-subset must name {', '.join(ignored)} too, or --combine-valid-subsets or "
-                f"--ignore-unused-valid-subsets be given, but is {train_cfg.dataset.valid_subset}"
+                f"--ignore-unused-valid-subsets be given, but is {train_cfg.dataset.valid_subset}",
             ) from None
 
 
@@ -252,7 +256,9 @@ def _check_log_folder(path: Optional[str]) -> None:
         if path:
             os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise UserError(f"--tensorboard-logdir must be a folder, but is {path}: {error.strerror}") from None
+        raise in_place_of(
+            type(error), f"--tensorboard-logdir must be a folder, but is {path}: {error.strerror}"
+        ) from None
 
 
 def _name_languages(task: Any) -> None:

@@ -21,7 +21,7 @@ from fairseq.models import distributed_fairseq_model
 from fairseq.trainer import Trainer
 from torch import distributed
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 
 # What torchrun tells each process that it starts.
@@ -87,9 +87,10 @@ def lost_processes_named() -> Iterator[None]:
     except RuntimeError as error:
         if not isinstance(error, distributed.DistError) and not LOST.search(str(error)):
             raise
-        raise UserError(
+        raise in_place_of(
+            type(error),
             "another process of this training has ended or cannot be reached; run the same command again to resume "
-            f"from the last checkpoint ({str(error).splitlines()[0]})"
+            f"from the last checkpoint ({str(error).splitlines()[0]})",
         ) from error
 
 

@@ -19,11 +19,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from deepnmt.kernels.fast_path import may_take
 
 
 def reference(weight: Tensor, z: Sequence[Tensor]) -> list[Tensor]:
@@ -157,6 +159,42 @@ class Combinations:
         self.newest = None
         self.link = link if link.requires_grad else None
         return total  # type: ignore[no-any-return]
+
+
+class PlainCombinations:
+    """The sums of one forward pass by the formula; called as `Combinations`.
+
+    Args:
+        weight, window: as of `Combinations`
+    """
+
+    def __init__(self, weight: Tensor, window: int) -> None:
+        self.weight, self.window = weight, window
+        self.columns: list[int] = []
+        self.outputs: list[Tensor] = []
+
+    def slot(self, like: Tensor) -> Tensor:
+        """Return memory for an output."""
+        return torch.empty_like(like)
+
+    def add(self, column: int, output: Tensor) -> None:
+        """Add the newest output, T x B x C."""
+        self.columns.append(column)
+        self.outputs.append(output)
+
+    def total(self, row: int) -> Tensor:
+        """Return the sum of a row, or the newest output if the row's window has none."""
+        read = [
+            self.weight[row, column].to(output) * output
+            for column, output in zip(self.columns, self.outputs)
+            if not self.window or column > row - self.window
+        ]
+        return sum(read[1:], read[0]) if read else self.outputs[-1]
+
+
+def combinations(weight: Tensor, window: int) -> Union[Combinations, PlainCombinations]:
+    """Return the sums of one forward pass, in blocks of rows where fast paths may be taken."""
+    return (Combinations if may_take("blocked sums", None) else PlainCombinations)(weight, window)
 
 
 class _Tape:

@@ -8,6 +8,8 @@ it, and logs each reason once in a process:
     return plain(query, key)
 
 A reason is a fixed text, without shapes or values, so that it comes once and not with every batch.
+
+DEEPNMT_REFERENCE=1, which --reference-kernels sets, turns all of them off: a fault that stays is not one of theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Optional
 
 import torch
 from torch import nn
+
+from deepnmt.reference import OPTION, REFERENCE, reference_wanted
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +38,8 @@ def may_take(path: str, obstacle: Optional[str]) -> bool:
         path: its name, such as "fast attention"
         obstacle: the reason against it, which completes "fast attention is not used: ..."; None: there is none
     """
+    if reference_wanted():
+        obstacle = f"{REFERENCE} or {OPTION} turns all fast paths off"
     if obstacle is None:
         return True
     if (path, obstacle) not in logged:

@@ -36,6 +36,7 @@ from torch.autograd.function import once_differentiable
 
 from deepnmt.kernels.products import mm
 from deepnmt.kernels.projection import ProjectionGradients, on_cpu, pieces
+from deepnmt.reference import reference_wanted
 
 # Below this, a probability has lost digits.
 TINY = 1e-30
@@ -69,17 +70,19 @@ class Losses(NamedTuple):
     correct: Tensor
 
 
-def reference(h: Tensor, W: Tensor, target: Tensor, e: float, taught: Optional[Taught] = None) -> Tensor:
-    """Return the sum of the losses by the formula above, for readers and tests; autograd makes its backward pass."""
+def reference(
+    h: Tensor, W: Tensor, target: Tensor, e: float, taught: Optional[Taught] = None, counts: Optional[Tensor] = None
+) -> Tensor:
+    """Return the sum of the losses by the formula above; autograd makes its backward pass."""
     log_p = (h @ W.t()).log_softmax(-1)
     s = e / (len(W) - 1)
-    loss = -(1 - e - s) * log_p.gather(1, target[:, None]).sum() - s * log_p.sum()
-    if taught is None:
-        return loss
-    types, known, w = taught
-    r = (1 - known.sum(1, keepdim=True)) / (len(W) - types.size(1))
-    q = r.expand_as(log_p).scatter(1, types, known)
-    return (1 - w) * loss - w * (q * log_p).sum()
+    losses = -(1 - e - s) * log_p.gather(1, target[:, None]).squeeze(1) - s * log_p.sum(1)
+    if taught is not None:
+        types, known, w = taught
+        r = (1 - known.sum(1, keepdim=True)) / (len(W) - types.size(1))
+        q = r.expand_as(log_p).scatter(1, types, known)
+        losses = (1 - w) * losses - w * (q * log_p).sum(1)
+    return (losses if counts is None else losses * counts).sum()
 
 
 def linear_cross_entropy(
@@ -107,6 +110,13 @@ def linear_cross_entropy(
         # As a linear layer does there: the projection in the half type, its softmax and sums in float32.
         half = torch.get_autocast_dtype(device)
         features, weight = features.to(half), weight.to(half)
+    if reference_wanted():
+        exact = torch.promote_types(features.dtype, torch.float32)
+        h, W = features.to(exact), weight.to(exact)
+        x = (h @ W.t()).detach()
+        correct = x.argmax(1).eq(target).sum() if accuracy else target.new_zeros(())
+        loss = reference(h, W, target, smoothing, taught, counts)
+        return Losses(loss, torch.nn.functional.cross_entropy(x, target, reduction="sum"), correct)
     gradients = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
     return Losses(
         *_LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]

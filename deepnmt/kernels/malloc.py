@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 
+from deepnmt.reference import reference_wanted
+
 # The settings' numbers in glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 SPARE = 100_000_000
@@ -17,8 +19,10 @@ def keep_freed_memory() -> bool:
     """Do so in this process from now on; other C libraries than glibc are left as they are.
 
     Returns:
-        whether it worked
+        whether it worked; False where fast paths are turned off
     """
+    if reference_wanted():
+        return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):

@@ -25,6 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from deepnmt.reference import reference_wanted
+
 logger = logging.getLogger(__name__)
 
 Product = Callable[[Tensor], Tensor]
@@ -157,7 +159,8 @@ def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def prefers_onednn(weight: Tensor) -> bool:
     """Return whether oneDNN computes large products of a weight faster than MKL."""
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and onednn_is_faster()
+    usable = weight.device.type == "cpu" and weight.dtype == torch.float32 and not reference_wanted()
+    return usable and onednn_is_faster()
 
 
 def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Union, cast
 
 import torch
 from torch import Tensor, nn
 
-from deepnmt.kernels.blocked_sums import Combinations
+from deepnmt.kernels.blocked_sums import Combinations, PlainCombinations, combinations
 from deepnmt.kernels.output_norm import OutputNorm
 from deepnmt.model.groups import oldest_output
 
@@ -127,7 +127,7 @@ class LayerHistory(nn.Module):
         """Return the weights of a row, a line for each output from `oldest(row)`: n x 1, or n x C where S > 1."""
         return self.matrix()[row - 1, self.oldest(row) : row]
 
-    def combine(self, row: int, sums: Combinations) -> Tensor:
+    def combine(self, row: int, sums: Union[Combinations, PlainCombinations]) -> Tensor:
         """Return the sum of (5) or (6) for a row, with dropout and, post-norm, its LN.
 
         Args:
@@ -148,7 +148,7 @@ class HistoryPass:
     def __init__(self, history: LayerHistory) -> None:
         self.history = history
         self.group = 0
-        self.sums = Combinations(history.matrix(), history.options.window)
+        self.sums = combinations(history.matrix(), history.options.window)
 
     def input(self, index: int, x: Tensor) -> Tensor:
         """Return what layer `index` (from 0) reads; `x` is the output of the last layer that ran, or the embedding."""

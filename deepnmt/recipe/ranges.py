@@ -203,7 +203,9 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     if values.get("criterion") in OTHER_CRITERIONS and values.get("task") in TEXT_TASKS:
         yield "criterion", f"must be one for translation, such as cross_entropy, but is {values['criterion']}"
     cutoffs = values.get("adaptive_softmax_cutoff")
-    if cutoffs and increasing(cutoffs) and values.get("criterion") not in (None, "adaptive_loss"):
+    # The others read it with this criterion alone, and have a default.
+    reads = not str(values.get("arch")).startswith(("lstm", "fconv"))
+    if reads and cutoffs and increasing(cutoffs) and values.get("criterion") not in (None, "adaptive_loss"):
         yield "criterion", f"must be adaptive_loss with adaptive-softmax-cutoff, but is {values['criterion']}"
     if values.get("task") == "translation_from_pretrained_bart" and "langs" in values and values["langs"] is None:
         yield "langs", "must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"

@@ -76,7 +76,8 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         if "src_tokens" in sample["net_input"]:
             check_constraints(constraints, longest_translation(self, sample["net_input"]["src_tokens"]))
         obstacle = self._obstacle(sample["net_input"], prefix_tokens, constraints)
-        if may_take("fast beam search", obstacle):
+        # fairseq's search knows none of the package's options.
+        if obstacle is None if self.options.given() else may_take("fast beam search", obstacle):
             found = self._search(sample["net_input"], self.eos if bos_token is None else bos_token)
             if found is not None:
                 return found

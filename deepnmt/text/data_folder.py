@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Optional
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.text.dictionary import check_dictionary, other_types, read_types
 from deepnmt.text.index_file import Dictionary, check_side
 from deepnmt.text.lines import read_lines
@@ -169,7 +169,7 @@ def check_subset(
     prefix = subset_prefix(folder, subset, languages)
     if prefix is None:
         found = ", ".join(subsets_of(folder)) or "none at all"
-        raise UserError(f"the subset must be one of {found} ({folder}), but is {subset}")
+        raise in_place_of(FileNotFoundError, f"the subset must be one of {found} ({folder}), but is {subset}")
     counts = {}
     for language in languages:
         side = f"{prefix}.{language}"

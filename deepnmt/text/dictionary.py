@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Optional
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.text.lines import read_lines
 
 # fairseq numbers them 0 to 3; its dictionary files do not list them.
@@ -34,7 +34,8 @@ def read_types(path: Path) -> list[str]:
     """
     if not path.is_file():
         is_other = path.exists()
-        raise UserError(f"{path}: " + ("must be a file, but is a folder or pipe" if is_other else "no such dictionary"))
+        message = "must be a file, but is a folder or pipe" if is_other else "no such dictionary"
+        raise in_place_of(OSError if is_other else FileNotFoundError, f"{path}: {message}")
     lines_of = dict.fromkeys(SPECIAL_SYMBOLS, 0)
     types, number = list(SPECIAL_SYMBOLS), 0
     for number, line in enumerate(read_lines(path), start=1):
@@ -43,12 +44,13 @@ def read_types(path: Path) -> list[str]:
         overwrites = text.endswith(OVERWRITE)
         word, space, count = text.removesuffix(OVERWRITE).rpartition(" ")
         if not space or not re.fullmatch(r"[+-]?\d+", count) or "\r" in word:
-            raise UserError(f"{path}:{number}: must be a type and its count, but is '{text[:60]}'")
+            raise in_place_of(ValueError, f"{path}:{number}: must be a type and its count, but is '{text[:60]}'")
         if word in lines_of and not overwrites:
             first = lines_of[word]
-            raise UserError(
+            raise in_place_of(
+                RuntimeError,
                 f"{path}:{number}: must be a type that has no line yet, but '{word[:60]}' "
-                + (f"has line {first}" if first else "is fairseq's own")
+                + (f"has line {first}" if first else "is fairseq's own"),
             )
         lines_of.setdefault(word, number)
         types.append(word)

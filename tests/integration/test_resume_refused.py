@@ -18,6 +18,7 @@ from support.language_models import save_language_model
 from support.trainings import DUMMY, binarised_text, fairseq_train
 from support.translation_models import write_checkpoint, write_data
 
+from deepnmt import console
 from deepnmt.errors import UserError
 
 
@@ -110,6 +111,7 @@ def test_a_task_that_nobody_knows(
 
 def test_files_that_are_not_there(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = tmp_path / "no.pt"
+    monkeypatch.setattr(console, "_runs", True)
     assert refused(monkeypatch, tmp_path, f"--restore-file={absent}") == (
         f"--restore-file must be a checkpoint, but there is none at {absent}"
     )

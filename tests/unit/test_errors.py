@@ -27,10 +27,6 @@ def shown(error: BaseException, capsys: pytest.CaptureFixture[str]) -> tuple[str
     return capsys.readouterr().err, passed_on
 
 
-def test_hook_is_installed() -> None:
-    assert "show_user_errors" in getattr(sys.excepthook, "__qualname__", "")
-
-
 def test_user_error_is_shown_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(UserError("a must be b", "c must be d"), capsys) == (
         "deepnmt: error: a must be b\ndeepnmt: error: c must be d\n",

@@ -1,4 +1,7 @@
-"""`import deepnmt` costs nothing, single modules register nothing, and `register()` registers everything, once."""
+"""`import deepnmt` costs nothing, single modules register nothing, and `register()` registers everything, once.
+
+Of the process it changes nothing before a command runs.
+"""
 
 import subprocess
 import sys
@@ -41,7 +44,7 @@ WITHOUT_FAIRSEQ = (
 )
 
 SCRIPT = """
-import importlib, sys
+import importlib, logging, os, signal, sys, warnings
 for name in LIGHT:
     importlib.import_module(name)
     for heavy in ("fairseq", "torch"):
@@ -53,6 +56,25 @@ for name in WITHOUT_FAIRSEQ:
 from deepnmt import Translator
 assert "fairseq" not in sys.modules, "Translator imports fairseq"
 
+# A program of somebody else's: importing torch and fairseq is its own doing.
+import fairseq.data, fairseq.trainer
+
+def process():
+    return {
+        "excepthook": sys.excepthook,
+        "signals": [signal.getsignal(number) for number in signal.valid_signals()],
+        "environment": dict(os.environ),
+        "warnings": list(warnings.filters),
+        "root": (logging.root.level, list(logging.root.handlers)),
+        "levels": {name: logging.getLogger(name).level for name in ("deepnmt", "fairseq", "torch", "hydra")},
+        "path": list(sys.path),
+    }
+
+def changed():
+    now = process()
+    return [name for name in before if before[name] != now[name]]
+
+before = process()
 import deepnmt.criterions.r_drop, deepnmt.lr_schedulers.inverse_sqrt_reset, deepnmt.model.transformer
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_REGISTRY
@@ -76,6 +98,15 @@ assert first[0] == [29, 6, 2], f"register() registers {first[0]}"
 assert first[1] is not stock[1] and first[2] is not stock[2], "register() does not patch"
 deepnmt.register()
 assert state() == first, "a second call changes something"
+assert changed() == [], f"register() changes the process: {changed()}"
+
+from deepnmt import console
+assert not console.is_command()
+console.run(lambda: None if console.is_command() else sys.exit("no command"))
+assert changed() == ["excepthook", "signals", "environment", "warnings", "root"], changed()
+assert "show_user_errors" in sys.excepthook.__qualname__
+assert "show_refusals" in sys.excepthook.__closure__[0].cell_contents.__qualname__
+assert os.environ["HYDRA_FULL_ERROR"] == "1" and logging.root.level == logging.INFO
 """
 
 

@@ -17,6 +17,7 @@ import torch
 from support.data_folders import data_folder
 from support.processes import SECONDS, finish
 
+from deepnmt import console
 from deepnmt.commands import train
 from deepnmt.errors import UserError
 
@@ -201,6 +202,7 @@ def test_what_a_process_would_refuse_is_refused_before_torchrun(
     capfd: pytest.CaptureFixture[str], options: list[str], message: str,
 ) -> None:  # fmt: skip
     calls = ending_launcher(monkeypatch, 1)
+    monkeypatch.setattr(console, "_runs", True)
     save = Path(places[2])
     save.mkdir()
     shutil.copy(trained, save)

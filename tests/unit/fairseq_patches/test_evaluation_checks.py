@@ -105,3 +105,12 @@ def test_perplexity_is_of_language_models(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UserError, match=r"^--task must be one of language models, .*, but is translation$"):
         options.parse_args_and_arch(options.get_eval_lm_parser(), [*given, "--task=translation"])
     assert options.parse_args_and_arch(options.get_eval_lm_parser(), given).task == "language_modeling"
+
+
+def test_a_training_needs_an_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["fairseq-train"])
+    with pytest.raises(
+        UserError, match=r"^--arch must be given, such as --arch dlcl_transformer, but is not$"
+    ) as error:
+        options.parse_args_and_arch(options.get_training_parser(), ["data"])
+    assert isinstance(error.value, RuntimeError)

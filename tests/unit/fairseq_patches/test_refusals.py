@@ -6,7 +6,6 @@ import ast
 import errno
 import os
 import re
-import sys
 import traceback
 from argparse import ArgumentError
 from collections.abc import Callable
@@ -147,9 +146,3 @@ def test_each_line_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     error = raised(lambda: data_utils.post_process("a", "foo"))
     show_refusals(lambda *_: pytest.fail("passed on"))(type(error), error, error.__traceback__)
     assert capsys.readouterr().err.startswith("deepnmt: error: Unknown post_process option: foo (fairseq.data.")
-
-
-def test_the_hook_and_hydra_are_set() -> None:
-    assert "show_user_errors" in sys.excepthook.__qualname__
-    assert "show_refusals" in sys.excepthook.__closure__[0].cell_contents.__qualname__  # type: ignore[index]
-    assert os.environ["HYDRA_FULL_ERROR"] == "1"
