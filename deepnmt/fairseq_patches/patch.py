@@ -181,8 +181,8 @@ def _faults(patches: list[Patch]) -> Iterator[str]:
     for fault in dict.fromkeys(patch.fault() for patch in patches if isinstance(patch, Replacement)):
         if fault:
             yield (
-                f"fairseq {fairseq.__version__}: {fault}; deepnmt changes this function and knows ve-fairseq 0.12.3 and "
-                "fairseq-fixed 0.12.3.1: install one of them"
+                f"fairseq {fairseq.__version__}: {fault}; deepnmt changes this function and knows ve-fairseq 0.12.3 "
+                "and fairseq-fixed 0.12.3.1: install one of them"
             )
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from support.flow import GERMAN, SCRIPTS, corpus, preprocess
 
-pytestmark = pytest.mark.slow
+# Installing takes minutes: torch for GPUs has 3 GB.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 RECIPE = """arch: dlcl_transformer_tiny
 encoder-layers: 2
 decoder-layers: 1

@@ -193,6 +193,22 @@ def test_architectures_that_the_pages_name_are_registered() -> None:
     assert "wmt_en_de" in named
 
 
+def test_each_surprise_is_held_by_a_test() -> None:
+    lines = (ROOT / "docs" / "surprises.md").read_text("utf-8").splitlines()
+    rows = [re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in lines if line.startswith("|")][2:]
+    assert len(rows) >= 7
+    assert [row[0] for row in rows if len(row) != 4 or not re.search(r"\d", row[0])] == []
+    named = [re.findall(r"`(tests/[\w/.-]+\.py)::(\w+)`", row[3]) for row in rows if len(row) == 4]
+    assert all(named)
+    tests = [test for found in named for test in found]
+    lost = [
+        (path, name)
+        for path, name in tests
+        if not (ROOT / path).is_file() or not re.search(rf"^def {name}\(", (ROOT / path).read_text("utf-8"), re.M)
+    ]
+    assert lost == []
+
+
 def test_readme_lines_are_short() -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / "README.md").read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert [line for line in text.splitlines() if len(line) > 100 and not line.startswith("|")] == []
