@@ -25,6 +25,6 @@ def refuse_other_types(stock: Any, embed_dict: Mapping[str, Any], vocab: Any, em
     if not any(type_ in embed_dict for type_ in types):
         name = getattr(embed_dict, "path", "--encoder-embed-path or --decoder-embed-path")
         raise UserError(
-            f"{name} cannot be used with this dictionary: none of its {len(types)} types has a vector there"
+            f"{name} cannot be used with this dictionary: it has no vector for any of its {len(types)} types"
         )
     return stock(embed_dict, vocab, embedding)

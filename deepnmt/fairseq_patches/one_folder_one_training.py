@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,11 +51,8 @@ def begin_in_a_folder_of_its_own(
     extra_state = stock(self, filename, reset_optimizer, *args, **kwargs)
     folder = Path(self.cfg.checkpoint.save_dir)
     if self.data_parallel_rank == 0 and not PathManager.path_requires_pathmanager(str(folder)):
-        resumed = (
-            extra_state is not None
-            and not reset_optimizer
-            and os.path.realpath(Path(filename).parent) == os.path.realpath(folder)
-        )
+        # Without a reset it is the training of the file, wherever that is: one may go back.
+        resumed = extra_state is not None and not reset_optimizer
         self.training = ((extra_state or {}).get(TRAINING) if resumed else None) or fingerprint(self)
         if not self.cfg.checkpoint.no_save:
             now = CheckpointState.of(Path(filename), numbers=False) if resumed else None
@@ -91,7 +87,11 @@ def check_folder(folder: Path, suffix: str, training: str, resumed: CheckpointSt
     """
     for path in kept_checkpoints(folder, suffix):
         state = CheckpointState.of(path, numbers=False)
-        if state.training() != training if resumed is None else difference(resumed, state):
+        if state.training() is None:  # of an earlier version
+            is_other = resumed is None or difference(resumed, state) is not None
+        else:
+            is_other = state.training() != training
+        if is_other:
             raise UserError(
                 f"--save-dir {folder} has {path.name} of another training; remove its checkpoints or choose another "
                 "folder"

@@ -255,7 +255,7 @@ def _literal_faults(
         # Options of an architecture with a dataclass are absent where they have its default.
         default = getattr(MODEL_DATACLASS_REGISTRY.get(parsed.arch), action.dest, None)
         value = getattr(parsed, action.dest, default)
-        of_model = getattr(action.container, "title", "") == MODEL_OPTIONS
+        of_model = getattr(getattr(action, "container", None), "title", "") == MODEL_OPTIONS
         if action.nargs == 0 and of_model and bool(value) != (source.value == "true"):
             yield name, f"cannot be {source.value} with arch {parsed.arch}, which makes it {str(bool(value)).lower()}"
         elif action.metavar == "BOOL" and str(value).lower() != source.value:
