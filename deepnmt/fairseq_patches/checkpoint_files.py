@@ -19,9 +19,10 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from torch import Tensor
 
+from deepnmt.checkpoints.contents import check_numbers
 from deepnmt.checkpoints.packed import unpacked
 from deepnmt.checkpoints.state import SCALES, CheckpointState
-from deepnmt.checkpoints.trained_model import architecture, check_model
+from deepnmt.checkpoints.trained_model import architecture, check_model, is_deep
 from deepnmt.console import is_command
 from deepnmt.errors import UserError, in_place_of, user_message
 from deepnmt.fairseq_patches.patch import replaces
@@ -87,7 +88,7 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
     """
     if not PathManager.path_requires_pathmanager(path):
         try:
-            check_model(CheckpointState.of(Path(path)))
+            _check(CheckpointState.of(Path(path), numbers=False))
         except UserError as error:
             # What torch has said of the file, or the system of one that is not there.
             missing = None if os.path.exists(path) else FileNotFoundError()
@@ -102,6 +103,17 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         # fairseq means to begin with the model, which it has thrown away by then.
         contents["extra_state"].setdefault("ema", contents["model"])
     return contents
+
+
+def _check(state: CheckpointState) -> None:
+    """Check a checkpoint; numbers that are not finite are refused in this package's models, and said of others."""
+    check_model(state)
+    try:
+        check_numbers(state.tensors(), state.name)
+    except UserError as error:
+        if is_deep(state):
+            raise
+        logger.warning(str(error))
 
 
 @replaces(

@@ -1,4 +1,4 @@
-"""A name that numpy 2 no longer has, and that fairseq uses where it reads the text of a language model."""
+"""Names that numpy 2 no longer has, and that fairseq uses for language models and in `nacrf_transformer`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import numpy as np
 from deepnmt.fairseq_patches.patch import sets
 
 
-@sets("numpy.compat.long", order=60, why="numpy 2 has no such name; without it, no language model can be trained")
+@sets(
+    "numpy.compat.long", order=60, why="numpy 2 has neither this nor numpy.float, which language models and a CRF need"
+)
 def keep_long() -> None:
-    """Let numpy have the name."""
+    """Let numpy have the names."""
+    if "float" not in vars(np):
+        np.float = float  # type: ignore[attr-defined]
     if not hasattr(np, "compat"):
         np.compat = SimpleNamespace(long=np.int64)  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
 """fairseq's own tests: none that passes without the plug-in fails with it.
 
-DEEPNMT_FAIRSEQ_CHECKOUT names a checkout of fairseq; docs/fairseq_suite.md has what still fails, and why.
+DEEPNMT_FAIRSEQ_CHECKOUT names a checkout of fairseq; docs/plugin.md has what still fails, and why.
 """
 
 from __future__ import annotations

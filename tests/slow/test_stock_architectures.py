@@ -34,8 +34,9 @@ def test_as_without_the_plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     stock, plugin = found["stock"], found["plugin"]
     assert len(stock) >= FEWEST
     trained = {name for name, result in stock.items() if "error" not in result}
-    # It has no cutoffs to the size of so few types.
-    assert {name.split("_lm_")[0] for name in set(stock) - trained} <= {"transformer"}
+    # Cutoffs above the number of types, and a name that numpy 2 has no more, which the plug-in mends.
+    assert {name.split("_lm_")[0] for name in set(stock) - trained} <= {"transformer", "nacrf_transformer"}
+    assert "error" not in plugin["nacrf_transformer"]
     assert {name: plugin[name].get("error") for name in trained if "error" in plugin[name]} == {}
     for name in trained:
         for part in ("losses", "valid"):

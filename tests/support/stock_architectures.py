@@ -28,7 +28,7 @@ from fairseq_cli import eval_lm, generate
 ENCODER = "--encoder-embed-dim=8 --encoder-ffn-embed-dim=8 --encoder-layers=2 --encoder-attention-heads=2 --dropout=0"
 DECODER = "--decoder-embed-dim=8 --decoder-ffn-embed-dim=8 --decoder-layers=2 --decoder-attention-heads=2"
 BOTH, LM = f"{ENCODER} {DECODER}", f"{DECODER} --decoder-output-dim=8 --decoder-input-dim=8 --dropout=0"
-KERNELS = "--decoder-conv-dim=8 --decoder-kernel-size-list=[3,5]"
+KERNELS = "--decoder-kernel-size-list=[3,5]"
 CONVOLUTIONS = "--decoder-layers=[(8,3)]*2 --decoder-embed-dim=8 --decoder-out-embed-dim=8 --dropout=0"
 GATES = "--encoder-attention=False --decoder-attention=True --self-attention=True --project-input=False"
 GATES += " --gated-attention=True --downsample=False --pretrained=False --pretrained-checkpoint="
@@ -44,13 +44,12 @@ MODELS = {
     "fconv": f"--encoder-embed-dim=8 --encoder-layers=[(8,3)]*2 {CONVOLUTIONS} {TRANSLATES}",
     "fconv_lm": f"{CONVOLUTIONS} {PREDICTS}",
     "fconv_self_att": f"--encoder-embed-dim=8 --encoder-layers=[(8,3)]*2 {CONVOLUTIONS} {GATES} {TRANSLATES}",
-    "lightconv": f"{BOTH} {KERNELS} --encoder-conv-dim=8 --encoder-kernel-size-list=[3,5] --attention-dropout=0 "
-    f"--weight-dropout=0 {TRANSLATES}",
+    "lightconv": f"{BOTH} {KERNELS} --encoder-conv-dim=8 --decoder-conv-dim=8 --encoder-kernel-size-list=[3,5] "
+    f"--attention-dropout=0 --weight-dropout=0 {TRANSLATES}",
     "lightconv_lm": f"{LM} {KERNELS} --attention-dropout=0 {PREDICTS}",
     "transformer": f"{BOTH} {TRANSLATES}",
     "transformer_align": f"{BOTH} {TRANSLATES}",
     "bart": f"{BOTH} --max-source-positions=64 --max-target-positions=64 {TRANSLATES}",
-    "roberta_enc_dec": f"{BOTH} {TRANSLATES}",
     "transformer_lm": f"{LM} --activation-dropout=0 --attention-dropout=0 {PREDICTS}",
     "nonautoregressive_transformer": f"{BOTH} --noise=full_mask {FILLS}",
     "nacrf_transformer": f"{BOTH} --noise=full_mask {FILLS}",
@@ -170,7 +169,7 @@ def main(side: str, folder: Path) -> None:
                 results[name] = trained(arch, words, data, save)
                 torch.save(average(side, [save / "checkpoint1.pt", save / "checkpoint2.pt"]), save / "average.pt")
                 results[name]["used"] = used(words, data, save)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             results[name] = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
     (folder / f"{side}.json").write_text(json.dumps(results), encoding="utf-8")
 

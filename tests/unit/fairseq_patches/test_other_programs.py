@@ -96,6 +96,15 @@ def test_ensembles_with_another_data_folder(model: tuple[Path, Path], tmp_path: 
     )
 
 
+def test_numbers_that_are_not_finite_in_a_model_of_fairseqs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = save_language_model(tmp_path, dictionary())
+    state = torch.load(path, weights_only=True)
+    next(iter(state["model"].values())).flatten()[0] = float("nan")
+    torch.save(state, path)
+    assert checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"].model._name == "transformer_lm"
+    assert "must be finite numbers, but has NaN" in caplog.text
+
+
 def test_language_models_beside_their_dictionary(tmp_path: Path) -> None:
     path = save_language_model(tmp_path, dictionary())
     found, cfg = checkpoint_utils.load_model_ensemble([str(path)], arg_overrides={"data": "nowhere"})
