@@ -29,6 +29,9 @@ BEGUN=
 # The Python beside the scripts imports the package, which DEEPNMT_PYTHON_BIN need not have installed.
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 
+# What Python reads and writes is UTF-8 in any locale; fairseq's commands print text, too.
+export PYTHONUTF8=1 PYTHONIOENCODING=utf-8
+
 BIN=${DEEPNMT_PYTHON_BIN:-$ROOT/.venv/bin}
 if [[ -d $BIN ]]; then
     PATH=$BIN:$PATH

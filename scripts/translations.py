@@ -26,7 +26,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.lines import count_lines
+from deepnmt.text.lines import count_lines, whole_text
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
 from deepnmt.text.pipeline import Detokenizer, Tokenizer, placeholders_of, tokens_of, whole_units
@@ -162,7 +162,7 @@ def extract(
             "positions; their translations are left empty",
             file=sys.stderr,
         )
-    texts = json.loads(selected_on.read_text("utf-8")) if selected_on and selected_on.exists() else []
+    texts = json.loads(whole_text(selected_on)) if selected_on and selected_on.exists() else []
     write_translations(output, [text or "" for text in found], data, subset, left_out, reverse, texts)
     if (output / NBEST).exists():
         write_nbest(output / NBEST, read_nbest(output / NBEST, in_order=False))

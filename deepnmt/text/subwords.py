@@ -6,6 +6,7 @@ joins subwords need not know their kind, which the first line of the codes tells
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -57,8 +58,7 @@ class Bpe:
         from subword_nmt.apply_bpe import BPE
 
         check_codes(codes)
-        with codes.open(encoding="utf-8", newline="\n") as file:
-            self._bpe: Any = BPE(file, vocab=types)
+        self._bpe: Any = BPE(io.StringIO("".join(read_lines(codes))), vocab=types)
 
     def __call__(self, tokens: str, dropout: float = 0) -> str:
         """Segment one line; `dropout` is the probability of leaving out a merge, drawn from the module `random`."""

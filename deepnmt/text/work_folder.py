@@ -58,7 +58,7 @@ def is_made(folder: Path, name: str, record: dict[str, Any]) -> bool:
 @contextmanager
 def locked(folder: Path, script: str) -> Iterator[None]:
     """Hold a folder. Raises `UserError` if another process does, such as one that outlives a killed script."""
-    with (folder / "lock").open("w") as file:
+    with (folder / "lock").open("wb") as file:
         if not try_lock(file):
             raise UserError(f"{folder}: must not be in use, but a {script} is still running there")
         yield
