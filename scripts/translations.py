@@ -179,7 +179,7 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
     known = read_terms(terms, Tokenizer(settings, source), Tokenizer(settings, target))
     if settings.truecase:
         # As the text has them where they begin a sentence; what the file says of such a form itself comes first.
-        truecaser = Truecaser(data / model_name(source), whole_units(settings))
+        truecaser = Truecaser(data / model_name(source), whole_units(settings), settings.case_language(source))
         begun = {tuple(truecaser(" ".join(words)).split()): each for words, each in known.items()}
         known = {**begun, **known}
     if settings.placeholders:

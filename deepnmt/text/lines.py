@@ -47,7 +47,8 @@ def count_lines(path: Path) -> int:
     """Return the number of lines, the last of which need not be ended. Raises `UserError` if there are none."""
     lines, last = 0, b"\n"
     with open_file(path) as file:
-        chunk = without_mark(file.read(CHUNK), str(path))
+        chunk = file.read(CHUNK)
+        without_mark(chunk, str(path))
         while chunk:
             lines += chunk.count(b"\n")
             last = chunk[-1:]

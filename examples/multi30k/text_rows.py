@@ -90,7 +90,7 @@ def in_own_case(folder: Path, references: list[str]) -> str:
     """Return the BLEU of a folder of translations against references in their own case; '-' where it is lower-cased."""
     if read_record(folder / RECORD, lowercase=bool)["lowercase"]:
         return "-"
-    sentences = [sentence_case(line) for line in read_text(folder / "hyp.de")]
+    sentences = [sentence_case(line, language="de") for line in read_text(folder / "hyp.de")]
     return f"{BLEU().corpus_score(sentences, [references]).score:.2f}"
 
 
