@@ -251,7 +251,7 @@ def _measure_peak(connection: Any, threads: int, make: Callable[..., Step], argu
     gc.collect()
     library.malloc_trim(0)
     before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5", "ascii")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the peak starts anew
     step()
     connection.send(_status("VmHWM") - before)
 
