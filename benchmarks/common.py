@@ -25,6 +25,9 @@ from typing import Any
 
 import torch
 
+from deepnmt import console
+from deepnmt.text.lines import whole_text
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
 DATA = Path(os.environ.get("DATA", ROOT / "output" / "multi30k" / "data"))
@@ -197,8 +200,8 @@ def note(text: str) -> None:
 
 def commit() -> str:
     """What is checked out."""
-    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True)
+    return done.stdout.decode("utf-8").strip() or "unknown"
 
 
 def header(threads: int) -> str:
@@ -222,6 +225,7 @@ def main(
         measure: yields the rows; gets the options, `repetitions` and `threads` among them
         add_options: adds the benchmark's own
     """
+    console.use_utf8()
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=description, formatter_class=layout)
     parser.add_argument("--repetitions", type=int, default=7, help="how often each case is timed (default: 7)")
@@ -247,18 +251,18 @@ def _measure_peak(connection: Any, threads: int, make: Callable[..., Step], argu
     gc.collect()
     library.malloc_trim(0)
     before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5", "ascii")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the peak starts anew
     step()
     connection.send(_status("VmHWM") - before)
 
 
 def _status(name: str) -> int:
-    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text("ascii").splitlines())
+    lines = dict(line.split(":", 1) for line in whole_text(Path("/proc/self/status")).splitlines())
     return int(lines[name].split()[0]) * 1024
 
 
 def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+    for line in whole_text(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return " ".join(line.split(":", 1)[1].split())
     return platform.processor()

@@ -28,6 +28,9 @@ from pathlib import Path
 
 import numpy as np
 
+from deepnmt import console
+from deepnmt.text.lines import whole_text
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "examples" / "demo"))
 SENTENCES = 20_000
@@ -152,9 +155,9 @@ def memory_of_session(session: int) -> int:
     total = 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if int((process / "stat").read_text().rpartition(")")[2].split()[3]) != session:
+            if int(whole_text(process / "stat").rpartition(")")[2].split()[3]) != session:
                 continue
-            lines = (process / "smaps_rollup").read_text().splitlines()
+            lines = whole_text(process / "smaps_rollup").splitlines()
         except OSError:
             continue
         total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
@@ -180,6 +183,7 @@ def measure(command: list[str]) -> tuple[float, float, int]:
 
 def main() -> None:
     """Measure each tool with each size."""
+    console.use_utf8()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="for the corpora and what is made of them; removed at the end")
     parser.add_argument("tools", help="with commas between them: " + ", ".join(TOOLS))

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from common import DATA, ROOT, Row, Step, compare, in_process, interleaved, main, note
 
+from deepnmt.text.lines import whole_text
+
 # Name of the model, recipe, and for how long it is trained where there is none: hypotheses must end where sentences do.
 MODELS = {
     "Tiny 4+4": ("tiny", "configs/multi30k/transformer_tiny.yaml", ["--max-update=1000"]),
@@ -92,7 +94,7 @@ def measure(options: Namespace) -> Iterator[Row]:
                 for case, file in files.items()
             }
             timings = interleaved(steps, options.repetitions)
-            found = [json.loads(file.read_text("utf-8")) for file in files.values()]
+            found = [json.loads(whole_text(file)) for file in files.values()]
         different = sum(one != other for one, other in zip(*found, strict=True))
         what = f"sentences per second, deepnmt / fairseq, {name}, beam 5, batches of 128, {len(found[0])} sentences"
         yield compare(f"{what}, {different} translations differ", ">= 2.4", timings, "fairseq", "deepnmt")

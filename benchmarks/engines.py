@@ -29,6 +29,8 @@ import torch
 from common import Row, Step, Timing, commit, in_process, interleaved, main, note
 from random_model import checkpoint, data_folder, sentences
 
+from deepnmt.text.lines import whole_text
+
 FAIRSEQ = "fairseq"
 # Name of a case, engine, type of the weights.
 CASES = {
@@ -142,7 +144,7 @@ def measure(options: Namespace) -> Iterator[Row]:
             folder = Path(temporary)
             if name in given:
                 data, path = options.data, Path(given[name])
-                lines = (data / "text" / "test.bpe.en").read_text("utf-8").splitlines()
+                lines = whole_text(data / "text" / "test.bpe.en").splitlines()
                 chosen, label = [line.split() for line in lines][: options.sentences], f"{name}, trained"
             else:
                 data = data_folder(folder / "data")
@@ -162,7 +164,7 @@ def measure(options: Namespace) -> Iterator[Row]:
                     note(f"engines: {label}, {kind}: {options.repetitions} repetitions of {len(steps)} cases")
                     cases = {case: functools.partial(step, kind) for case, step in steps.items()}
                     timings = interleaved(cases, options.repetitions)
-                    found = {case: json.loads(file.read_text("utf-8")) for case, file in outputs.items()}
+                    found = {case: json.loads(whole_text(file)) for case, file in outputs.items()}
                     yield from saved.add(name, kind, _rows(name, label, kind, timings, found))
 
 
@@ -178,7 +180,7 @@ class Saved:
         self.path, self.settings = path, settings
         self.found: dict[str, list[list[Any]]] = {}
         if path is not None and path.is_file():
-            record = json.loads(path.read_text("utf-8"))
+            record = json.loads(whole_text(path))
             if record["settings"] != settings:
                 raise SystemExit(f"--save: {path} must be of {settings}, but is of {record['settings']}")
             self.found = record["rows"]

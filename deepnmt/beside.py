@@ -35,7 +35,7 @@ def building(path: Path) -> Iterator[Path]:
     remove_remains(path)
     temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
     lock = temporary.with_name(f"{temporary.name}.lock")
-    with lock.open("w") as file:
+    with lock.open("wb") as file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         try:
@@ -99,7 +99,7 @@ def remove_remains(path: Path) -> None:
 def _remove_if_free(path: Path, process: str) -> None:
     lock = path.with_name(f"{path.name}.tmp.{process}.lock")
     # Another process holds or removes it, or it is another user's.
-    with contextlib.suppress(OSError), lock.open("r+") as file:
+    with contextlib.suppress(OSError), lock.open("rb+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         old = path.with_name(f"{path.name}.old.{process}")
         if os.path.lexists(old) and not os.path.lexists(path):

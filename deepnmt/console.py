@@ -7,6 +7,7 @@ program of somebody else's that imports the package, in which none of these chan
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -108,6 +109,7 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     global _runs
     name = name or os.environ.get("DEEPNMT_SCRIPT") or Path(sys.argv[0]).name
     before, _runs = _runs, True
+    use_utf8()
     # As on Ctrl-C, temporary files have to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     hear_interruptions()
@@ -153,6 +155,19 @@ def in_commands(change: Callable[[], object]) -> None:
         change()
     else:
         _waiting.append(change)
+
+
+def use_utf8() -> None:
+    """Read and write UTF-8 in this process and its children, whatever the locale and PYTHONIOENCODING say.
+
+    What names of files are to Python is settled when it starts: where that is not UTF-8, it is started anew.
+    """
+    os.environ.update(PYTHONUTF8="1", PYTHONIOENCODING="utf-8")
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def hear_interruptions() -> None:

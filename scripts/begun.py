@@ -85,7 +85,7 @@ def difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
 def is_running(save: Path) -> bool:
     """Return whether a train.sh has locked its folder."""
     try:
-        with (save / LOCK).open() as file:
+        with (save / LOCK).open("rb") as file:
             return not try_lock(file)
     except FileNotFoundError:
         return False

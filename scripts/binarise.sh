@@ -82,7 +82,7 @@ run python3 "$ROOT/scripts/prepare_text.py" "${OPTIONS[@]}" --input="$TRAIN$MONO
     --workers "$WORKERS" --counts "$COUNTS"
 for lang in "${LANGUAGES[@]}"; do
     if [[ -f $LIKE/truecase.$lang ]]; then
-        run python3 "$ROOT/scripts/truecase.py" apply --like "$LIKE" "$LIKE/truecase.$lang" "$TMP/text/$SUBSET.tok.$lang" \
+        run python3 "$ROOT/scripts/truecase.py" apply --lang "$lang" --like "$LIKE" "$LIKE/truecase.$lang" "$TMP/text/$SUBSET.tok.$lang" \
             "$TMP/text/$SUBSET.tok.$lang" --workers "$WORKERS"
     fi
 done

@@ -22,6 +22,7 @@ from translations import check_data
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
+from deepnmt.text.lines import whole_text
 from deepnmt.text.record import read_record, size_and_time, write_record
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def table(output: Path) -> None:
     """Write OUT/bleu.tsv, a line a model, and print it in columns."""
     rows = []
     for model in read_record(output / "models.json", models=list)["models"]:
-        scores = json.loads((output / model["model"] / "scores.json").read_text(encoding="utf-8"))
+        scores = json.loads(whole_text(output / model["model"] / "scores.json"))
         layers = {key: value for key, value in model.items() if key != "option"}
         rows.append({**layers, **{name: f"{entry['score']:.2f}" for name, entry in scores.items()}})
     lines = [list(rows[0]), *([str(row.get(key, "")) for key in rows[0]] for row in rows)]

@@ -31,6 +31,8 @@ export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 
 # As in deepnmt/commands/__init__.py, for Python that is no command of the package.
 export PYTHONWARNINGS="ignore:\`torch.jit.script\` is deprecated:FutureWarning${PYTHONWARNINGS:+,$PYTHONWARNINGS}"
+# What Python reads and writes is UTF-8 in any locale; fairseq's commands print text, too.
+export PYTHONUTF8=1 PYTHONIOENCODING=utf-8
 
 BIN=${DEEPNMT_PYTHON_BIN:-$ROOT/.venv/bin}
 if [[ -d $BIN ]]; then

@@ -12,6 +12,7 @@ from typing import Any
 from deepnmt import console
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
+from deepnmt.text.lines import whole_text
 
 MODEL = ("encoder_layers", "decoder_layers", "encoder_groups", "decoder_groups")
 
@@ -30,7 +31,7 @@ def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
     """
     state = CheckpointState.of(folder / "checkpoint_last.pt", numbers=False)
     try:
-        scores = json.loads((folder / "valid" / "scores.json").read_text(encoding="utf-8"))
+        scores = json.loads(whole_text(folder / "valid" / "scores.json"))
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no scores; run score.sh") from None
     options, metric = state.options(), state.options("checkpoint").get("best_checkpoint_metric", "loss")
@@ -65,7 +66,7 @@ def main() -> None:
     arguments = parser.parse_args()
     folder: Path = arguments.folder.resolve()
     row = summary(folder, arguments.checkpoint)
-    noted = (json.loads(path.read_text(encoding="utf-8")) for path in folder.parent.glob("stage-*/stage.json"))
+    noted = (json.loads(whole_text(path)) for path in folder.parent.glob("stage-*/stage.json"))
     rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
     with console.whole_file(folder.parent / "stages.tsv") as temporary:
         temporary.write_text(table(rows), encoding="utf-8")

@@ -21,6 +21,7 @@ import workers
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import check_parallel, clean, read_lines
 from deepnmt.text.normalisation import parse_steps
 from deepnmt.text.pipeline import LONG_WORD, Tokenizer
@@ -115,6 +116,8 @@ def prepare_split(inputs: list[Path], output: str, rules: Rules, processes: int)
                 bar.update()
                 counts[prepared.skipped or "kept"] += 1
                 in_subwords += prepared.in_subwords
+                if rules.text.pretokenized:
+                    check_symbols(inputs, counts.total() - total, prepared.tokenised)
                 if not prepared.skipped:
                     for file, text in zip(files, prepared.tokenised + prepared.raw):
                         file.write(text + "\n")
@@ -130,6 +133,13 @@ def prepare_split(inputs: list[Path], output: str, rules: Rules, processes: int)
             file=sys.stderr,
         )
     return counts
+
+
+def check_symbols(inputs: list[Path], line: int, tokenised: tuple[str, ...]) -> None:
+    """Raise `UserError` if tokens of a line are symbols of fairseq's; in text that is not tokenised they never are."""
+    for path, tokens in zip(inputs, tokenised):
+        if "<" in tokens and (symbol := next((token for token in tokens.split() if token in SPECIAL_SYMBOLS), "")):
+            raise UserError(f"{path}:{line}: must be text in tokens, but has fairseq's symbol {symbol}")
 
 
 def describe(counts: Counter[str], unit: str = "pair") -> str:
@@ -157,6 +167,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--keep-punctuation", action="store_true", help="tokenise alone, without punctuation normalisation")
     add("--normalise", default="", metavar="STEPS", help="width, nfkc, punctuation, simplified, with commas between")
     add("--lowercase", action="store_true", help="lower-case the tokenised text")
+    add("--language-case", action="store_true", help="with --lowercase: by the rules of each language")
     add("--protect", type=Path, metavar="RECORD", help="keep words whole as this preprocess.json says: by its patterns")
     add("--placeholders", default="", metavar="KINDS", help="keep numbers or urls whole; a comma between both")
     add("--segment", default="", choices=["", "jieba"], help="cut Chinese into words by jieba")
@@ -185,6 +196,7 @@ def main() -> None:
         placeholders=",".join(parse_kinds(arguments.placeholders)),
         segment=arguments.segment,
         units_first=units.get("units_first", False),
+        language_case=arguments.language_case,
     )
     rules = Rules(text, arguments.max_len, arguments.max_ratio, arguments.only)
     prefixes = [arguments.input] + ([arguments.raw] if arguments.raw else [])

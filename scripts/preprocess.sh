@@ -32,11 +32,15 @@ done
 EXTRA=()
 if [[ -n $PLACEHOLDERS ]]; then EXTRA+=("placeholders=$PLACEHOLDERS"); fi
 if [[ -n $CHINESE ]]; then EXTRA+=("segment=$CHINESE"); fi
-if [[ -n $PROTECT$PLACEHOLDERS ]]; then
-    # A folder of an earlier version, which does not say it, is up to date as it is.
-    if ! [[ -f $DEST/preprocess.json ]] || grep -q '"units_first": ' -- "$DEST/preprocess.json"; then
-        EXTRA+=(units_first=true)
-    fi
+# A folder of an earlier version, which does not have a key that such folders get today, is up to date as it is.
+has_today() {
+    ! [[ -f $DEST/preprocess.json ]] || grep -q "\"$1\": " -- "$DEST/preprocess.json"
+}
+if [[ -n $PROTECT$PLACEHOLDERS ]] && has_today units_first; then EXTRA+=(units_first=true); fi
+CASE=false
+if [[ $LOWERCASE == true || $TRUECASE == true ]] && has_today language_case; then
+    CASE=true
+    EXTRA+=(language_case=true)
 fi
 if [[ $KIND != bpe ]]; then EXTRA+=("subwords=$KIND"); fi
 if [[ -n $VOCABULARY && $KIND != char ]]; then EXTRA+=("vocabulary=$VOCABULARY"); fi
@@ -75,6 +79,7 @@ for i in "${!SPLITS[@]}"; do
         options+=(--max-len "$MAX_LEN" --max-ratio "$MAX_RATIO")
     fi
     if [[ $LOWERCASE == true ]]; then options+=(--lowercase); fi
+    if [[ $CASE == true ]]; then options+=(--language-case); fi
     if [[ $PRETOKENIZED == true ]]; then options+=(--pretokenized); fi
     if [[ $KEEP_PUNCTUATION == true ]]; then options+=(--keep-punctuation); fi
     if [[ -n $NORMALISE ]]; then options+=(--normalise "$NORMALISE"); fi
@@ -94,9 +99,9 @@ TEXTS=("${SPLITS[@]}")
 if [[ -n $VALID_EVERY ]]; then TEXTS+=(valid); fi
 if [[ $TRUECASE == true ]]; then
     for lang in "$SOURCE" "$TARGET"; do
-        run python3 "$ROOT/scripts/truecase.py" learn "$TMP/text/train.tok.$lang" "$TMP/truecase.$lang"
+        run python3 "$ROOT/scripts/truecase.py" learn --lang "$lang" "$TMP/text/train.tok.$lang" "$TMP/truecase.$lang"
         for split in "${TEXTS[@]}"; do
-            run python3 "$ROOT/scripts/truecase.py" apply --like "$TMP" "$TMP/truecase.$lang" "$TMP/text/$split.tok.$lang" \
+            run python3 "$ROOT/scripts/truecase.py" apply --lang "$lang" --like "$TMP" "$TMP/truecase.$lang" "$TMP/text/$split.tok.$lang" \
                 "$TMP/text/$split.tok.$lang" --workers "$WORKERS"
         done
     done

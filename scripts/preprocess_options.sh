@@ -34,14 +34,14 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --placeholders KINDS   numbers, urls, or numbers,urls: replace them by tags, in training where both sides of a pair
                          agree, in translation always; the originals are then put back in their order
   --segment jieba        cut Chinese into words by jieba (pip install 'deepnmt[chinese]')
-  --lowercase            lower-case all text; scores are then case-insensitive
+  --lowercase            lower-case all text by the rules of its language; scores are then case-insensitive
   --truecase             give the first word of each sentence the form that it mostly has elsewhere in the training
                          text; generate.sh and deepnmt-translate begin sentences with a capital again
   --normalise STEPS      unify variants of characters before tokenisation; STEPS are width (full-width and small forms),
                          nfkc (Unicode's NFKC), punctuation (Unicode's punctuation to ASCII) and simplified
                          (traditional Chinese), with commas between them, and are done in this order
   --keep-punctuation     tokenise without normalising the punctuation
-  --pretokenized         the text is already normalised and tokenised
+  --pretokenized         the text is already normalised and tokenised; fairseq's <s>, </s>, <pad> and <unk> are refused
   --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, needed for detokenised
                          scores (--raw-test once for each --test; default: none)
   --separate-dictionaries                  make a dictionary for each language (default: one for both)

@@ -22,6 +22,7 @@ from sacrebleu.metrics.ter import TER
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.casing import Casing
 from deepnmt.text.languages import bleu_tokenizer, is_unspaced
 from deepnmt.text.lines import read_text
 from deepnmt.text.record import read_record
@@ -59,8 +60,18 @@ def split_compounds(line: str) -> str:
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
 
 
-def score_folder(folder: Path, language: str, lowercase: bool, compounds: bool = False) -> dict[str, dict[str, Any]]:
-    """Return all the scores of a folder; detokenised ones only where it has an untokenised reference."""
+def score_folder(
+    folder: Path, language: str, lowercase: bool, compounds: bool = False, case_language: str = ""
+) -> dict[str, dict[str, Any]]:
+    """Return all the scores of a folder; detokenised ones only where it has an untokenised reference.
+
+    Args:
+        folder: of translations and references
+        language: of both
+        lowercase: case does not count
+        compounds: score with words split at hyphens, too
+        case_language: by whose rules text is lower-cased; empty: those that hold for all, as sacrebleu has them
+    """
     tokenised = tokenised_bleu()
     texts = read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}")
     scores = {TOKENISED: score(tokenised, *texts)}
@@ -69,6 +80,9 @@ def score_folder(folder: Path, language: str, lowercase: bool, compounds: bool =
         scores[COMPOUNDS] = score(tokenised, *split)
     if (folder / f"ref.{language}").exists():
         pair = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")
+        if lowercase:
+            lower = Casing(case_language).lower
+            pair = [*map(lower, pair[0])], [*map(lower, pair[1])]
         scores["BLEU"] = score(BLEU(lowercase=lowercase, tokenize=bleu_tokenizer(language)), *pair)
         scores["chrF"] = score(CHRF(lowercase=lowercase), *pair)
         # sacrebleu's own default for TER is to ignore case.
@@ -116,7 +130,9 @@ def main() -> None:
         raise UserError(f"{folder}: no such folder")
     language, lowercase = facts(folder, arguments.data, arguments.reverse)
 
-    scores = score_folder(folder, language, lowercase, arguments.split_compounds)
+    record = arguments.data / "preprocess.json" if arguments.data else folder / RECORD
+    case_language = language if read_record(record).get("language_case") else ""
+    scores = score_folder(folder, language, lowercase, arguments.split_compounds, case_language)
     with console.whole_file(folder / "scores.json") as temporary:
         temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
     for name, entry in scores.items():

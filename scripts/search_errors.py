@@ -26,6 +26,7 @@ from deepnmt.limits import BEAM
 from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor, string_log_prob
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.text.data_folder import subset_prefix
+from deepnmt.text.lines import read_lines
 from deepnmt.text.record import read_record, sha256, write_record
 
 REPORT, LINES = "search_errors.json", "sentences.tsv"
@@ -164,7 +165,7 @@ def sentences_done(folder: Path) -> list[Sentence]:
     if not (folder / LINES).exists():
         return []
     # Where it was killed, half a line may be left.
-    lines = [line for line in (folder / LINES).read_text("utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    lines = [line for line in read_lines(folder / LINES) if line.endswith("\n")]
     with whole_file(folder / LINES) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8")
     return [Sentence.of(line) for line in lines]

@@ -125,7 +125,7 @@ def write_dictionary(dictionary: Path, texts: list[Path], more: Iterable[str]) -
     for symbol in SPECIAL_SYMBOLS:
         counts.pop(symbol, None)
     entries = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-    fillers = (f"madeupword{number:04d}" for number in count())
+    fillers = (name for number in count() if (name := f"madeupword{number:04d}") not in counts)
     entries += [(next(fillers), 0) for _ in range(-(len(entries) + len(SPECIAL_SYMBOLS)) % 8)]
     with console.whole_file(dictionary) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{word} {number}\n" for word, number in entries)

@@ -32,6 +32,7 @@ def tag(folder: Path, split: str, output: Path, training: bool) -> None:
     kinds = parse_kinds(settings.placeholders)
     placeholders, tags = Placeholders(kinds), [TAGS[kind] for kind in kinds]
     texts = [folder / "text" / f"{split}.tok.{language}" for language in settings.languages]
+    lowers = [settings.lower(each) for each in settings.languages]
     with ExitStack() as stack:
         paths = [stack.enter_context(console.whole_file(Path(f"{output}.{each}"))) for each in settings.languages]
         files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
@@ -44,9 +45,9 @@ def tag(folder: Path, split: str, output: Path, training: bool) -> None:
             source, target = lines
             tagged = placeholders.tagged_pair(source, target)
             both = tagged if training else (placeholders.tagged(source), tagged[1])
-            for file, side in zip(files, both):
+            for file, side, lower in zip(files, both, lowers):
                 # Addresses without a tag, which keep their case until now, are words like others.
-                file.write((side.lower() if settings.lowercase else side) + "\n")
+                file.write((lower(side) if settings.lowercase else side) + "\n")
 
 
 def main() -> None:

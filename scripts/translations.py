@@ -26,7 +26,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.lines import count_lines
+from deepnmt.text.lines import count_lines, whole_text
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
 from deepnmt.text.pipeline import Detokenizer, Tokenizer, placeholders_of, tokens_of, whole_units
@@ -162,7 +162,7 @@ def extract(
             "positions; their translations are left empty",
             file=sys.stderr,
         )
-    texts = json.loads(selected_on.read_text("utf-8")) if selected_on and selected_on.exists() else []
+    texts = json.loads(whole_text(selected_on)) if selected_on and selected_on.exists() else []
     write_translations(output, [text or "" for text in found], data, subset, left_out, reverse, texts)
     if (output / NBEST).exists():
         write_nbest(output / NBEST, read_nbest(output / NBEST, in_order=False))
@@ -179,7 +179,7 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
     known = read_terms(terms, Tokenizer(settings, source), Tokenizer(settings, target))
     if settings.truecase:
         # As the text has them where they begin a sentence; what the file says of such a form itself comes first.
-        truecaser = Truecaser(data / model_name(source), whole_units(settings))
+        truecaser = Truecaser(data / model_name(source), whole_units(settings), settings.case_language(source))
         begun = {tuple(truecaser(" ".join(words)).split()): each for words, each in known.items()}
         known = {**begun, **known}
     if settings.placeholders:

@@ -5,7 +5,7 @@ commands:
   truecase.py apply MODEL TEXT OUT             give the first words of sentences their commonest form
   truecase.py undo TEXT OUT                    begin sentences with a capital
 
-OUT may be TEXT.
+OUT may be TEXT. With --lang, all follow the rules of a language.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def rewrite(make: Callable[[], Callable[[str], str]], text: Path, output: Path, 
             bar.update()
 
 
-def undo() -> Callable[[str], str]:
+def undo(language: str) -> Callable[[str], str]:
     """Return the way back."""
-    return sentence_case
+    return partial(sentence_case, language=language)
 
 
 def main() -> None:
@@ -57,17 +57,20 @@ def main() -> None:
             command.add_argument(place, type=Path)
         if name == "apply":
             command.add_argument("--like", type=Path, metavar="DATA", help="leave the units of this data folder")
+        command.add_argument("--lang", default="", metavar="LANG", help="language by whose rules (default: no one's)")
         command.add_argument("--workers", type=int, default=cores(), metavar="N", help="processes")
     given = parser.parse_args()
     if given.command == "learn":
         if os.path.realpath(given.model) == os.path.realpath(given.text):
             raise UserError(f"MODEL must be another file than TEXT, but is {given.model}")
-        print(f"{learn(given.text, given.model)} words in {given.model}", file=sys.stderr)
+        print(f"{learn(given.text, given.model, given.lang)} words in {given.model}", file=sys.stderr)
     elif given.command == "apply":
-        units = whole_units(TextSettings.read(given.like)) if given.like else ()
-        rewrite(partial(Truecaser, given.model, units), given.text, given.output, given.workers)
+        settings = TextSettings.read(given.like) if given.like else None
+        units = whole_units(settings) if settings else ()
+        language = settings.case_language(given.lang) if settings else given.lang
+        rewrite(partial(Truecaser, given.model, units, language), given.text, given.output, given.workers)
     else:
-        rewrite(undo, given.text, given.output, given.workers)
+        rewrite(partial(undo, given.lang), given.text, given.output, given.workers)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from deepnmt.alignment.word_table import BAYES, LIKELIHOOD, MEAN, Tables, WordPa
 from deepnmt.errors import UserError
 from deepnmt.text.distinct import Keys
 from deepnmt.text.in_order import in_order
+from deepnmt.text.lines import whole_text
 from deepnmt.text.words import Words
 
 # Longer pairs say little, and take long.
@@ -81,7 +82,7 @@ class Learning:
 
     def word_pairs(self) -> WordPairs:
         """Return the word pairs that the tables are of."""
-        sizes = json.loads((self.folder / "sizes.json").read_text(encoding="utf-8"))
+        sizes = json.loads(whole_text(self.folder / "sizes.json"))
         return WordPairs(np.load(self.folder / "keys.npy", mmap_mode="r"), sizes["source"], sizes["target"])
 
     def tables(self) -> Tables:
@@ -90,9 +91,7 @@ class Learning:
 
     def history(self) -> list[dict[str, float | str]]:
         """Return what was measured in each round."""
-        history: list[dict[str, float | str]] = json.loads(
-            (self.tables_folder / "history.json").read_text(encoding="utf-8")
-        )
+        history: list[dict[str, float | str]] = json.loads(whole_text(self.tables_folder / "history.json"))
         return history
 
     def _sample(self) -> Iterator[tuple[Words, Words]]:
@@ -145,7 +144,7 @@ class Learning:
             temporary.write_text(json.dumps(record), encoding="utf-8")
 
     def _numbers(self) -> range:
-        return range(int(json.loads((self.folder / "sizes.json").read_text(encoding="utf-8"))["pieces"]))
+        return range(int(json.loads(whole_text(self.folder / "sizes.json"))["pieces"]))
 
     def _write_places(self) -> None:
         if not (self.folder / "keys.npy").exists():
@@ -203,7 +202,7 @@ class Learning:
 
     def _read_history(self, number: int) -> list[dict[str, float | str]]:
         path = self.folder / f"round-{number:02d}" / "history.json"
-        history: list[dict[str, float | str]] = json.loads(path.read_text(encoding="utf-8"))
+        history: list[dict[str, float | str]] = json.loads(whole_text(path))
         return history
 
     def _write_round(self, number: int, tables: Tables, history: list[dict[str, float | str]]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deepnmt.console import whole_file
+from deepnmt.text.lines import read_lines
 
 Numbers = npt.NDArray[np.int32]
 
@@ -49,5 +50,4 @@ class WordNumbers:
     @classmethod
     def read(cls, path: Path) -> WordNumbers:
         """Return what `write` has written."""
-        with path.open(encoding="utf-8", newline="\n") as file:
-            return cls(line[:-1] for line in file)
+        return cls(line[:-1] for line in read_lines(path))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from deepnmt.errors import UserError
-from deepnmt.text.lines import decode_lines, open_file
+from deepnmt.text.lines import decode_lines, open_file, without_mark
 
 BLOCK = 1 << 22
 
@@ -80,10 +80,12 @@ class FileIndex:
         return range(chunk * self.size, min((chunk + 1) * self.size, self.lines))
 
     def read(self, chunk: int) -> list[bytes]:
-        """Return the lines of a chunk, without their line feeds."""
+        """Return the lines of a chunk, without line feeds and byte order mark. Raises `UserError` for UTF-16."""
         with self.path.open("rb") as file:
             file.seek(self.starts[chunk])
             text = file.read(self.starts[chunk + 1] - self.starts[chunk])
+        if self.starts[chunk] == 0:
+            text = without_mark(text, str(self.path))
         return text.removesuffix(b"\n").split(b"\n")
 
     def read_text(self, chunk: int) -> list[str]:

@@ -124,7 +124,7 @@ def lock(save: Path) -> None:
     Raises:
         UserError: another training has it
     """
-    file = (save / "train.lock").open("w")
+    file = (save / "train.lock").open("wb")
     os.set_inheritable(file.fileno(), True)
     until = time.monotonic() + LOCK_SECONDS
     while not try_lock(file):

@@ -84,7 +84,10 @@ def scorer(folder: Path, model: NgramModel, raw: bool) -> Callable[[Block], int]
     def score(block: Block) -> int:
         start, lines = block
         values = model.cross_entropies(words_of(line, raw) for line in lines)
-        with console.whole_file(block_path(folder, start)) as temporary, temporary.open("w") as file:
+        with (
+            console.whole_file(block_path(folder, start)) as temporary,
+            temporary.open("w", encoding="utf-8", newline="\n") as file,
+        ):
             file.writelines(f"{value:.6g}\n" for value in values)
         return len(lines)
 

@@ -13,6 +13,7 @@ from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.progressive.stages import Stage
 from deepnmt.text.data_identity import identity_of_data
+from deepnmt.text.lines import whole_text
 
 RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
 DATA = "# data: "
@@ -69,7 +70,7 @@ def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> s
 
 
 def _differences(path: Path, text: str, data: str) -> Iterator[str]:
-    old, new = path.read_text(encoding="utf-8").splitlines(), text.splitlines()
+    old, new = whole_text(path).splitlines(), text.splitlines()
     (was_data, old), (is_data, new) = map(_parts, (old, new))
     # Earlier versions have not noted it.
     if was_data and was_data != is_data:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Optional
 import yaml
 
 from deepnmt.errors import UserError
+from deepnmt.text.lines import whole_text
 
 EXTENDS, STAGES = "extends", "stages"
 # Nobody writes more by hand, and what parses for minutes or overflows the stack is no recipe.
@@ -108,7 +109,7 @@ def _text(path: Path) -> str:
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise UserError(f"{path}: a recipe must have at most {MOST_BYTES} bytes, but has {size}")
-        return path.read_text(encoding="utf-8")
+        return whole_text(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

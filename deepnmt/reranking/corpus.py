@@ -44,7 +44,11 @@ class Corpus:
         raw = data / "text" / f"{lists.subset}.raw.{target}"
         path = raw if raw.exists() else data / "text" / f"{lists.subset}.tok.{target}"
         sources = lines_of(data / "text" / f"{lists.subset}.tok.{source}")
-        result = cls([], lines_of(path), sources, settings, not raw.exists())
+        references = lines_of(path)
+        if settings.lowercase:
+            # sacrebleu itself knows no language's rules.
+            references = list(map(settings.lower(target), references))
+        result = cls([], references, sources, settings, not raw.exists())
         result.texts = [
             [result.text(number, each.subwords) for each in found] for number, found in enumerate(lists.candidates)
         ]

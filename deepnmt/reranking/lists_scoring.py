@@ -10,6 +10,7 @@ from deepnmt.errors import UserError
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.reranking.model_scores import Kind, ModelFeature, Pairs, Scorer
 from deepnmt.reranking.score_files import FOLDER, digest, keep, kept
+from deepnmt.text.lines import whole_text
 from deepnmt.text.translated_folder import data_settings, lines_of
 
 
@@ -31,7 +32,7 @@ def add_model_features(
         facts = [
             feature.kind.value,
             pairs,
-            [(data / f"dict.{x}.txt").read_text("utf-8") for x in languages(data, lists)],
+            [whole_text(data / f"dict.{x}.txt") for x in languages(data, lists)],
         ]
         path, key = out / FOLDER / f"{feature.name}.json", digest(feature.checkpoints, facts)
         scores = kept(path, key)

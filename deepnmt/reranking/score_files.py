@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.console import whole_file
-from deepnmt.text.lines import open_file
+from deepnmt.text.lines import open_file, whole_text
 
 FOLDER = "scores"
 
@@ -27,7 +27,7 @@ def digest(checkpoints: Sequence[Path], facts: object) -> str:
 def kept(path: Path, key: str) -> Any:
     """Return the result in a file, or None if there is none with this key."""
     try:
-        record = json.loads(path.read_text("utf-8"))
+        record = json.loads(whole_text(path))
         return record["result"] if record["key"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

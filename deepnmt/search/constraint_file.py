@@ -12,6 +12,7 @@ from fairseq.token_generation_constraints import pack_constraints
 from torch import Tensor
 
 from deepnmt.errors import UserError
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import read_lines
 from deepnmt.text.subwords import SEPARATOR
 
@@ -65,7 +66,7 @@ def read_constraints(path: Path, dictionary: Dictionary, sentences: int) -> Tens
     for number, line in enumerate(read_lines(path), start=1):
         constraints = [each.split() for each in line.rstrip("\n").split("\t") if each.strip()]
         for piece in (piece for constraint in constraints for piece in constraint):
-            if dictionary.index(piece) == dictionary.unk():
+            if dictionary.index(piece) == dictionary.unk() or piece in SPECIAL_SYMBOLS:
                 raise UserError(f"{path}:{number}: must have subwords of the dictionary alone, but has '{piece}'")
         packed.append([torch.tensor([dictionary.index(piece) for piece in each]) for each in constraints])
     if len(packed) != sentences:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 from deepnmt.synthetic.round_recipe import BACK, DISTIL, RoundRecipe
+from deepnmt.text.lines import whole_text
 
 FORWARD, REVERSE = DIRECTIONS = ("forward", "reverse")
 MODEL, PAIRS, MIXED, VALID = "model.pt", "pairs", "data", "valid"
@@ -131,7 +132,7 @@ class Rounds(RoundRecipe):
     ) -> Iterator[Step]:  # fmt: skip
         languages: tuple[str, ...] = ()
         if reverse:
-            settings = json.loads((self.data / "preprocess.json").read_text(encoding="utf-8"))
+            settings = json.loads(whole_text(self.data / "preprocess.json"))
             languages = ("--source-lang", settings["target_lang"], "--target-lang", settings["source_lang"])
         train = ("train.sh", str(self.train), str(data), str(folder), *options, *languages)
         yield Step(number, folder / "trained", train, mark=True)
@@ -152,5 +153,5 @@ class Rounds(RoundRecipe):
 
 
 def _bleu(path: Path) -> float:
-    scores = json.loads(path.read_text(encoding="utf-8"))
+    scores = json.loads(whole_text(path))
     return float(scores.get("BLEU", scores["tokenised BLEU"])["score"])

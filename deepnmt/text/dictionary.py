@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Optional
 
 from deepnmt.errors import UserError, in_place_of
-from deepnmt.text.lines import read_lines
+from deepnmt.text.lines import open_file, read_lines
 
 # fairseq numbers them 0 to 3; its dictionary files do not list them.
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 END = SPECIAL_SYMBOLS.index("</s>")
+# Whoever writes them into subwords means something else; `<unk>` is what a search writes, too.
+STRUCTURAL = frozenset(SPECIAL_SYMBOLS) - {"<unk>"}
 OVERWRITE = " #fairseq:overwrite"
 # Of a language model, beside its checkpoints.
 LM_DICTIONARY = "dict.txt"
@@ -36,6 +39,10 @@ def read_types(path: Path) -> list[str]:
         is_other = path.exists()
         message = "must be a file, but is a folder or pipe" if is_other else "no such dictionary"
         raise in_place_of(OSError if is_other else FileNotFoundError, f"{path}: {message}")
+    with open_file(path) as file:
+        if file.read(len(BOM_UTF8)) == BOM_UTF8:
+            # fairseq reads the file itself.
+            raise UserError(f"{path}:1: must be a type and its count, but begins with a byte order mark; remove it")
     lines_of = dict.fromkeys(SPECIAL_SYMBOLS, 0)
     types, number = list(SPECIAL_SYMBOLS), 0
     for number, line in enumerate(read_lines(path), start=1):

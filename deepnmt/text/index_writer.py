@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS
+from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, STRUCTURAL
 from deepnmt.text.index_file import BLOCK, HEADER, MAGIC, TYPES, read_lengths
 from deepnmt.text.lines import read_lines
 
@@ -44,13 +44,15 @@ def binarise(text: Path, prefix: str, types: Sequence[str]) -> Binarised:
         types: of the dictionary, by number
 
     Raises:
-        UserError: a line is not UTF-8, or the disk is full
+        UserError: a line is not UTF-8, or has a symbol of fairseq's; or the disk is full
     """
     numbers: Mapping[str, int] = {word: number for number, word in enumerate(types)}
     counts = Binarised()
 
     def sentences() -> Iterator[list[int]]:
-        for line in read_lines(text):
+        for number, line in enumerate(read_lines(text), start=1):
+            if "<" in line and (symbol := next(iter(STRUCTURAL.intersection(line.split())), "")):
+                raise UserError(f"{text}:{number}: must be text in subwords, but has fairseq's symbol {symbol}")
             sentence = [numbers.get(word, UNKNOWN) for word in line.split()]
             counts.sentences += 1
             counts.tokens += len(sentence) + 1

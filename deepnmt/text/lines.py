@@ -1,11 +1,13 @@
-"""Lines of text files: ended by a line feed alone, in UTF-8, and as many on both sides of a corpus.
+"""Text files: UTF-8 with or without a byte order mark, lines ended by a line feed alone.
 
 Python's `str.splitlines` and text mode also end a line at U+2028, a form feed or a carriage return; `wc` and the other
-side of the corpus do not. Nothing here uses them.
+side of the corpus do not. Nothing here uses them. All text files are read here, which a test ensures: a byte order
+mark is no part of the first line of any of them.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -15,6 +17,9 @@ from typing import BinaryIO
 from deepnmt.errors import UserError
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+CHUNK = 1 << 20
+# Those of UTF-32 begin with those of UTF-16 in the one byte order, and with zeros in the other.
+OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 
 def clean(line: str) -> str:
@@ -42,13 +47,43 @@ def count_lines(path: Path) -> int:
     """Return the number of lines, the last of which need not be ended. Raises `UserError` if there are none."""
     lines, last = 0, b"\n"
     with open_file(path) as file:
-        while chunk := file.read(1 << 20):
+        chunk = file.read(CHUNK)
+        without_mark(chunk, str(path))
+        while chunk:
             lines += chunk.count(b"\n")
             last = chunk[-1:]
+            chunk = file.read(CHUNK)
     lines += last != b"\n"
     if lines == 0:
         raise UserError(f"{path} is empty")
     return lines
+
+
+def without_mark(beginning: bytes, name: str) -> bytes:
+    """Return the first bytes of a file without a byte order mark. Raises `UserError` for UTF-16 and UTF-32.
+
+    Args:
+        beginning: at least the first line, or the whole file
+        name: of the file, for messages
+    """
+    if beginning.startswith(OTHER_MARKS):
+        raise UserError(f"{name}: must be UTF-8, but has the byte order mark of UTF-16 or UTF-32")
+    return beginning.removeprefix(codecs.BOM_UTF8)
+
+
+def whole_text(path: Path, errors: str = "strict") -> str:
+    """Return the text of a file.
+
+    Args:
+        path: of the file
+        errors: `replace` for a log, which may be cut off within a character
+
+    Raises:
+        UserError: it is UTF-16 or UTF-32
+        UnicodeDecodeError: it is no UTF-8
+    """
+    with open_file(path) as file:
+        return without_mark(file.read(), str(path)).decode("utf-8", errors)
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -63,9 +98,11 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
     Args:
         lines: such as those of a file
         name: of the file, for messages
-        first: number of the first line
+        first: number of the first line; the file's own first line may begin with a byte order mark
     """
     for number, line in enumerate(lines, start=first):
+        if number == 1:
+            line = without_mark(line, name)
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:

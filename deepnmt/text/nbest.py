@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deepnmt.errors import UserError
+from deepnmt.text.dictionary import STRUCTURAL
 from deepnmt.text.lines import read_lines
 
 FILE = "nbest.tsv"
@@ -89,6 +90,8 @@ def parse(line: str) -> Translation:
     for name, text in zip(("sentence", "rank"), fields):
         if not re.fullmatch("[0-9]{1,15}", text):
             raise ValueError(f"the {name} must be a whole number, but is '{text[:60]}'")
+    if symbol := next(iter(STRUCTURAL.intersection(fields[2].split())), ""):
+        raise ValueError(f"the subwords must be text, but have fairseq's symbol {symbol}")
     features: dict[str, float] = {}
     for field in fields[3:]:
         name, equals, text = field.partition("=")

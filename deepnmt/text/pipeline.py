@@ -50,6 +50,7 @@ class Tokenizer:
 
     def __init__(self, settings: TextSettings, language: str) -> None:
         self.settings = settings
+        self._lower_case = settings.lower(language)
         self._placeholders, self._units = placeholders_of(settings), whole_units(settings)
         # Before units are hidden, and after.
         self._first, self._then = _normalisers(settings, language)
@@ -70,8 +71,10 @@ class Tokenizer:
     def _lower(self, tokens: str) -> str:
         """Return tokens in lower case, but for those that come back as they are in the place of a tag."""
         if not self.settings.placeholders:
-            return tokens.lower()
-        return " ".join(token if token in self._placeholders else token.lower() for token in tokens.split(" "))
+            return self._lower_case(tokens)
+        return " ".join(
+            token if token in self._placeholders else self._lower_case(token) for token in tokens.split(" ")
+        )
 
 
 def _normalisers(settings: TextSettings, language: str) -> tuple[list[Step], list[Step]]:
@@ -95,22 +98,32 @@ class Detokenizer:
         truecase: the tokens are in true case, and sentences begin with a capital
         segment: what cut Chinese into words; empty: nothing did
         units: words that get no capital
+        case_language: by whose rules sentences get one, as `sentence_case` takes it
     """
 
     def __init__(
-        self, language: str, truecase: bool = False, segment: str = "", units: Container[str] = ()
-    ) -> None:  # fmt: skip
+        self,
+        language: str,
+        truecase: bool = False,
+        segment: str = "",
+        units: Container[str] = (),
+        case_language: str | None = None,
+    ) -> None:
+        self._case_language = case_language
         self._truecase, self._chinese, self._units = truecase, bool(segment) and is_chinese(language), units
         self._detokenize = detokeniser(language)
 
     @classmethod
     def of(cls, settings: TextSettings) -> Detokenizer:
         """Return that of the target of data with these settings."""
-        return cls(settings.target_lang, settings.truecase, settings.segment, whole_units(settings))
+        language = settings.target_lang
+        return cls(
+            language, settings.truecase, settings.segment, whole_units(settings), settings.case_language(language)
+        )
 
     def __call__(self, tokens: str) -> str:
         """Detokenise one line."""
-        text = sentence_case(tokens, self._units) if self._truecase else tokens
+        text = sentence_case(tokens, self._units, self._case_language) if self._truecase else tokens
         return joined(text) if self._chinese else str(self._detokenize(text.split()))
 
 
@@ -164,7 +177,10 @@ class TextPipeline:
 
     @cached_property
     def _truecaser(self) -> Truecaser:
-        return Truecaser(self.codes.parent / model_name(self.settings.source_lang), whole_units(self.settings))
+        language = self.settings.source_lang
+        return Truecaser(
+            self.codes.parent / model_name(language), whole_units(self.settings), self.settings.case_language(language)
+        )
 
     @cached_property
     def _placeholders(self) -> Placeholders:

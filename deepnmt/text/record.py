@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
-from deepnmt.text.lines import open_file
+from deepnmt.text.lines import open_file, whole_text
 
 MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt-export"}
 # In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that select.sh has
@@ -39,8 +39,7 @@ def read_record(path: Path, **keys: type) -> dict[str, Any]:
         UserError: there is no such file, it is no JSON object, or a key is missing or of another type
     """
     try:
-        with open_file(path) as file:
-            record = json.loads(file.read().decode("utf-8"))
+        record = json.loads(whole_text(path))
     except (FileNotFoundError, NotADirectoryError):
         maker = MAKERS.get(path.name, "the scripts")
         raise UserError(f"{path}: no such file; is {path.parent} a folder made by {maker}?") from None

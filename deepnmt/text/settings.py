@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
+from deepnmt.text.casing import Casing
 from deepnmt.text.languages import language_fault
 from deepnmt.text.normalisation import parse_steps
 from deepnmt.text.placeholders import parse_kinds
@@ -26,6 +28,7 @@ OPTIONAL = {
     "placeholders": str,
     "segment": str,
     "units_first": bool,
+    "language_case": bool,
 }
 
 
@@ -49,6 +52,7 @@ class TextSettings:
         placeholders: kinds of `placeholders` with commas between them
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
+        language_case: `lowercase` and `truecase` follow the rules of the language
     """
 
     source_lang: str
@@ -66,6 +70,7 @@ class TextSettings:
     placeholders: str = ""
     segment: str = ""
     units_first: bool = False
+    language_case: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:
@@ -104,6 +109,14 @@ class TextSettings:
     def languages(self) -> tuple[str, str]:
         """The source's language and the target's."""
         return self.source_lang, self.target_lang
+
+    def case_language(self, language: str) -> str | None:
+        """Return by whose rules true case is, as `Truecaser` takes it."""
+        return language if self.language_case else None
+
+    def lower(self, language: str) -> Callable[[str], str]:
+        """Return what turns text of a language into lower case."""
+        return Casing(language if self.language_case else "").lower
 
     @property
     def limited(self) -> bool:

@@ -1,19 +1,23 @@
 """How the words of a language are cut: by the codes in a folder, and by the types that its training text has.
 
 All kinds of subwords have the marks of a BPE: each piece but the last of a word ends with `@@`. So whatever reads or
-joins subwords need not know their kind, which the first line of the codes tells.
+joins subwords need not know their kind, which the first line of the codes tells. Where text itself has an `@@` or one
+of fairseq's symbols at the end of a word, that end is cut into characters, and stays text.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import clean, read_lines
 from deepnmt.text.placeholders import TAGS, parse_kinds
 from deepnmt.text.settings import TextSettings
@@ -27,6 +31,8 @@ SEPARATOR = "@@"
 MERGES, CHARACTERS = "#version: 0.2", "#characters"
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
+# What reads as something else at the end of a word.
+AMBIGUOUS = re.compile("|".join(map(re.escape, (SEPARATOR, *SPECIAL_SYMBOLS))))
 
 
 def codes_name(settings: TextSettings, language: str) -> str:
@@ -57,11 +63,13 @@ class Bpe:
         from subword_nmt.apply_bpe import BPE
 
         check_codes(codes)
-        with codes.open(encoding="utf-8", newline="\n") as file:
-            self._bpe: Any = BPE(file, vocab=types)
+        self._bpe: Any = BPE(io.StringIO("".join(read_lines(codes))), vocab=types)
 
     def __call__(self, tokens: str, dropout: float = 0) -> str:
         """Segment one line; `dropout` is the probability of leaving out a merge, drawn from the module `random`."""
+        return as_text(self._segment, tokens, dropout)
+
+    def _segment(self, tokens: str, dropout: float) -> str:
         return str(self._bpe.segment(tokens, dropout)) if tokens else ""
 
 
@@ -107,13 +115,16 @@ class Subwords:
         if kind == MERGES:
             self._cut = Bpe(self.codes, few)
         else:
-            self._cut = _by_word(Unigram.read(self.codes).restricted(few) if kind == UNIGRAM else list)
+            cut = _by_word(Unigram.read(self.codes).restricted(few) if kind == UNIGRAM else list)
+            self._cut = partial(as_text, cut)
 
     def __call__(self, tokens: str, dropout: float = 0) -> str:
         """Return the subwords of a line of tokens; with dropout, merges are left out with that probability."""
         if not self.tags and not self.units.patterns:
             return self._line(tokens, dropout)
-        return " ".join(word if self._is_whole(word) else self._line(word, dropout) for word in tokens.split())
+        return " ".join(
+            _as_text(word) if self._is_whole(word) else self._line(word, dropout) for word in tokens.split()
+        )
 
     def _is_whole(self, word: str) -> bool:
         """Return whether a word is not cut; a unit that the training text lacks is, where the types are limited."""
@@ -211,6 +222,31 @@ def read_vocabulary(path: Path) -> frozenset[str]:
     if not path.is_file():
         raise UserError(f"{path}: no such file; its folder must be one made by preprocess.sh or deepnmt-export")
     return frozenset(line.rstrip("\n") for line in read_lines(path))
+
+
+def as_text(cut: Callable[..., str], tokens: str, dropout: float = 0) -> str:
+    """Return the subwords of a line, none of which is a symbol of fairseq's.
+
+    White space of any kind ends a word, as it does for fairseq.
+
+    Args:
+        cut: turns tokens with single spaces between them, and a dropout, into subwords
+        tokens: of a line
+        dropout: probability of leaving out a merge
+    """
+    words = tokens.split()
+    if not AMBIGUOUS.search(tokens):
+        return cut(" ".join(words), dropout)
+    return " ".join(_as_text(cut(word, dropout)) for word in words)
+
+
+def _as_text(word: str) -> str:
+    """Return the subwords of a word, with the last one in characters if it reads as something else."""
+    *pieces, last = word.split(" ")
+    if last in SPECIAL_SYMBOLS or last.endswith(SEPARATOR):
+        pieces += [*(sign + SEPARATOR for sign in last[:-1]), last[-1]]
+        return " ".join(pieces)
+    return word
 
 
 def _by_word(cut: Callable[[str], list[str]]) -> Callable[..., str]:

@@ -88,6 +88,8 @@ def write_translations(
         "lowercase": settings.lowercase,
         "untranslated": untranslated,
     }
+    if settings.lowercase and settings.language_case:
+        record["language_case"] = True
     if reverse:
         record["reverse"] = True
     if selected_on:

@@ -1,28 +1,31 @@
 """True case: the first word of a sentence gets the form that it mostly has elsewhere; other words keep theirs.
 
-Forms are counted where a word is not the first of a sentence or after a colon, where its case says nothing. A model is
-a file as Moses' train-truecaser.perl writes it, a word a line with all its forms, the commonest first:
+Forms are counted inside sentences (`sentence_starts`), where case says something, but not in headlines. A model is a
+file as Moses' train-truecaser.perl writes it, a word a line with all its forms, the commonest first:
 
     das (812/840) Das (28)
 
-A sentence ends with a full stop, a question mark or an exclamation mark; quotation marks and brackets may stand before
-its first word. The way back makes the first letter of each sentence's first word upper case.
+The way back makes the first letter of each sentence's first word a capital. In both directions a sentence in capitals
+alone stays as it is. Data folders of earlier versions have rules of their own: case is Unicode's, and first words are
+those that follow a full stop, a question mark or an exclamation mark, and perhaps some quotation marks and brackets.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
+from deepnmt.text.casing import Casing
 from deepnmt.text.lines import count_lines, read_lines
+from deepnmt.text.sentence_starts import Place, is_headline, is_in_capitals, places_of
+from deepnmt.text.units import unescaped
 
-ENDS = frozenset(".?!")
-SAYS_NOTHING_AFTER = ENDS | {":"}
-BEFORE_FIRST = frozenset({"&apos;", "&quot;", "&#91;", "&#93;", *"([\"'„“«»‚‘¿¡"})
+EARLIER_ENDS = frozenset(".?!")
+EARLIER_BEFORE_FIRST = frozenset({"&apos;", "&quot;", "&#91;", "&#93;", *"([\"'„“«»‚‘¿¡"})
 LINE = re.compile(r"(?P<form>\S+) \((?P<count>\d+)/\d+\)(?: \S+ \(\d+\))*")
 
 
@@ -31,33 +34,36 @@ def model_name(language: str) -> str:
     return f"truecase.{language}"
 
 
-def count_forms(lines: Iterable[str]) -> Counter[str]:
+def count_forms(lines: Iterable[str], language: str = "") -> Counter[str]:
     """Return how often each form of a word stands where its case says something, in lines of tokens."""
     forms: Counter[str] = Counter()
     for line in lines:
-        first = True
-        for token in line.split():
-            if token in SAYS_NOTHING_AFTER:
-                first = True
-            elif token not in BEFORE_FIRST:
-                if not first and token.lower() != token.upper():
-                    forms[token] += 1
-                first = False
+        tokens = line.split()
+        found = list(places_of(tokens, language))
+        texts, places = [unescaped(tokens[number]) for number, _ in found], [place for _, place in found]
+        if not is_headline(texts, places) and not is_in_capitals(texts):
+            words = (tokens[number] for number, place in found if place is Place.INSIDE)
+            forms.update(word for word in words if word.lower() != word.upper())
     return forms
 
 
-def learn(text: Path, model: Path) -> int:
+def learn(text: Path, model: Path, language: str = "") -> int:
     """Write the model of a tokenised text, and return the number of its words. Memory grows with the forms of words.
+
+    Args:
+        text: in tokens
+        model: to write
+        language: by whose rules; empty: those that hold for all
 
     Raises:
         UserError: the text is empty, or has sentences that begin with small letters, and no capital
     """
     count_lines(text)
-    forms = count_forms(read_lines(text))
+    forms, lower = count_forms(read_lines(text), language), Casing(language).lower
     words: dict[str, list[tuple[int, str]]] = {}
     for form, count in forms.items():
-        words.setdefault(form.lower(), []).append((-count, form))
-    if forms and all(form == form.lower() for form in forms) and _is_lowered(text):
+        words.setdefault(lower(form), []).append((-count, form))
+    if forms and all(form == lower(form) for form in forms) and _is_lowered(text, language):
         raise UserError(f"{text}: must have capitals to learn true case from, but has none")
     with whole_file(model) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         for word in sorted(words):
@@ -69,11 +75,11 @@ def learn(text: Path, model: Path) -> int:
     return len(words)
 
 
-def _is_lowered(text: Path) -> bool:
+def _is_lowered(text: Path, language: str) -> bool:
     """Return whether there are sentences that begin with small letters, and no capital; some languages have no case."""
-    small = False
+    small, lower = False, Casing(language).lower
     for line in read_lines(text):
-        if line != line.lower():
+        if line != lower(line):
             return False
         small = small or line[:1] != line[:1].upper()
     return small
@@ -85,46 +91,87 @@ class Truecaser:
     Args:
         model: file of a language's forms
         units: words that keep their form
+        language: by whose rules; empty: those that hold for all; None: those of earlier versions
 
     Raises:
         UserError: a line of the file is faulty
     """
 
-    def __init__(self, model: Path, units: Container[str] = ()) -> None:
-        self.units = units
+    def __init__(self, model: Path, units: Container[str] = (), language: str | None = "") -> None:
+        self.units, self.language = units, language
+        self.lower = Casing(language or "").lower
         self.best: dict[str, str] = {}
         for number, line in enumerate(read_lines(model), start=1):
             found = LINE.fullmatch(line.rstrip("\n"))
             if not found:
                 must = "must be a word's forms, such as 'das (812/840) Das (28)'"
                 raise UserError(f"{model}:{number}: {must}, but is '{line[:60].strip()}'")
-            self.best[found["form"].lower()] = found["form"]
+            self.best[self.lower(found["form"])] = found["form"]
 
     def __call__(self, tokens: str) -> str:
         """Return a line of tokens in true case."""
         words = tokens.split(" ")
-        for place in first_words(words):
+        for place in first_words(words, self.language):
             if words[place] not in self.units:
-                words[place] = self.best.get(words[place].lower(), words[place])
+                words[place] = self.best.get(self.lower(words[place]), words[place])
         return " ".join(words)
 
 
-def sentence_case(tokens: str, units: Container[str] = ()) -> str:
-    """Return a line of tokens with a capital at the start of each sentence, unless it begins with one of some units."""
+def sentence_case(tokens: str, units: Container[str] = (), language: str | None = "") -> str:
+    """Return a line of tokens with a capital at the start of each sentence, unless it begins with one of some units.
+
+    Args:
+        tokens: in true case
+        units: words that keep their form
+        language: by whose rules; empty: those that hold for all; None: those of earlier versions
+    """
     words = tokens.split(" ")
-    for place in first_words(words):
+    if language is not None and _has_no_case(tokens):
+        return tokens
+    capitalised = _first_capital if language is None else Casing(language).capitalised
+    for place in first_words(words, language):
         if words[place] not in units:
-            words[place] = words[place][:1].title() + words[place][1:]
+            words[place] = capitalised(words[place])
     return " ".join(words)
 
 
-def first_words(words: list[str]) -> list[int]:
-    """Return the places of the first words of the sentences of a line."""
-    places, first = [], True
+def _first_capital(word: str) -> str:
+    return word[:1].title() + word[1:]
+
+
+def _has_no_case(tokens: str) -> bool:
+    """Return whether a third of a line's letters are of a script without case, whose sentences have no capital."""
+    if tokens.isascii():
+        return False
+    letters = [sign for sign in tokens if sign.isalpha()]
+    return bool(letters) and 3 * sum(sign.lower() == sign.upper() for sign in letters) >= len(letters)
+
+
+def first_words(words: list[str], language: str | None = "") -> list[int]:
+    """Return the places of the first words of the sentences of a line, but of those in capitals alone.
+
+    Args:
+        words: tokens of the line
+        language: by whose rules; empty: not known; None: by those of earlier versions
+    """
+    if language is None:
+        return list(_earlier_first_words(words))
+    found = list(places_of(words, language))
+    starts = [at for at, (_, place) in enumerate(found) if place is Place.FIRST]
+    firsts = []
+    for start, end in zip(starts, [*starts[1:], len(found)]):
+        number = found[start][0]
+        # All else is soon told by the first word.
+        if not words[number].isupper() or not is_in_capitals([unescaped(words[at]) for at, _ in found[start:end]]):
+            firsts.append(number)
+    return firsts
+
+
+def _earlier_first_words(words: list[str]) -> Iterator[int]:
+    first = True
     for place, word in enumerate(words):
-        if word in ENDS:
+        if word in EARLIER_ENDS:
             first = True
-        elif first and word not in BEFORE_FIRST:
-            places.append(place)
+        elif first and word not in EARLIER_BEFORE_FIRST:
+            yield place
             first = False
-    return places

@@ -23,6 +23,7 @@ import ctranslate2
 
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import read_types
+from deepnmt.text.lines import whole_text
 from deepnmt.translator.engine import Hypothesis, SearchSettings
 from deepnmt.translator.model_folder import ModelFolder
 from deepnmt.translator.processor import sums_int8_exactly
@@ -86,7 +87,7 @@ class CTranslate2Engine:
             logger.info("CTranslate2 computes int8 weights in float32: without VNNI, its sums of int8 overflow")
             compute = "float32"
         self.translator = ctranslate2.Translator(str(files), compute_type=compute, intra_threads=threads or 0)
-        config = json.loads((files / "config.json").read_text("utf-8"))
+        config = json.loads(whole_text(files / "config.json"))
         self.eos, self.bos = str(config["eos_token"]), str(config["bos_token"])
         self.longest = int(config[LONGEST_SOURCE]) - 1
         self.positions = int(config[LONGEST_TARGET])
@@ -97,7 +98,7 @@ class CTranslate2Engine:
         """Return the types of a side by their numbers."""
         shared = files / "shared_vocabulary.json"
         path = shared if shared.exists() else files / f"{side}_vocabulary.json"
-        types: list[str] = json.loads(path.read_text("utf-8"))
+        types: list[str] = json.loads(whole_text(path))
         if self.eos not in types:
             raise ValueError(f"{path.name} must have {self.eos}, but has not")
         return types

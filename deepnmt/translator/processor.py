@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
+from deepnmt.text.lines import whole_text
+
 FLAGS = Path("/proc/cpuinfo")
 X86 = ("x86_64", "amd64")
 VNNI = {"avx512_vnni", "avx_vnni"}
@@ -18,7 +20,7 @@ def sums_int8_exactly() -> bool:
     if platform.machine().lower() not in X86:
         return True
     try:
-        text = FLAGS.read_text("utf-8", errors="replace")
+        text = whole_text(FLAGS, errors="replace")
     except OSError:
         return False
     return any(line.startswith("flags") and VNNI & set(line.split()) for line in text.splitlines())

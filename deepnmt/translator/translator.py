@@ -12,7 +12,7 @@ from typing import Callable, overload
 
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries
-from deepnmt.text.dictionary import read_types
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
 from deepnmt.text.lines import clean
 from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
 from deepnmt.text.subwords import CODES
@@ -225,6 +225,8 @@ class Translator:
         tokens = self.pipeline.tokenize(text)
         if LONG_WORD.search(tokens):
             return Translated(nothing, [], [], f"too long: a word has more than {LONGEST_WORD:,} characters")
+        if self.pipeline.settings.pretokenized and (symbols := set(SPECIAL_SYMBOLS) & set(tokens.split())):
+            return Translated(nothing, [], [], f"not text: it has fairseq's symbol {min(symbols)}")
         source = self.pipeline.segment(tokens).split()
         if len(source) > longest:
             return Translated(nothing, source, [], f"too long: {len(source)} subwords; the model has {longest}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from pathlib import Path
+
+from deepnmt import console
+from deepnmt.text.lines import whole_text
 
 LINE = re.compile(r"\| train_inner \|.* nll_loss=([^,]+), .*num_updates=(\d+),")
 
@@ -20,12 +22,12 @@ def read_curve(log: str) -> dict[int, float]:
 
 def main() -> None:
     """Print the curve."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = console.Parser(description=__doc__)
     parser.add_argument("log", type=Path, help="train.log")
-    curve = read_curve(parser.parse_args().log.read_text(encoding="utf-8"))
+    curve = read_curve(whole_text(parser.parse_args().log))
     for update, loss in curve.items():
         print(f"{update} {loss:g}")
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

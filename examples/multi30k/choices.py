@@ -27,6 +27,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.recipe import checksum, read_recipe
 from deepnmt.text.record import read_record, write_record
+from deepnmt.text.translated_folder import lines_of
 
 CHOSEN, CONTROL = "chosen.json", "control-1"
 TOKENISED = "tokenised BLEU"
@@ -89,7 +90,7 @@ def score_of(folder: Path, name: str = TOKENISED) -> float:
 def texts(folder: Path, kind: str) -> list[str]:
     """Return the lines of a folder's translations or references: kind is hyp, ref, hyp.tok or ref.tok."""
     language = read_record(folder / "generate.json", target_lang=str)["target_lang"]
-    return (folder / f"{kind}.{language}").read_text(encoding="utf-8").splitlines()
+    return lines_of(folder / f"{kind}.{language}")
 
 
 def compared(folders: Sequence[Path]) -> list[list[str]]:

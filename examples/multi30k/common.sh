@@ -80,7 +80,7 @@ prepare_data() {
         --valid "$OUT/text/val.lc.norm.tok" --raw-valid "$OUT/text/val" \
         --test "$OUT/text/test_2016_flickr.lc.norm.tok" --raw-test "$OUT/text/test_2016_flickr"
     local got
-    got=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["types"]["en"])' "$DATA/preprocess.json")
+    got=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1], "rb"))["types"]["en"])' "$DATA/preprocess.json")
     [[ $got == "$TYPES" ]] || die "the dictionary must have $TYPES types by the reference protocol, but has $got"
 }
 
@@ -104,7 +104,7 @@ score_test() {
 
 # tokenised_bleu RESULT
 tokenised_bleu() {
-    python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tokenised BLEU"]["score"])' "$1/scores.json"
+    python3 -c 'import json, sys; print(json.load(open(sys.argv[1], "rb"))["tokenised BLEU"]["score"])' "$1/scores.json"
 }
 
 # Set CHOSEN to the averages of a training's last three and ten epochs, or to the checkpoint of the best validation loss,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.lines import whole_text
 
 INTERVAL = re.compile(r"\| train_inner \|.*\bnum_updates=(\d+),.*\btrain_wall=([\d.]+)")
 VALID = re.compile(r"\| valid \|.*\bnll_loss ([\d.]+) \|.*\bnum_updates (\d+)")
@@ -151,12 +152,12 @@ def main() -> None:
     given = parser.parse_args()
     logs = {path.parent.parent.name: path for path in sorted(given.folder.glob("checkpoints/*/trained/train.log"))}
     logs |= {path.parent.name: path for path in given.more if path.is_file()}
-    texts = {name: path.read_text("utf-8", errors="replace") for name, path in logs.items()}
+    texts = {name: whole_text(path, errors="replace") for name, path in logs.items()}
     starts = {name: begins_with(text) for name, text in texts.items()}
     # Of those that are elsewhere, which this folder's pictures do not show, the hours count.
     elsewhere = {name_of(start): start.parent / "train.log" for start in starts.values() if start}
     texts |= {
-        name: path.read_text("utf-8", errors="replace")
+        name: whole_text(path, errors="replace")
         for name, path in elsewhere.items()
         if name not in texts and path.is_file()
     }

@@ -45,5 +45,5 @@ run "$ROOT/scripts/train_progressive.sh" "$RECIPE" "$DATA" "$SAVE" "$@"
 # The last line of the table is the last stage, its number and depth first.
 read -r NUMBER DEPTH _ < <(tail -n 1 "$SAVE/stages.tsv")
 STAGE=$SAVE/stage-$NUMBER-$DEPTH
-CHECKPOINT=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["checkpoint"])' "$STAGE/stage.json")
+CHECKPOINT=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1], "rb"))["checkpoint"])' "$STAGE/stage.json")
 score_test "$STAGE/$CHECKPOINT" "$OUT/results/progressive/$NAME/test"

@@ -11,6 +11,7 @@ from choices import CHOSEN, Choice
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.lines import whole_text
 
 SPEED = re.compile(r"\(([\d.]+) sentences/s")
 
@@ -40,14 +41,14 @@ def score(folder: Path, name: str = "tokenised BLEU") -> str:
     path = folder / "scores.json"
     if not path.is_file():
         return ""
-    scores = json.loads(path.read_text(encoding="utf-8"))
+    scores = json.loads(whole_text(path))
     return f"{scores[name]['score']:.2f}" if name in scores else ""
 
 
 def speed(folder: Path) -> str:
     """Return the sentences that fairseq-generate has translated in a second; empty where it does not say."""
     path = folder / "generate.log"
-    found = SPEED.findall(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else []
+    found = SPEED.findall(whole_text(path, errors="replace")) if path.is_file() else []
     return found[-1] if found else ""
 
 

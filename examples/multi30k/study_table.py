@@ -10,6 +10,7 @@ from choices import CHOSEN, Choice
 from curves import points
 
 from deepnmt import console
+from deepnmt.text.lines import whole_text
 
 HEADER = ["row", "BLEU", "beam", "lenpen", "average", "NLL", "updates", "hours"]
 
@@ -28,7 +29,7 @@ def rows(folder: Path, names: Sequence[str]) -> list[list[str]]:
             continue
         choice = Choice.read(result)
         log = folder / "checkpoints" / name / "trained" / "train.log"
-        curve = points(log.read_text(encoding="utf-8", errors="replace").splitlines())
+        curve = points(whole_text(log, errors="replace").splitlines())
         spent = [f"{curve[-1].nll:.3f}", str(curve[-1].update), f"{curve[-1].hours:.2f}"] if curve else ["", "", ""]
         # sweep.sh calls the average of the last N checkpoints lastN.pt.
         average = Path(choice.checkpoint).stem.removeprefix("last")

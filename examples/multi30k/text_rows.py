@@ -23,7 +23,7 @@ from tabulate import tabulate
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.text.lines import read_text
+from deepnmt.text.lines import read_text, whole_text
 from deepnmt.text.record import read_record
 from deepnmt.text.translated_folder import RECORD
 from deepnmt.text.truecase import sentence_case
@@ -72,7 +72,7 @@ def topic_half(lines: list[str]) -> list[int]:
 def write(path: Path, lines: list[str]) -> None:
     """Write lines, unless the file has them: what was made of it stays up to date."""
     text = "".join(f"{line}\n" for line in lines)
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
+    if path.is_file() and whole_text(path) == text:
         return
     with console.whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -90,7 +90,7 @@ def in_own_case(folder: Path, references: list[str]) -> str:
     """Return the BLEU of a folder of translations against references in their own case; '-' where it is lower-cased."""
     if read_record(folder / RECORD, lowercase=bool)["lowercase"]:
         return "-"
-    sentences = [sentence_case(line) for line in read_text(folder / "hyp.de")]
+    sentences = [sentence_case(line, language="de") for line in read_text(folder / "hyp.de")]
     return f"{BLEU().corpus_score(sentences, [references]).score:.2f}"
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.lines import without_mark
 from study.archive import LANGUAGES, TESTS, TRAIN, read_archive
 
 ABOUT_THE_TALK = ("<url>", "<talkid>", "<keywords>")
@@ -23,7 +24,7 @@ SEGMENT = re.compile(r'<seg id="[0-9]*">\s*|\s*</seg>\s*')
 def lines_of(members: dict[str, bytes], name: str) -> list[str]:
     """The lines of a member, ended by line feeds alone."""
     try:
-        text = members[name].decode("utf-8")
+        text = without_mark(members[name], name).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{name}: invalid UTF-8 at byte {error.start}") from None
     return text.removesuffix("\n").split("\n")

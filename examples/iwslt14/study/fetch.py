@@ -16,6 +16,7 @@ from pathlib import Path
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.lines import whole_text
 from examples.download import download
 from study.archive import read_archive
 
@@ -40,7 +41,7 @@ def fetch(archive: Path, addresses: list[str], digest: str = "") -> None:
     """
     archive.parent.mkdir(parents=True, exist_ok=True)
     record = archive.with_name(f"{archive.name}.sha256")
-    known = record.read_text(encoding="utf-8").split()[:1] if record.is_file() else []
+    known = whole_text(record).split()[:1] if record.is_file() else []
     with lock(archive):
         if not archive.is_file():
             download_from_any(addresses, archive)
@@ -74,7 +75,7 @@ def download_from_any(addresses: list[str], archive: Path) -> None:
 def lock(archive: Path) -> Iterator[None]:
     """Let one process at a time work on the archive."""
     path = archive.with_name(f"{archive.name}.lock")
-    with path.open("w") as file:
+    with path.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.lines import read_lines
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = ROOT / "configs" / "iwslt14"
@@ -59,8 +60,7 @@ class Row:
 
 def read_table(name: str) -> list[dict[str, str]]:
     """The rows of a CSV file, by column."""
-    with (TABLES / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(read_lines(TABLES / name)))
 
 
 def all_rows() -> dict[str, Row]:

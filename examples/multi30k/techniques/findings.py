@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from deepnmt.text.lines import whole_text
 from deepnmt.text.translated_folder import RECORD, lines_of
 from techniques.picture import Curve
 from techniques.runs import TEST, VALID, Row
@@ -24,9 +25,9 @@ def settings_of(rows: Sequence[Row]) -> list[list[str]]:
     table = [HEADER]
     for row in rows:
         for setting, folder in row.tried.items():
-            scores = json.loads((folder / "scores.json").read_text("utf-8"))
+            scores = json.loads(whole_text(folder / "scores.json"))
             bleu, chrf = (f"{scores[name]['score']:.2f}" for name in ("BLEU", "chrF"))
-            language = json.loads((folder / RECORD).read_text("utf-8"))["target_lang"]
+            language = json.loads(whole_text(folder / RECORD))["target_lang"]
             found, right = (lines_of(folder / f"{kind}.tok.{language}") for kind in ("hyp", "ref"))
             ratio = sum(len(line.split()) for line in found) / sum(len(line.split()) for line in right)
             table.append([row.name, setting, bleu, chrf, f"{ratio:.3f}", f"{100 * repeated(found):.2f}"])
@@ -65,5 +66,5 @@ def findings(rows: Sequence[Row], errors: Curve) -> Iterator[str]:
 
 
 def _record(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / name).read_text("utf-8")) if (folder / name).exists() else {}
+    found: dict[str, Any] = json.loads(whole_text(folder / name)) if (folder / name).exists() else {}
     return found

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.index_writer import binarise
+from deepnmt.text.lines import whole_text
 from deepnmt.text.settings import RECORD, TextSettings
 from deepnmt.text.translated_folder import lines_of, write_text
 
@@ -31,6 +32,6 @@ def first_pairs(data: Path, count: int, dest: Path, subsets: tuple[str, ...] = (
             types = ["<s>", "<pad>", "</s>", "<unk>", *words]
             binarise(dest / "text" / f"{subset}.bpe.{language}", prefix, types)
     shutil.copyfile(data / "codes", dest / "codes")
-    record = json.loads((data / RECORD).read_text("utf-8"))
+    record = json.loads(whole_text(data / RECORD))
     record = {key: value for key, value in record.items() if key not in ("files", "counts", "inputs")}
     (dest / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deepnmt.errors import UserError
+from deepnmt.text.lines import whole_text
 from techniques.commands import ROOT, run
 from techniques.plan import Models, Search, Technique, lists, model_options, samples
 
@@ -121,7 +122,7 @@ class Runs:
         if folder not in self._sources:
             return seconds(folder)
         record = next(folder / f"{program}.json" for program in PROGRAMS if (folder / f"{program}.json").exists())
-        own = float(json.loads(record.read_text("utf-8"))["seconds"])
+        own = float(json.loads(whole_text(record))["seconds"])
         return own + sum(map(seconds, self._sources[folder]))
 
     def rerank(self, name: str, sources: Sequence[Search], options: Sequence[str] = ()) -> Row:
@@ -172,7 +173,7 @@ class Runs:
     def scores(self, folder: Path) -> dict[str, float]:
         """Return BLEU and chrF of a folder that has been scored."""
         if folder not in self._scores:
-            found: dict[str, Any] = json.loads((folder / "scores.json").read_text("utf-8"))
+            found: dict[str, Any] = json.loads(whole_text(folder / "scores.json"))
             self._scores[folder] = {name: float(found[name]["score"]) for name in ("BLEU", "chrF") if name in found}
         if not self._scores[folder]:
             raise UserError(f"{folder}: must have detokenised scores, for which the data needs raw references")
@@ -181,7 +182,7 @@ class Runs:
 
 def seconds(folder: Path) -> float:
     """Return the seconds that fairseq-generate took for its sentences, without loading."""
-    found = SECONDS.findall((folder / "generate.log").read_text("utf-8", errors="replace"))
+    found = SECONDS.findall(whole_text(folder / "generate.log", errors="replace"))
     if not found:
         raise UserError(f"{folder / 'generate.log'}: must say how long the search took, but does not")
     return float(found[-1])

@@ -12,6 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from deepnmt.text.languages import bleu_tokenizer
+from deepnmt.text.lines import whole_text
 from deepnmt.text.translated_folder import RECORD, lines_of
 from techniques.runs import TEST, VALID, Row
 
@@ -36,7 +37,7 @@ def rows_of_table(rows: Sequence[Row]) -> list[list[str]]:
 
 def compared(folders: Sequence[Path]) -> list[list[str]]:
     """Return BLEU and chrF of folders, each with its difference from the first's, and the p value of it."""
-    record = json.loads((folders[0] / RECORD).read_text("utf-8"))
+    record = json.loads(whole_text(folders[0] / RECORD))
     language, lowercase = record["target_lang"], record["lowercase"]
     texts = [lines_of(folder / f"hyp.{language}") for folder in folders]
     references = lines_of(folders[0] / f"ref.{language}")

@@ -144,3 +144,11 @@ def test_text_without_spaces_is_compared_sign_by_sign(tmp_path: Path, language: 
     assert scores["BLEU"]["score"] == round(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 2)
     assert f"|tok:{kind}|" in scores["BLEU"]["signature"]
     assert scores["TER"]["score"] == 20
+
+
+def test_lower_case_of_a_language_is_that_of_the_references(tmp_path: Path) -> None:
+    for name, line in {"hyp": "ışık var ve iki kişi geldi", "ref": "Işık var ve İki kişi geldi"}.items():
+        (tmp_path / f"{name}.tr").write_text(f"{line}\n", "utf-8")
+        (tmp_path / f"{name}.tok.tr").write_text("a b c d\n", "utf-8")
+    assert score.score_folder(tmp_path, "tr", True, case_language="tr")["BLEU"]["score"] == 100
+    assert score.score_folder(tmp_path, "tr", True)["BLEU"]["score"] < 50

@@ -15,7 +15,7 @@ from deepnmt.errors import UserError
 from deepnmt.text.dictionary import append_types, read_types
 from deepnmt.text.index_writer import Binarised, binarise, join, kind_for
 
-LINES = ["a b zz", "", "  b\t<unk>  ü ", "</s>"]
+LINES = ["a b zz", "", "  b\t<unk>  ü ", "b"]
 
 
 @pytest.fixture
@@ -41,6 +41,13 @@ def test_binarised_text_is_fairseqs(words: Path, tmp_path: Path) -> None:
     for ending in ("bin", "idx"):
         assert (tmp_path / f"own.{ending}").read_bytes() == (tmp_path / f"fairseq.{ending}").read_bytes()
     assert counts == Binarised(sentences=4, tokens=11, unknown=2)
+
+
+@pytest.mark.parametrize("symbol", ["<s>", "<pad>", "</s>"])
+def test_structural_symbols_in_text_are_refused(words: Path, tmp_path: Path, symbol: str) -> None:
+    (tmp_path / "text").write_text(f"a\na {symbol} b\n", encoding="utf-8")
+    with pytest.raises(UserError, match=f"text:2: must be text in subwords, but has fairseq's symbol {symbol}$"):
+        binarise(tmp_path / "text", str(tmp_path / "own"), read_types(words))
 
 
 def test_size_of_the_numbers_is_fairseqs(tmp_path: Path) -> None:

@@ -112,9 +112,9 @@ def test_a_faulty_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_units_keep_their_form(model: Path) -> None:
-    units = Units(["[A-Z]{2,}", "iPhone", r"https?://\S+"])
+    units = Units(["[A-Z]{2,}", "iPhone", "macOs", r"https?://\S+"])
     # Without them, these would be changed.
-    assert (Truecaser(model)("DAS Haus"), sentence_case("iPhone .")) == ("das Haus", "IPhone .")
+    assert (Truecaser(model)("DAS Haus"), sentence_case("macOs .")) == ("das Haus", "MacOs .")
     assert Truecaser(model, units)("DAS Haus . Das") == "DAS Haus . das"
     assert sentence_case("iPhone . iphone", units) == "iPhone . Iphone"
     assert sentence_case("http://a.de/b&amp;c ist da", units) == "http://a.de/b&amp;c ist da"
