@@ -26,6 +26,7 @@ OPTIONAL = {
     "placeholders": str,
     "segment": str,
     "units_first": bool,
+    "reversible": bool,
 }
 
 
@@ -49,6 +50,8 @@ class TextSettings:
         placeholders: kinds of `placeholders` with commas between them
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
+        reversible: text comes back from its tokens as it was; folders made before there was this have sacremoses' tokens
+            of text whose punctuation Moses' rules have normalised
     """
 
     source_lang: str
@@ -66,6 +69,7 @@ class TextSettings:
     placeholders: str = ""
     segment: str = ""
     units_first: bool = False
+    reversible: bool = True
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:
@@ -94,7 +98,7 @@ class TextSettings:
         if record.get("segment") not in (None, "", "jieba"):
             raise UserError(f"{path}: 'segment' must be jieba, but is '{record['segment']}'")
         named = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
-        settings = cls(**{**named, "protect": tuple(map(str, record.get("protect", ())))})
+        settings = cls(**{"reversible": False, **named, "protect": tuple(map(str, record.get("protect", ())))})
         for name in ("source_lang", "target_lang"):
             if fault := language_fault(getattr(settings, name)):
                 raise UserError(f"{path}: '{name}' {fault}")

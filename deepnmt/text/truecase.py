@@ -19,10 +19,11 @@ from pathlib import Path
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.lines import count_lines, read_lines
+from deepnmt.text.units import ATTACHED, SPACED
 
 ENDS = frozenset(".?!")
 SAYS_NOTHING_AFTER = ENDS | {":"}
-BEFORE_FIRST = frozenset({"&apos;", "&quot;", "&#91;", "&#93;", *"([\"'„“«»‚‘¿¡"})
+BEFORE_FIRST = frozenset({"&apos;", "&quot;", "&#91;", "&#93;", *"([\"'„“«»‚‘¿¡", ATTACHED, SPACED})
 LINE = re.compile(r"(?P<form>\S+) \((?P<count>\d+)/\d+\)(?: \S+ \(\d+\))*")
 
 
