@@ -70,6 +70,7 @@ def begin(folder: Path, data: Path, prefix: str, language: str, symbols: list[st
     write_record(folder / RECORD, record)
     flags = {"lowercase": settings.lowercase, "pretokenized": settings.pretokenized}
     flags["keep-punctuation"] = settings.keep_punctuation
+    flags["sacremoses"] = not settings.reversible
     options = ["--source-lang", settings.source_lang, "--target-lang", settings.target_lang]
     options += [f"--{flag}" for flag, given in flags.items() if given]
     options += ["--normalise", settings.normalise] if settings.normalise else []

@@ -28,16 +28,19 @@ for i in "${!SPLITS[@]}"; do
     done
 done
 
+# A folder of an earlier version, whose record lacks a setting, is up to date as it is.
+is_recorded() {
+    ! [[ -f $DEST/preprocess.json ]] || grep -q "\"$1\": " -- "$DEST/preprocess.json"
+}
+
 # Named in the record only where they are used, so that folders made without them stay what they are.
 EXTRA=()
 if [[ -n $PLACEHOLDERS ]]; then EXTRA+=("placeholders=$PLACEHOLDERS"); fi
 if [[ -n $CHINESE ]]; then EXTRA+=("segment=$CHINESE"); fi
 if [[ -n $PROTECT$PLACEHOLDERS ]]; then
-    # A folder of an earlier version, which does not say it, is up to date as it is.
-    if ! [[ -f $DEST/preprocess.json ]] || grep -q '"units_first": ' -- "$DEST/preprocess.json"; then
-        EXTRA+=(units_first=true)
-    fi
+    if is_recorded units_first; then EXTRA+=(units_first=true); fi
 fi
+if [[ $PRETOKENIZED == false ]] && is_recorded reversible; then EXTRA+=(reversible=true); fi
 if [[ $KIND != bpe ]]; then EXTRA+=("subwords=$KIND"); fi
 if [[ -n $VOCABULARY && $KIND != char ]]; then EXTRA+=("vocabulary=$VOCABULARY"); fi
 if [[ $KIND == wordpiece ]]; then EXTRA+=("min_pair_count=$PAIR_COUNT"); fi

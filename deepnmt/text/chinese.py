@@ -15,27 +15,32 @@ WIDE = "\u2014\u2018-\u201d\u2026\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\
 BESIDE_WIDE = re.compile(f"(?<=[{WIDE}]) | (?=[{WIDE}])")
 
 
-def words_of(line: str) -> tuple[list[str], list[bool]]:
-    """Return the words of a line by jieba, and whether a space stands before each.
+def jieba_cutter() -> Callable[[str], tuple[list[str], list[bool]]]:
+    """Return what gives the words of a line, and whether a space stands before each.
 
     Raises:
         UserError: jieba is not installed
     """
-    words: list[str] = []
-    spaced: list[bool] = []
-    space = False
-    for each in jieba_words()(line):
-        parts = each.split()
-        spaced += [space or each[0].isspace(), *[True] * (len(parts) - 1)] if parts else []
-        words += parts
-        space = each[-1].isspace()
-    return words, spaced
+    pieces = _jieba()
+
+    def cut(line: str) -> tuple[list[str], list[bool]]:
+        words: list[str] = []
+        spaced: list[bool] = []
+        space = False
+        for piece in pieces(line):
+            parts = piece.split()
+            spaced += [space or piece[0].isspace(), *[True] * (len(parts) - 1)] if parts else []
+            words += parts
+            space = piece[-1].isspace()
+        return words, spaced
+
+    return cut
 
 
 @cache
 def segmenter() -> Callable[[str], str]:
     """Return what turns a line into words. Raises `UserError` if jieba is not installed."""
-    words = jieba_words()
+    words = _jieba()
 
     def cut(line: str) -> str:
         return " ".join(word for word in (escaped(each.strip()) for each in words(line)) if word)
@@ -44,7 +49,7 @@ def segmenter() -> Callable[[str], str]:
 
 
 @cache
-def jieba_words() -> Callable[[str], Iterator[str]]:
+def _jieba() -> Callable[[str], Iterator[str]]:
     """Return what cuts a line into words and white space. Raises `UserError` if jieba is not installed."""
     try:
         with warnings.catch_warnings():

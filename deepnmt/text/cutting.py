@@ -151,14 +151,14 @@ def _punctuation(main: str) -> list[tuple[re.Pattern[str], str]]:
     """Return what sets punctuation apart."""
     letter = rf"\w{marks()}\u24b6-\u24e9"
     always = re.escape(f"{OPENERS}?!;%}}])") + f"„“”{OTHER_CLOSERS}{GUILLEMETS}{SINGLE_GUILLEMETS}{SINGLE_QUOTES}"
-    always += f"{DASHES}…{WIDE_SIGNS}"
+    always += WIDE_SIGNS
     # Not between two letters.
     inside = re.escape(':\\"–')
     if is_wide_language(main):
         always, inside = always + inside, ""
     if main not in CJK:
         always += IDEOGRAPHS
-    parts = [f"[{always}]", f"(?<![{letter}])[{CURRENCY}]", f"@(?![{letter}])"]
+    parts = [f"[{always}]", f"[{DASHES}]+", "…+", f"(?<![{letter}])[{CURRENCY}]", f"@(?![{letter}])"]
     if inside:
         parts += [f"(?<![{letter}])[{inside}]", f"[{inside}](?![{letter}])"]
     return [(re.compile(f"({'|'.join(parts)})"), r" \1 ")]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container
 from functools import cached_property
 from pathlib import Path
 
-from deepnmt.text.chinese import joined, segmenter, words_of
+from deepnmt.text.chinese import jieba_cutter, joined, segmenter
 from deepnmt.text.cutting import Cutter
 from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
@@ -57,8 +57,9 @@ class Tokenizer:
         self._first, self._then = _normalisers(settings, language)
         segment = bool(settings.segment) and is_chinese(language)
         self._cut: Callable[[str], tuple[list[str], list[bool]]] | None = None
-        if settings.reversible and not settings.pretokenized:
-            self._cut, self._spacing = words_of if segment else Cutter(language), Spacing(language, segment)
+        if settings.has_marks:
+            self._cut = jieba_cutter() if segment else Cutter(language)
+            self._spacing = Spacing(language, segment)
         else:
             self._then.append(segmenter() if segment else tokeniser(language))
 
@@ -135,8 +136,8 @@ class Detokenizer:
     @classmethod
     def of(cls, settings: TextSettings) -> Detokenizer:
         """Return that of the target of data with these settings."""
-        reversible = settings.reversible and not settings.pretokenized
-        return cls(settings.target_lang, settings.truecase, settings.segment, whole_units(settings), reversible)
+        units = whole_units(settings)
+        return cls(settings.target_lang, settings.truecase, settings.segment, units, settings.has_marks)
 
     def __call__(self, tokens: str) -> str:
         """Detokenise one line."""

@@ -114,6 +114,11 @@ class TextSettings:
         """Whether words are cut by the types of the training text, too."""
         return bool(self.vocabulary_threshold or self.spell_unknown or self.byte_fallback)
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether tokens have marks for spaces, by which text comes back from them."""
+        return self.reversible and not self.pretokenized
+
     def reversed(self) -> TextSettings:
         """Return the settings of the other direction, which the same binarised folder serves."""
         return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)

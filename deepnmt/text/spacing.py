@@ -39,7 +39,7 @@ from deepnmt.text.units import ATTACHED, SPACED, escaped_all, unescaped
 WORD, OPEN, MONEY, CLOSE, QUOTE, WIDE_WORD, WIDE_SIGN, SECOND, ELIDED = range(9)
 REMEMBERED = 1 << 16
 _WIDE, _WIDE_SIGN = re.compile(f"[{WIDE}]"), re.compile(f"[{WIDE_SIGNS}]")
-_ASIAN_SIGN = re.compile(f"[{WIDE_SIGNS}{DASHES}“”‘’…]")
+_ASIAN_SIGN = re.compile(f"[{WIDE_SIGNS}{DASHES}“”‘’…]+")
 _OPEN, _MONEY = re.compile(rf"[{re.escape(OPENERS)}{CURRENCY}]+"), re.compile(f"[{CURRENCY}]+")
 _CLOSE = re.compile(rf"[{re.escape(CLOSERS)}{OTHER_CLOSERS}]+")
 _QUOTE = re.compile(rf"['`{DOUBLE_QUOTES}]+|[{GUILLEMETS}{SINGLE_GUILLEMETS}{SINGLE_QUOTES}’]")

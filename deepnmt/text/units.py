@@ -12,6 +12,7 @@ from pathlib import Path
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
+from deepnmt.text.signs import marks
 
 # As sacremoses writes and reads them in tokens.
 ESCAPES = {"&": "&amp;", "|": "&#124;", "<": "&lt;", ">": "&gt;", "'": "&apos;", '"': "&quot;"}
@@ -129,14 +130,24 @@ def shown(tokens: str, found: Sequence[str], mark: str) -> str:
 def shown_words(
     words: Sequence[str], spaced: Sequence[bool], found: Sequence[str], mark: str
 ) -> tuple[list[str], list[bool]]:
-    """Return words with the units that were hidden, each perhaps several words, and whether spaces stand before them."""
+    """Return words with the units that were hidden, and whether spaces stand before them.
+
+    A unit is set apart from signs beside it that were not cut from letters, and is itself perhaps several words.
+    """
     all_words: list[str] = []
     all_spaced: list[bool] = []
     for word, space in zip(words, spaced):
-        parts = _shown(word, found, mark).split() if mark in word else [word]
-        all_words += parts
-        all_spaced += [space, *[True] * (len(parts) - 1)]
+        for part in _apart(word, mark) if mark in word else [word]:
+            parts = _shown(part, found, mark).split()
+            all_words += parts
+            all_spaced += [space, *[True] * (len(parts) - 1)]
+            space = False
     return all_words, all_spaced
+
+
+def _apart(word: str, mark: str) -> list[str]:
+    sign = rf"[^\w.{marks()}-]"
+    return re.sub(rf"({mark}[a-j]+Q)(?={sign})", r"\1 ", re.sub(rf"(?<={sign})(?={mark})", " ", word)).split(" ")
 
 
 def _shown(text: str, found: Sequence[str], mark: str) -> str:
