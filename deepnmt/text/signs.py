@@ -12,6 +12,8 @@ from deepnmt.text.languages import UNSPACED, is_chinese
 
 # Written with an apostrophe after a word that loses its vowel: l'homme.
 ELISION = frozenset("fr it ca ga oc co wa fur lij vec scn sc lmo pms".split())
+# « so » in French; to Moses, whose tokens of English and German stay, they are words.
+SPACED_GUILLEMETS = frozenset({"fr", "en", "de"})
 # Both quotation marks are ’.
 SAME_QUOTES = frozenset({"sv", "fi"})
 APOSTROPHES = "'\u2019"

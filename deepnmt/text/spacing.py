@@ -1,7 +1,7 @@
 """Spaces between tokens: where there is one follows from the tokens, by Moses' rules, or else a mark says it.
 
     ‿  nothing stands between the tokens beside it        and ‿ / ‿ or
-    ␣  a space stands between them                        6 ‿ " ␣ ( 15 cm )
+    ␣  a space stands between them                        see " ␣ and " ␣ below
 
 A mark is a token of its own, so that words, units and terms are the same with and without it. Tokenising puts one
 where the rules would be wrong, and only there; the same rules then read it. So any text comes back from its tokens.
@@ -30,6 +30,7 @@ from deepnmt.text.signs import (
     SINGLE_GUILLEMETS,
     SINGLE_QUOTES,
     SPACED_CLOSERS,
+    SPACED_GUILLEMETS,
     WIDE,
     WIDE_SIGNS,
     is_wide_language,
@@ -203,6 +204,6 @@ def _kind(word: str, language: str) -> int:
         return CLOSE
     if language == "en" and first in APOSTROPHES and word[1:2].isalpha():
         return SECOND
-    if _QUOTE.fullmatch(word) and not (language == "fr" and word[0] in GUILLEMETS + SINGLE_GUILLEMETS):
-        return QUOTE
+    if _QUOTE.fullmatch(word):
+        return WORD if first in GUILLEMETS + SINGLE_GUILLEMETS and language in SPACED_GUILLEMETS else QUOTE
     return WORD
