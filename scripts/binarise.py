@@ -71,6 +71,7 @@ def begin(folder: Path, data: Path, prefix: str, language: str, symbols: list[st
     flags = {"lowercase": settings.lowercase, "pretokenized": settings.pretokenized}
     flags["keep-punctuation"] = settings.keep_punctuation
     flags["language-case"] = settings.language_case
+    flags["sacremoses"] = not settings.reversible
     options = ["--source-lang", settings.source_lang, "--target-lang", settings.target_lang]
     options += [f"--{flag}" for flag, given in flags.items() if given]
     options += ["--normalise", settings.normalise] if settings.normalise else []

@@ -164,7 +164,8 @@ def parse_arguments() -> argparse.Namespace:
     add("--output", required=True, metavar="PREFIX", help="writes PREFIX.tok.LANG and PREFIX.raw.LANG")
     add("--raw", metavar="PREFIX", help="untokenised text of the same lines, where the input is tokenised")
     add("--pretokenized", action="store_true", help="the input is normalised and tokenised already")
-    add("--keep-punctuation", action="store_true", help="tokenise alone, without punctuation normalisation")
+    add("--keep-punctuation", action="store_true", help="with --sacremoses: do not normalise the punctuation")
+    add("--sacremoses", action="store_true", help="tokens of folders whose preprocess.json has no 'reversible'")
     add("--normalise", default="", metavar="STEPS", help="width, nfkc, punctuation, simplified, with commas between")
     add("--lowercase", action="store_true", help="lower-case the tokenised text")
     add("--language-case", action="store_true", help="with --lowercase: by the rules of each language")
@@ -197,6 +198,7 @@ def main() -> None:
         segment=arguments.segment,
         units_first=units.get("units_first", False),
         language_case=arguments.language_case,
+        reversible=not arguments.sacremoses,
     )
     rules = Rules(text, arguments.max_len, arguments.max_ratio, arguments.only)
     prefixes = [arguments.input] + ([arguments.raw] if arguments.raw else [])

@@ -28,20 +28,22 @@ for i in "${!SPLITS[@]}"; do
     done
 done
 
+# A folder of an earlier version, whose record lacks a setting, is up to date as it is.
+is_recorded() {
+    ! [[ -f $DEST/preprocess.json ]] || grep -q "\"$1\": " -- "$DEST/preprocess.json"
+}
+
 # Named in the record only where they are used, so that folders made without them stay what they are.
 EXTRA=()
 if [[ -n $PLACEHOLDERS ]]; then EXTRA+=("placeholders=$PLACEHOLDERS"); fi
 if [[ -n $CHINESE ]]; then EXTRA+=("segment=$CHINESE"); fi
-# A folder of an earlier version, which does not have a key that such folders get today, is up to date as it is.
-has_today() {
-    ! [[ -f $DEST/preprocess.json ]] || grep -q "\"$1\": " -- "$DEST/preprocess.json"
-}
-if [[ -n $PROTECT$PLACEHOLDERS ]] && has_today units_first; then EXTRA+=(units_first=true); fi
+if [[ -n $PROTECT$PLACEHOLDERS ]] && is_recorded units_first; then EXTRA+=(units_first=true); fi
 CASE=false
-if [[ $LOWERCASE == true || $TRUECASE == true ]] && has_today language_case; then
+if [[ $LOWERCASE == true || $TRUECASE == true ]] && is_recorded language_case; then
     CASE=true
     EXTRA+=(language_case=true)
 fi
+if [[ $PRETOKENIZED == false ]] && is_recorded reversible; then EXTRA+=(reversible=true); fi
 if [[ $KIND != bpe ]]; then EXTRA+=("subwords=$KIND"); fi
 if [[ -n $VOCABULARY && $KIND != char ]]; then EXTRA+=("vocabulary=$VOCABULARY"); fi
 if [[ $KIND == wordpiece ]]; then EXTRA+=("min_pair_count=$PAIR_COUNT"); fi

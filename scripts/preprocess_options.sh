@@ -40,7 +40,8 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --normalise STEPS      unify variants of characters before tokenisation; STEPS are width (full-width and small forms),
                          nfkc (Unicode's NFKC), punctuation (Unicode's punctuation to ASCII) and simplified
                          (traditional Chinese), with commas between them, and are done in this order
-  --keep-punctuation     tokenise without normalising the punctuation
+  --keep-punctuation     no effect: the punctuation is kept without it, too (earlier versions normalised it; today
+                         --normalise punctuation does)
   --pretokenized         the text is already normalised and tokenised; fairseq's <s>, </s>, <pad> and <unk> are refused
   --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, needed for detokenised
                          scores (--raw-test once for each --test; default: none)

@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from deepnmt import console
@@ -212,7 +213,7 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
 def note_terms(constraints: Path, folder: Path, settings: TextSettings) -> None:
     """Add to a folder's record how many terms its translations should have, and how many they have."""
     target = settings.target_lang
-    tokenize, detokenize = Tokenizer(settings, target), Detokenizer(target, segment=settings.segment)
+    tokenize, detokenize = Tokenizer(settings, target), Detokenizer.of(replace(settings, truecase=False))
     wanted = found = 0
     for line, tokens in zip(lines_of(constraints), lines_of(folder / f"hyp.tok.{target}")):
         for term in line.split("\t") if line else []:

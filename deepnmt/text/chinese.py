@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from deepnmt.errors import UserError
@@ -15,9 +15,42 @@ WIDE = "\u2014\u2018-\u201d\u2026\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\
 BESIDE_WIDE = re.compile(f"(?<=[{WIDE}]) | (?=[{WIDE}])")
 
 
+def jieba_cutter() -> Callable[[str], tuple[list[str], list[bool]]]:
+    """Return what gives the words of a line, and whether a space stands before each.
+
+    Raises:
+        UserError: jieba is not installed
+    """
+    pieces = _jieba()
+
+    def cut(line: str) -> tuple[list[str], list[bool]]:
+        words: list[str] = []
+        spaced: list[bool] = []
+        space = False
+        for piece in pieces(line):
+            parts = piece.split()
+            spaced += [space or piece[0].isspace(), *[True] * (len(parts) - 1)] if parts else []
+            words += parts
+            space = piece[-1].isspace()
+        return words, spaced
+
+    return cut
+
+
 @cache
 def segmenter() -> Callable[[str], str]:
     """Return what turns a line into words. Raises `UserError` if jieba is not installed."""
+    words = _jieba()
+
+    def cut(line: str) -> str:
+        return " ".join(word for word in (escaped(each.strip()) for each in words(line)) if word)
+
+    return cut
+
+
+@cache
+def _jieba() -> Callable[[str], Iterator[str]]:
+    """Return what cuts a line into words and white space. Raises `UserError` if jieba is not installed."""
     try:
         with warnings.catch_warnings():
             # Of pkg_resources, which jieba imports.
@@ -28,11 +61,7 @@ def segmenter() -> Callable[[str], str]:
             "--segment jieba: jieba must be installed, but is not: pip install 'deepnmt[chinese]'"
         ) from None
     jieba.setLogLevel("ERROR")
-    words = jieba.Tokenizer()
-
-    def cut(line: str) -> str:
-        return " ".join(word for word in (escaped(each.strip()) for each in words.cut(line)) if word)
-
+    cut: Callable[[str], Iterator[str]] = jieba.Tokenizer().cut
     return cut
 
 

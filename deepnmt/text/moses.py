@@ -48,9 +48,9 @@ def tokeniser(language: str) -> Step:
     return partial(MosesTokenizer(lang=main_language(language)).tokenize, return_str=True)
 
 
-def detokeniser(language: str) -> Callable[[list[str]], str]:
+def detokeniser(language: str) -> Step:
     """Return what turns tokens of a language into a line."""
     from sacremoses import MosesDetokenizer
 
-    detokenize: Callable[[list[str]], str] = MosesDetokenizer(lang=main_language(language)).detokenize
-    return detokenize
+    detokenize = MosesDetokenizer(lang=main_language(language)).detokenize
+    return lambda tokens: str(detokenize(tokens.split()))

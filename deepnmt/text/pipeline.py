@@ -10,20 +10,22 @@ splits hyphens where this one does not, which alone changes 35 of 1,000 translat
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
 from functools import cached_property
 from pathlib import Path
 
-from deepnmt.text.chinese import joined, segmenter
+from deepnmt.text.chinese import jieba_cutter, joined, segmenter
+from deepnmt.text.cutting import Cutter
 from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
 from deepnmt.text.moses import Step, ascii_punctuation, detokeniser, punctuation_normaliser, tokeniser
 from deepnmt.text.normalisation import normaliser, parse_steps
 from deepnmt.text.placeholders import LATE_PATTERNS, PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.spacing import Spacing
 from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files
 from deepnmt.text.truecase import Truecaser, model_name, sentence_case
-from deepnmt.text.units import Units, shown
+from deepnmt.text.units import Units, shown, shown_words
 
 # A longer one is no word, and the time of BPE grows with the square of its length.
 LONGEST_WORD = 1_000
@@ -54,7 +56,13 @@ class Tokenizer:
         self._placeholders, self._units = placeholders_of(settings), whole_units(settings)
         # Before units are hidden, and after.
         self._first, self._then = _normalisers(settings, language)
-        self._then.append(segmenter() if settings.segment and is_chinese(language) else tokeniser(language))
+        segment = bool(settings.segment) and is_chinese(language)
+        self._cut: Callable[[str], tuple[list[str], list[bool]]] | None = None
+        if settings.has_marks:
+            self._cut = jieba_cutter() if segment else Cutter(language)
+            self._spacing = Spacing(language, segment)
+        else:
+            self._then.append(segmenter() if segment else tokeniser(language))
 
     def __call__(self, text: str) -> str:
         """Tokenise one clean line."""
@@ -64,9 +72,18 @@ class Tokenizer:
             text, units, mark = self._units.hide(text)
             for step in self._then:
                 text = step(text)
-            text = shown(text, units, mark)
+            text = shown(text, units, mark) if self._cut is None else self._marked(text, units, mark)
         # After tokenisation, which tells abbreviations apart by their case.
         return self._lower(text) if self.settings.lowercase else text
+
+    def _marked(self, text: str, units: list[str], mark: str) -> str:
+        """Return the tokens of a line whose units are hidden."""
+        if not text or self._cut is None:
+            return ""
+        words, spaced = self._cut(text)
+        if units:
+            words, spaced = shown_words(words, spaced, units, mark)
+        return self._spacing.marked(words, spaced)
 
     def _lower(self, tokens: str) -> str:
         """Return tokens in lower case, but for those that come back as they are in the place of a tag."""
@@ -80,6 +97,8 @@ class Tokenizer:
 def _normalisers(settings: TextSettings, language: str) -> tuple[list[Step], list[Step]]:
     """Return what normalises a line before its units are hidden, and what does so after that."""
     steps = parse_steps(settings.normalise)
+    if settings.reversible and "punctuation" not in steps:
+        return [normaliser(steps, language)] if steps else [], []
     if not settings.units_first:
         # One of the steps does it, too.
         keeps = settings.keep_punctuation or "punctuation" in steps
@@ -99,6 +118,7 @@ class Detokenizer:
         segment: what cut Chinese into words; empty: nothing did
         units: words that get no capital
         case_language: by whose rules sentences get one, as `sentence_case` takes it
+        reversible: the tokens have marks for spaces
     """
 
     def __init__(
@@ -108,23 +128,27 @@ class Detokenizer:
         segment: str = "",
         units: Container[str] = (),
         case_language: str | None = None,
+        reversible: bool = True,
     ) -> None:
         self._case_language = case_language
-        self._truecase, self._chinese, self._units = truecase, bool(segment) and is_chinese(language), units
-        self._detokenize = detokeniser(language)
+        self._truecase, self._units = truecase, units
+        segmented = bool(segment) and is_chinese(language)
+        self._detokenize: Step
+        if reversible:
+            self._detokenize = Spacing(language, segmented).text
+        else:
+            self._detokenize = joined if segmented else detokeniser(language)
 
     @classmethod
     def of(cls, settings: TextSettings) -> Detokenizer:
         """Return that of the target of data with these settings."""
-        language = settings.target_lang
-        return cls(
-            language, settings.truecase, settings.segment, whole_units(settings), settings.case_language(language)
-        )
+        language, units = settings.target_lang, whole_units(settings)
+        case = settings.case_language(language)
+        return cls(language, settings.truecase, settings.segment, units, case, settings.has_marks)
 
     def __call__(self, tokens: str) -> str:
         """Detokenise one line."""
-        text = sentence_case(tokens, self._units, self._case_language) if self._truecase else tokens
-        return joined(text) if self._chinese else str(self._detokenize(text.split()))
+        return self._detokenize(sentence_case(tokens, self._units, self._case_language) if self._truecase else tokens)
 
 
 def tokens_of(subwords: str, settings: TextSettings, source: str = "") -> str:

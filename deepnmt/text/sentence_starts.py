@@ -14,7 +14,7 @@ from enum import Enum
 
 from deepnmt.text.casing import DIGRAPH_IJ
 from deepnmt.text.languages import main_language
-from deepnmt.text.units import unescaped
+from deepnmt.text.units import ATTACHED, SPACED, unescaped
 
 
 class Place(Enum):
@@ -55,16 +55,17 @@ def places_of(tokens: Sequence[str], language: str = "") -> Iterator[tuple[int, 
     name = main_language(language)
     clitics, greek = not name or name in CLITIC_LANGUAGES, name in ("el", "ell", "gre")
     place, asked, quoted = FIRST, False, False
-    texts = [unescaped(token) if "&" in token else token for token in tokens]
-    for number, text in enumerate(texts):
+    numbers = [number for number, token in enumerate(tokens) if token not in (ATTACHED, SPACED)]
+    texts = [unescaped(tokens[number]) if "&" in tokens[number] else tokens[number] for number in numbers]
+    for at, (number, text) in enumerate(zip(numbers, texts)):
         # Most of them, and soon told.
         if place is INSIDE and text.isalpha():
             yield number, place
             continue
         if any(map(str.isalnum, text)):
-            if place is FIRST and _is_label(text, texts[number + 1 : number + 2]):
+            if place is FIRST and _is_label(text, texts[at + 1 : at + 2]):
                 yield number, FREE
-            elif place is FIRST and clitics and _is_clitic(text, texts[number - 1 : number]):
+            elif place is FIRST and clitics and _is_clitic(text, texts[at - 1 : at]):
                 yield number, FREE
                 place = INSIDE if name in GERMAN else place
             elif place is not INSIDE and not any(map(str.isalpha, text)):

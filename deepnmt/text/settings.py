@@ -29,6 +29,7 @@ OPTIONAL = {
     "segment": str,
     "units_first": bool,
     "language_case": bool,
+    "reversible": bool,
 }
 
 
@@ -53,6 +54,8 @@ class TextSettings:
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
         language_case: `lowercase` and `truecase` follow the rules of the language
+        reversible: text comes back from its tokens as it was; folders made before there was this have sacremoses' tokens
+            of text whose punctuation Moses' rules have normalised
     """
 
     source_lang: str
@@ -71,6 +74,7 @@ class TextSettings:
     segment: str = ""
     units_first: bool = False
     language_case: bool = False
+    reversible: bool = True
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:
@@ -99,7 +103,7 @@ class TextSettings:
         if record.get("segment") not in (None, "", "jieba"):
             raise UserError(f"{path}: 'segment' must be jieba, but is '{record['segment']}'")
         named = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
-        settings = cls(**{**named, "protect": tuple(map(str, record.get("protect", ())))})
+        settings = cls(**{"reversible": False, **named, "protect": tuple(map(str, record.get("protect", ())))})
         for name in ("source_lang", "target_lang"):
             if fault := language_fault(getattr(settings, name)):
                 raise UserError(f"{path}: '{name}' {fault}")
@@ -122,6 +126,11 @@ class TextSettings:
     def limited(self) -> bool:
         """Whether words are cut by the types of the training text, too."""
         return bool(self.vocabulary_threshold or self.spell_unknown or self.byte_fallback)
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether tokens have marks for spaces, by which text comes back from them."""
+        return self.reversible and not self.pretokenized
 
     def reversed(self) -> TextSettings:
         """Return the settings of the other direction, which the same binarised folder serves."""

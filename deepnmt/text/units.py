@@ -12,12 +12,17 @@ from pathlib import Path
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
+from deepnmt.text.signs import marks
 
 # As sacremoses writes and reads them in tokens.
 ESCAPES = {"&": "&amp;", "|": "&#124;", "<": "&lt;", ">": "&gt;", "'": "&apos;", '"': "&quot;"}
 ESCAPES |= {"[": "&#91;", "]": "&#93;"}
-ESCAPED = re.compile("|".join(map(re.escape, ESCAPES.values())))
-UNESCAPES = {escaped: sign for sign, escaped in ESCAPES.items()}
+# Tokens that say whether a space stands between those beside them, which text that has them must not be taken for.
+ATTACHED, SPACED = "\u203f", "\u2423"
+ALL_ESCAPES = {**ESCAPES, ATTACHED: "&#8255;", SPACED: "&#9251;"}
+ESCAPED = re.compile("|".join(map(re.escape, ALL_ESCAPES.values())))
+UNESCAPES = {escaped: sign for sign, escaped in ALL_ESCAPES.items()}
+_TABLE = str.maketrans(ALL_ESCAPES)
 MARK = "QUNITQ"
 # Compiling takes seconds for a million signs, and each process of a job does it.
 LONGEST_PATTERN = 100_000
@@ -58,6 +63,11 @@ def pattern_fault(pattern: str) -> str:
 def escaped(text: str) -> str:
     """Return text as it stands in tokens."""
     return "".join(ESCAPES.get(sign, sign) for sign in text)
+
+
+def escaped_all(text: str) -> str:
+    """Return text as it stands in tokens that have marks for spaces."""
+    return text.translate(_TABLE)
 
 
 def unescaped(token: str) -> str:
@@ -114,4 +124,31 @@ NUMBERS = str.maketrans("abcdefghij", "0123456789")
 
 def shown(tokens: str, found: Sequence[str], mark: str) -> str:
     """Return tokens with the units that were hidden, as they stand in tokens."""
-    return re.sub(f"{mark}([a-j]+)Q", lambda match: escaped(found[int(match[1].translate(NUMBERS))]), tokens)
+    return _shown(tokens, list(map(escaped, found)), mark)
+
+
+def shown_words(
+    words: Sequence[str], spaced: Sequence[bool], found: Sequence[str], mark: str
+) -> tuple[list[str], list[bool]]:
+    """Return words with the units that were hidden, and whether spaces stand before them.
+
+    A unit is set apart from signs beside it that were not cut from letters, and is itself perhaps several words.
+    """
+    all_words: list[str] = []
+    all_spaced: list[bool] = []
+    for word, space in zip(words, spaced):
+        for part in _apart(word, mark) if mark in word else [word]:
+            parts = _shown(part, found, mark).split()
+            all_words += parts
+            all_spaced += [space, *[True] * (len(parts) - 1)]
+            space = False
+    return all_words, all_spaced
+
+
+def _apart(word: str, mark: str) -> list[str]:
+    sign = rf"[^\w.{marks()}-]"
+    return re.sub(rf"({mark}[a-j]+Q)(?={sign})", r"\1 ", re.sub(rf"(?<={sign})(?={mark})", " ", word)).split(" ")
+
+
+def _shown(text: str, found: Sequence[str], mark: str) -> str:
+    return re.sub(f"{mark}([a-j]+)Q", lambda match: found[int(match[1].translate(NUMBERS))], text)

@@ -32,7 +32,7 @@ from deepnmt.translator.engine import ENGINES, KINDS, WEIGHTS, SearchSettings, k
 
 RECORD = MODEL_FOLDER
 # Folders whose text steps the first format did not have say so, for versions that would leave them out.
-FORMATS = (1, 2)
+FORMATS = (1, 2, 3)
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
 
 
@@ -82,7 +82,7 @@ class ModelFolder:
         version = read_record(file, format=int)["format"]
         if version not in FORMATS:
             raise UserError(
-                f"{file}: 'format' must be {' or '.join(map(str, FORMATS))}, but is {version}"
+                f"{file}: 'format' must be 1, 2 or 3, but is {version}"
                 + ("; it needs a later version of deepnmt" if version > FORMATS[-1] else "")
             )
         record = read_record(
@@ -136,7 +136,7 @@ class ModelFolder:
     def write(self) -> None:
         """Write model.json, with the checksums of all files that are in the folder."""
         settings = dataclasses.asdict(self.text)
-        later = any(value for name, value in settings.items() if name not in FIRST_STEPS)
+        later = 2 if self.text.has_marks else int(any(settings[name] for name in settings.keys() - set(FIRST_STEPS)))
         record = {
             "format": FORMATS[later],
             **settings,

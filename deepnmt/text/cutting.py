@@ -1,0 +1,190 @@
+"""Words and signs of a line, as Moses' rules cut it, but for signs that its way back would not put together again.
+
+A sign between two letters that is no punctuation of prose stays with them: `AT&T`, `10:30`, `EU:n`, `col·lecció`. What
+is cut is therefore what a reader sees as words and punctuation, in any script. For English and German the tokens are
+those of sacremoses where its detokeniser returns the line.
+
+Rules see a run of non-white space by itself, whether it begins or ends the line, and, for a full stop, the character
+after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+
+from deepnmt.text.languages import main_language
+from deepnmt.text.signs import (
+    APOSTROPHES,
+    CJK,
+    CURRENCY,
+    DASHES,
+    DOUBLE_QUOTES,
+    ELISION,
+    GUILLEMETS,
+    IDEOGRAPHS,
+    OPENERS,
+    OTHER_CLOSERS,
+    SINGLE_GUILLEMETS,
+    SINGLE_QUOTES,
+    WIDE_SIGNS,
+    is_wide_language,
+    marks,
+    numbers,
+)
+
+# Runs of one language whose words are remembered.
+REMEMBERED = 1 << 16
+ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z+.-]*://[^\s<>\"“”„«»—()]*[^\s<>\"“”„«»—(),.;:!?\]}'’`…]")
+Words = tuple[str, ...]
+
+
+class Cutter:
+    """Cuts clean lines of one language.
+
+    Args:
+        language: by whose rules
+    """
+
+    def __init__(self, language: str) -> None:
+        main = main_language(language)
+        self._words = _words_of_runs(main)
+        self._whole, self._before_digits = _prefixes(main)
+
+    def __call__(self, line: str) -> tuple[list[str], list[bool]]:
+        """Return the words and signs of a line, and whether a space stands before each."""
+        words: list[str] = []
+        spaced: list[bool] = []
+        runs = line.split(" ")
+        last = len(runs) - 1
+        for place, run in enumerate(runs):
+            if run.isascii() and run.isalnum():
+                words.append(run)
+                spaced.append(True)
+                continue
+            first, *others = self._words(run, place == 0, place == last)
+            words.append(first)
+            spaced.append(True)
+            if others:
+                words += others
+                spaced += [False] * len(others)
+        if "." in line:
+            self._cut_full_stops(words, spaced)
+        return words, spaced
+
+    def _cut_full_stops(self, words: list[str], spaced: list[bool]) -> None:
+        """Set the full stop apart from words that are no abbreviations."""
+        for place in range(len(words) - 1, -1, -1):
+            word = words[place]
+            if word[-1] != "." or len(word) == 1 or word[-2] == ".":
+                continue
+            following = words[place + 1] if place + 1 < len(words) else ""
+            if not self._is_abbreviation(word[:-1], following):
+                words[place : place + 1] = [word[:-1], "."]
+                spaced.insert(place + 1, False)
+
+    def _is_abbreviation(self, prefix: str, following: str) -> bool:
+        """Return whether a full stop after `prefix` belongs to it."""
+        if not (prefix[-1].isalpha() or prefix[-1].isdecimal() or prefix[-1] in "',`-"):
+            # Moses has set such a sign apart before.
+            return False
+        if ("." in prefix and any(map(str.isalpha, prefix))) or prefix in self._whole or following[:1].islower():
+            return True
+        return prefix in self._before_digits and following[:1].isascii() and following[:1].isdigit()
+
+
+@cache
+def _prefixes(main: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return Moses' abbreviations of a language: those that are such anywhere, and those before numbers alone."""
+    from sacremoses import MosesTokenizer
+
+    moses = MosesTokenizer(lang=main)
+    numeric = frozenset(moses.NUMERIC_ONLY_PREFIXES)
+    return frozenset(moses.NONBREAKING_PREFIXES) - numeric, numeric
+
+
+@cache
+def _words_of_runs(main: str) -> Callable[[str, bool, bool], Words]:
+    """Return the function that cuts a run of a main language; its arguments tell whether the line begins or ends."""
+    substitutions = _punctuation(main)
+    apart = _apostrophes(main)
+    comma = [(re.compile(rf"([^{numbers()}]),"), r"\1 , "), (re.compile(rf",([^{numbers()}])"), r" , \1")]
+    ideographs = re.compile(f"[{IDEOGRAPHS}]")
+
+    def cut(text: str, begins: bool, ends: bool) -> list[str]:
+        if text.isalnum() and (main in CJK or not ideographs.search(text)):
+            return [text]
+        text = ("" if begins else " ") + text + ("" if ends else " ")
+        for pattern, replacement in substitutions:
+            text = pattern.sub(replacement, text)
+        if ".." in text:
+            text = re.sub(r"\.{2,}", r" \g<0> ", text)
+        if "," in text:
+            for pattern, replacement in comma:
+                text = pattern.sub(replacement, text)
+            if text.endswith(","):
+                text = text[:-1] + " ,"
+        for sign, rules in apart.items():
+            if sign in text:
+                for pattern, replacement in rules:
+                    text = pattern.sub(replacement, text)
+        if ends and text.endswith(".'"):
+            text = text[:-2] + " . '"
+        return text.split()
+
+    @lru_cache(maxsize=REMEMBERED)
+    def words(run: str, begins: bool, ends: bool) -> Words:
+        if "://" in run and (address := ADDRESS.search(run)):
+            before, after = run[: address.start()], run[address.end() :]
+            return (
+                *(cut(before, begins, False) if before else ()),
+                address[0],
+                *(cut(after, False, ends) if after else ()),
+            )
+        return tuple(cut(run, begins, ends))
+
+    return words
+
+
+def _punctuation(main: str) -> list[tuple[re.Pattern[str], str]]:
+    """Return what sets punctuation apart."""
+    letter = rf"\w{marks()}\u24b6-\u24e9"
+    always = re.escape(f"{OPENERS}?!;%}}])") + f"„“”{OTHER_CLOSERS}{GUILLEMETS}{SINGLE_GUILLEMETS}{SINGLE_QUOTES}"
+    always += WIDE_SIGNS
+    # Not between two letters.
+    inside = re.escape(':\\"–')
+    if is_wide_language(main):
+        always, inside = always + inside, ""
+    if main not in CJK:
+        always += IDEOGRAPHS
+    parts = [f"[{always}]", f"[{DASHES}]+", "…+", f"(?<![{letter}])[{CURRENCY}]", f"@(?![{letter}])"]
+    if inside:
+        parts += [f"(?<![{letter}])[{inside}]", f"[{inside}](?![{letter}])"]
+    return [(re.compile(f"({'|'.join(parts)})"), r" \1 ")]
+
+
+def _apostrophes(main: str) -> dict[str, list[tuple[re.Pattern[str], str]]]:
+    """Return what sets each apostrophe apart: English has it begin a word, French end one, others keep it inside."""
+    letter, digit = rf"(?:[^\W\d_]|[{marks()}])", f"[{numbers()}]"
+    not_letter = rf"(?:(?![{marks()}])[\W\d_])"
+    found: dict[str, list[tuple[re.Pattern[str], str]]] = {}
+    for sign in APOSTROPHES:
+        edges = rf"(?<![\w{marks()}]){sign}|{sign}(?![\w{marks()}])"
+        if main == "en" and sign == "'":
+            # Moses' rules, one after the other.
+            rules = [
+                (rf"(?!{digit}'{digit})({not_letter})'({not_letter})", r"\1 ' \2"),
+                (rf"(?!{digit})({not_letter})'({letter})", r"\1 ' \2"),
+                (rf"({letter})'({not_letter})", r"\1 ' \2"),
+                (rf"({letter})'({letter})", r"\1 '\2"),
+                (rf"({digit})'(s)", r"\1 '\2"),
+            ]
+        elif main == "en":
+            rules = [(edges, f" {sign} "), (rf"({letter}|{digit}(?={sign}s)){sign}(?={letter})", rf"\1 {sign}")]
+        elif main in ELISION:
+            rules = [(edges, f" {sign} "), (rf"({letter}){sign}(?={letter})", rf"\1{sign} ")]
+        else:
+            rules = [(edges, f" {sign} ")]
+        found[sign] = [(re.compile(pattern), replacement) for pattern, replacement in rules]
+    return found
