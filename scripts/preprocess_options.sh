@@ -45,8 +45,9 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, needed for detokenised
                          scores (--raw-test once for each --test; default: none)
   --separate-dictionaries                  make a dictionary for each language (default: one for both)
-  --max-len N            longest side of a training pair, in tokens before BPE; 0: no limit (default: 175)
-  --max-ratio R          highest ratio of the two lengths of a training pair; 0: no limit (default: 0)
+  --max-len N            longest side of a training pair, in words before BPE; 0: no limit (default: 175). In a language
+                         without spaces between words, such as zh, ja or th, each character is a word
+  --max-ratio R          highest ratio of the two lengths of a training pair, in the same words; 0: no limit (default: 0)
   --bpe-dropout P --copies N               segment the training text N times, leaving out each merge with probability P,
                          in place of once; the seeds are 1 to N (default: no dropout). For bpe and wordpiece; not with
                          --separate, --vocabulary-threshold, --spell-unknown, --byte-fallback, --protect, --placeholders
