@@ -67,6 +67,8 @@ example:
 HELP
 }
 
+# As CHINESE of deepnmt/text/languages.py has it.
+ANY_CHINESE='^(zh|zho|chi|cmn|yue|wuu|gan|hsn|lzh|cjy|czh|cpx|mnp)([-_].*)?$'
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
 MERGES='' MAX_LEN=175 MAX_RATIO=0 WORKERS=$(cores)
@@ -175,7 +177,7 @@ if [[ -n $NORMALISE ]]; then
         [[ $step =~ ^(width|nfkc|punctuation|simplified)$ ]] ||
             die "--normalise must have steps of width, nfkc, punctuation, simplified, but has '$step'"
     done
-    [[ ,$NORMALISE, != *,simplified,* || $SOURCE =~ ^(zh|yue)([-_].*)?$ || $TARGET =~ ^(zh|yue)([-_].*)?$ ]] ||
+    [[ ,$NORMALISE, != *,simplified,* || $SOURCE =~ $ANY_CHINESE || $TARGET =~ $ANY_CHINESE ]] ||
         die "--normalise simplified must have a language zh, but has $SOURCE and $TARGET"
     # In the order in which they are done.
     STEPS=''
@@ -193,7 +195,7 @@ fi
 
 [[ -z $CHINESE || $CHINESE == jieba ]] || die "--segment must be jieba, but is '$CHINESE'"
 if [[ -n $CHINESE ]]; then
-    [[ ${SOURCE%%[-_]*} == zh || ${TARGET%%[-_]*} == zh ]] ||
+    [[ $SOURCE =~ $ANY_CHINESE || $TARGET =~ $ANY_CHINESE ]] ||
         die "--segment jieba: one of the languages must be zh, but they are $SOURCE and $TARGET"
     [[ $PRETOKENIZED == false ]] || die "--segment is for text that is not --pretokenized"
 fi
