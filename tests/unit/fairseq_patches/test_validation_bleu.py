@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from fairseq.data import Dictionary
 
 from deepnmt.fairseq_patches.validation_bleu import compare_words
