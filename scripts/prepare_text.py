@@ -28,13 +28,14 @@ from deepnmt.text.pipeline import LONG_WORD, Tokenizer
 from deepnmt.text.placeholders import parse_kinds
 from deepnmt.text.record import read_record
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.words import counted_words
 
 SUBWORD = re.compile(r"\S@@ ")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is done to each pair; `max_len` and `max_ratio` count tokens, and 0 is no limit.
+    """What is done to each pair; `max_len` and `max_ratio` count words, and 0 is no limit.
 
     With `only`, the text is of that language alone.
     """
@@ -76,7 +77,9 @@ class Preparer:
         """Prepare one pair."""
         cleaned = [clean(line) for line in lines]
         tokenised = tuple(tokenize(line) for tokenize, line in zip(self.tokenizers, cleaned))
-        lengths = sorted(len(line.split()) for line in tokenised)
+        lengths = sorted(
+            len(counted_words(line, language, tokens=True)) for line, language in zip(tokenised, self.rules.languages)
+        )
         if lengths[0] == 0 or not all(cleaned):
             return Prepared(skipped="empty")
         if 0 < self.rules.max_len < lengths[-1] or any(map(LONG_WORD.search, tokenised)):
@@ -172,7 +175,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--protect", type=Path, metavar="RECORD", help="keep words whole as this preprocess.json says: by its patterns")
     add("--placeholders", default="", metavar="KINDS", help="keep numbers or urls whole; a comma between both")
     add("--segment", default="", choices=["", "jieba"], help="cut Chinese into words by jieba")
-    add("--max-len", type=int, default=0, metavar="N", help="skip pairs with more tokens on a side; 0: keep all (0)")
+    add("--max-len", type=int, default=0, metavar="N", help="skip pairs with more words on a side; 0: keep all (0)")
     add("--max-ratio", type=float, default=0, metavar="R", help="skip pairs of a higher length ratio; 0: keep all (0)")
     add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (one per core)")
     add("--counts", metavar="FILE", help="write what was counted to this file, as JSON")

@@ -46,8 +46,9 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --raw-valid PREFIX, --raw-test PREFIX    with --pretokenized: the same text untokenised, needed for detokenised
                          scores (--raw-test once for each --test; default: none)
   --separate-dictionaries                  make a dictionary for each language (default: one for both)
-  --max-len N            longest side of a training pair, in tokens before BPE; 0: no limit (default: 175)
-  --max-ratio R          highest ratio of the two lengths of a training pair; 0: no limit (default: 0)
+  --max-len N            longest side of a training pair, in words before BPE; 0: no limit (default: 175). In a language
+                         without spaces between words, such as zh, ja or th, each character is a word
+  --max-ratio R          highest ratio of the two lengths of a training pair, in the same words; 0: no limit (default: 0)
   --bpe-dropout P --copies N               segment the training text N times, leaving out each merge with probability P,
                          in place of once; the seeds are 1 to N (default: no dropout). For bpe and wordpiece; not with
                          --separate, --vocabulary-threshold, --spell-unknown, --byte-fallback, --protect, --placeholders
@@ -67,6 +68,8 @@ example:
 HELP
 }
 
+# As CHINESE of deepnmt/text/languages.py has it.
+ANY_CHINESE='^(zh|zho|chi|cmn|yue|wuu|gan|hsn|lzh|cjy|czh|cpx|mnp)([-_].*)?$'
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
 MERGES='' MAX_LEN=175 MAX_RATIO=0 WORKERS=$(cores)
@@ -175,7 +178,7 @@ if [[ -n $NORMALISE ]]; then
         [[ $step =~ ^(width|nfkc|punctuation|simplified)$ ]] ||
             die "--normalise must have steps of width, nfkc, punctuation, simplified, but has '$step'"
     done
-    [[ ,$NORMALISE, != *,simplified,* || $SOURCE =~ ^(zh|yue)([-_].*)?$ || $TARGET =~ ^(zh|yue)([-_].*)?$ ]] ||
+    [[ ,$NORMALISE, != *,simplified,* || $SOURCE =~ $ANY_CHINESE || $TARGET =~ $ANY_CHINESE ]] ||
         die "--normalise simplified must have a language zh, but has $SOURCE and $TARGET"
     # In the order in which they are done.
     STEPS=''
@@ -193,7 +196,7 @@ fi
 
 [[ -z $CHINESE || $CHINESE == jieba ]] || die "--segment must be jieba, but is '$CHINESE'"
 if [[ -n $CHINESE ]]; then
-    [[ ${SOURCE%%[-_]*} == zh || ${TARGET%%[-_]*} == zh ]] ||
+    [[ $SOURCE =~ $ANY_CHINESE || $TARGET =~ $ANY_CHINESE ]] ||
         die "--segment jieba: one of the languages must be zh, but they are $SOURCE and $TARGET"
     [[ $PRETOKENIZED == false ]] || die "--segment is for text that is not --pretokenized"
 fi

@@ -1,6 +1,7 @@
 """Score the translations in a folder made by generate.sh.
 
-Tokenised BLEU compares hyp.tok.LANG with ref.tok.LANG as they stand, which is what most papers on small corpora
+Tokenised BLEU compares hyp.tok.LANG with ref.tok.LANG as they stand, or by characters where a language has no
+spaces between words, which is what most papers on small corpora
 report (multi-bleu.perl, fairseq-score). BLEU, chrF and TER compare hyp.LANG with ref.LANG, the untokenised text,
 by sacrebleu's own tokenisation; only those can be compared with other people's. Chinese has a tokenisation of its own
 there; of other languages without spaces between words, characters are compared. On lower-cased data all are
@@ -26,6 +27,7 @@ from deepnmt.text.casing import Casing
 from deepnmt.text.languages import bleu_tokenizer, is_unspaced
 from deepnmt.text.lines import read_text
 from deepnmt.text.record import read_record
+from deepnmt.text.token_bleu import TokenBleu
 from deepnmt.text.translated_folder import RECORD, data_settings
 
 TOKENISED, COMPOUNDS = "tokenised BLEU", "compounds split"
@@ -39,10 +41,10 @@ def read_pair(hypothesis: Path, reference: Path) -> tuple[list[str], list[str]]:
     return hypotheses, references
 
 
-def tokenised_bleu() -> BLEU:
-    """Return the metric that compares tokens with tokens."""
+def tokenised_bleu(language: str) -> BLEU:
+    """Return the metric that compares texts in tokens, by the words of their language."""
     # multi-bleu.perl and fairseq-score do not smooth.
-    return BLEU(tokenize="none", smooth_method="none", force=True)
+    return TokenBleu(language, smooth_method="none")
 
 
 def score(metric: Any, hypotheses: list[str], references: list[str]) -> dict[str, Any]:
@@ -72,11 +74,12 @@ def score_folder(
         compounds: score with words split at hyphens, too
         case_language: by whose rules text is lower-cased; empty: those that hold for all, as sacrebleu has them
     """
-    tokenised = tokenised_bleu()
+    tokenised = tokenised_bleu(language)
     texts = read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}")
     scores = {TOKENISED: score(tokenised, *texts)}
     if compounds:
-        split = ([split_compounds(line) for line in text] for text in texts)
+        # Where characters are compared, there are no compounds to split.
+        split = texts if is_unspaced(language) else [[split_compounds(line) for line in text] for text in texts]
         scores[COMPOUNDS] = score(tokenised, *split)
     if (folder / f"ref.{language}").exists():
         pair = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")

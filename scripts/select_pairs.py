@@ -29,7 +29,7 @@ from deepnmt.text.lines import clean, read_lines, read_text
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.record import SELECTED_ON, read_record, selected_on, sha256, write_record
 from deepnmt.text.settings import RECORD, TextSettings
-from deepnmt.text.words import Words, spread
+from deepnmt.text.words import Words, counted_words, spread
 
 TFIDF, CROSS_ENTROPY = METHODS = ("tfidf", "cross-entropy")
 LEAST_LINES = 100
@@ -63,7 +63,7 @@ def check(data: Path, like: Path, method: str, number: int) -> tuple[int, list[W
             f"--like must be a text of the source, but {found} of the {len(lines)} lines of {like} are references of "
             f"the validation or test sets of {data}"
         )
-    return pairs, [line.split() for line in lines]
+    return pairs, [counted_words(line, languages[0], tokens=True) for line in lines]
 
 
 def begin(folder: Path, data: Path, like: Path, method: str, number: int) -> None:
@@ -82,10 +82,11 @@ def begin(folder: Path, data: Path, like: Path, method: str, number: int) -> Non
 
 def scorer_of(data: Path, like: list[Words], method: str, pairs: int) -> Scorer:
     """Return what scores lines of DATA's source."""
-    source = data / "text" / f"{TRAIN}.tok.{TextSettings.read(data).source_lang}"
-    if method == TFIDF:
-        return TfIdf((line.split() for line in read_lines(source)), like)
-    return CrossEntropyDifference((line.split() for line in spread(read_lines(source), len(like), pairs)), like)
+    language = TextSettings.read(data).source_lang
+    lines = read_lines(data / "text" / f"{TRAIN}.tok.{language}")
+    chosen = lines if method == TFIDF else spread(lines, len(like), pairs)
+    words = (counted_words(line, language, tokens=True) for line in chosen)
+    return TfIdf(words, like) if method == TFIDF else CrossEntropyDifference(words, like)
 
 
 def finish(folder: Path, data: Path, like: Path, method: str, number: int) -> None:
@@ -95,7 +96,7 @@ def finish(folder: Path, data: Path, like: Path, method: str, number: int) -> No
     scorer = scorer_of(data, words, method, pairs)
     source = data / "text" / f"{TRAIN}.tok.{languages[0]}"
     with console.progress(pairs, "scoring", " pairs") as bar:
-        scores = score_all(scorer, read_lines(source), cores(), bar.update)
+        scores = score_all(scorer, read_lines(source), languages[0], cores(), bar.update)
     # A cosine of 0 has nothing to say, and the first pairs of DATA would be taken.
     if method == TFIDF and (alike := int((scores > 0).sum())) < number:
         raise UserError(

@@ -122,7 +122,6 @@ def chosen(translations: Iterable[Translation], lenpen: float, sentences: int) -
 def rows(output: Path) -> list[dict[str, Any]]:
     """Return the settings with their scores, the best first."""
     record = read_record(output / RECORD, data=str, last=list, beam=list, lenpen=list)
-    bleu = tokenised_bleu()
     found = []
     searches = [(last, beam) for last in record["last"] for beam in record["beam"]]
     with console.progress(len(searches) * len(record["lenpen"]), "scoring", " settings") as bar:
@@ -131,6 +130,7 @@ def rows(output: Path) -> list[dict[str, Any]]:
             (reference,) = folder.glob("ref.tok.*")
             references, translations = read_text(reference), read_nbest(folder / FILE)
             settings = data_settings(Path(record["data"]), bool(read_record(folder / GENERATED).get("reverse")))
+            bleu = tokenised_bleu(settings.target_lang)
             sources = read_text(Path(record["data"]) / "text" / f"valid.tok.{settings.source_lang}")
             for lenpen in record["lenpen"]:
                 pairs = zip(chosen(translations, lenpen, len(references)), sources)

@@ -105,14 +105,20 @@ def translate(folder: Path, shards: int, shard: int) -> None:
                 bar.update(len(text))
                 continue
             found = decode(text, f"{options.seed} {chunk}", bar.update)
-            chunks.write(chunk, [choose(best, references[n] if references else None) for best, n in zip(found, lines)])
+            chunks.write(
+                chunk,
+                [
+                    choose(best, references[n] if references else None, job.languages[1])
+                    for best, n in zip(found, lines)
+                ],
+            )
 
 
-def choose(translations: Optional[Sequence[str]], reference: Optional[str]) -> Optional[str]:
-    """Return the translation to keep: the best, or with a reference the one closest to it."""
+def choose(translations: Optional[Sequence[str]], reference: Optional[str], language: str) -> Optional[str]:
+    """Return the translation to keep, of a language: the best, or with a reference the one closest to it."""
     if not translations or reference is None:
         return translations[0] if translations else None
-    chosen = closest([join_bpe(translation) for translation in translations], reference)
+    chosen = closest([join_bpe(translation) for translation in translations], reference, language)
     return next(translation for translation in translations if join_bpe(translation) == chosen)
 
 
@@ -127,7 +133,7 @@ def finish(folder: Path, output: Path) -> None:
         shutil.copyfile(job.folder / f"dict.{name}.txt", output / f"dict.{name}.txt")
     noise = Noise.parse(options.noise) if options.noise else NO_NOISE
     rules = PairRules(
-        job.data / CODES, options.synthetic_source, options.max_ratio, noise, options.tag, options.seed
+        job.data / CODES, job.languages, options.synthetic_source, options.max_ratio, noise, options.tag, options.seed
     )  # fmt: skip
     counts: Counter[str] = Counter(read=0, kept=0, empty=0, too_long=0, ratio=0)
     text = zip(stripped(job.text("tok")), stripped(job.text("bpe")))

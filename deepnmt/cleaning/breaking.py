@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from deepnmt.text.languages import is_unspaced
-from deepnmt.text.words import signs_of
+from deepnmt.text.words import counted_words
 
 Pair = tuple[str, str]
 DIGITS = re.compile(r"\d+")
@@ -33,15 +33,15 @@ class Words:
     """
 
     def __init__(self, language: str) -> None:
-        self._unspaced = is_unspaced(language)
+        self._language, self._unspaced = language, is_unspaced(language)
 
     def of(self, line: str) -> list[str]:
         """Return the words of a line, those of an unspaced language with the white space that follows them."""
         if not self._unspaced:
-            return line.split()
+            return counted_words(line, self._language)
         words: list[str] = []
         end = 0
-        for word in signs_of(line):
+        for word in counted_words(line, self._language):
             start = line.index(word, end)
             if words:
                 words[-1] += line[end:start]

@@ -24,6 +24,8 @@ from deepnmt.cleaning.code_points import CodePoints, Floats
 
 SINGLE, PAIR, TRIPLE = 1 << 16, 1 << 18, 1 << 21  # sizes of the tables
 WEIGHT, FLOOR = 2.0, 0.1
+# Of a corpus with most lines alike: one nat in one character, since the percentiles know of no spread.
+LEAST_SIGMA = 1.0
 SIGMA = (15.87, 50.0, 84.13)  # percentiles: one standard deviation below the median, the median, one above
 
 
@@ -59,7 +61,7 @@ class CharacterModel:
             return plain
         middle = float(np.median(entropies[some]))
         low, _, high = np.percentile((entropies - middle)[some] * np.sqrt(lengths[some]), SIGMA)
-        return cls(singles, pairs, triples, middle, max(float(high - low) / 2, 1e-6))
+        return cls(singles, pairs, triples, middle, max(float(high - low) / 2, LEAST_SIGMA))
 
     def entropies(self, text: Trigrams) -> Floats:
         """Return h of each line; 0 where it is empty."""

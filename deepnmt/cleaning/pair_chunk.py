@@ -7,8 +7,7 @@ from functools import cached_property
 
 from deepnmt.cleaning.character_model import Trigrams
 from deepnmt.cleaning.code_points import CodePoints
-from deepnmt.text.languages import is_unspaced
-from deepnmt.text.words import signs_of, words_alone
+from deepnmt.text.words import counted_words, words_alone
 
 
 class Side:
@@ -26,9 +25,7 @@ class Side:
     @cached_property
     def words(self) -> list[list[str]]:
         """The words of each line: what stands between white space, or words and signs of an unspaced language."""
-        if is_unspaced(self.language):
-            return [signs_of(line) for line in self.lines]
-        return [line.split() for line in self.lines]
+        return [counted_words(line, self.language) for line in self.lines]
 
     @cached_property
     def codes(self) -> CodePoints:

@@ -4,7 +4,7 @@
 | ------------- | ---------------------------------------------------------- | --------- |
 | `length`      | words of a line                                            | each side |
 | `ratio`       | words of the target / words of the source                  | pair      |
-| `ratio-sigma` | abs(log ratio - median) / sigma, both of the corpus        | pair      |
+| `ratio-sigma` | abs(log ratio - median) / sigma, of the corpus; see Spread | pair      |
 | `max-word`    | characters of the longest word                             | each side |
 | `script`      | share of the language's letters among all letters          | each side |
 | `letters`     | share of letters among the signs that are no white space   | each side |
@@ -20,8 +20,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
@@ -31,6 +29,7 @@ from numpy.typing import NDArray
 
 from deepnmt.cleaning.character_model import SIGMA, CharacterModel, Trigrams
 from deepnmt.cleaning.code_points import Floats
+from deepnmt.cleaning.numbers import HAS_NUMBER, disagreeing_numbers
 from deepnmt.cleaning.pair_chunk import Pairs, Side
 from deepnmt.cleaning.pair_lexicon import PairLexicon
 from deepnmt.cleaning.writing_systems import letters, letters_of, spaces
@@ -38,11 +37,6 @@ from deepnmt.ngram.ngram_model import NgramModel
 from deepnmt.text.words import LETTER, words_of
 
 Values = Sequence[float] | Floats
-# White space stands between groups of three digits alone: `May 5 2019` has two numbers.
-NUMBER = re.compile(r"\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)(?:[.,]\d+)*|\d+(?:[.,'’]\d+)*")
-DIGITS = re.compile(r"\d+")
-# Smaller ones are often written as words.
-SPELT = 12
 LONGEST_BLOCK = 3
 
 
@@ -55,13 +49,20 @@ class Spread:
 
     @classmethod
     def of(cls, pairs: Pairs) -> Spread:
-        """Return the spread over pairs, by percentiles, so that faulty pairs do not widen it."""
-        ratios = np.array(length_ratios(pairs))
-        ratios = ratios[(ratios > 0) & np.isfinite(ratios)]
-        if not len(ratios):
+        """Return the spread over pairs, by percentiles, so that faulty pairs do not widen it.
+
+        Lengths are whole numbers: sigma is at least the change of the ratio by half a word, in the median of the
+        shorter sides. Where most pairs have one ratio, the percentiles know of no spread.
+        """
+        lengths = np.array(
+            [(len(source), len(target)) for source, target in zip(pairs.source.words, pairs.target.words)]
+        )
+        lengths = lengths[lengths.all(axis=1)] if len(lengths) else lengths
+        if not len(lengths):
             return cls()
-        low, middle, high = np.percentile(np.log(ratios), SIGMA)
-        return cls(float(middle), max(float(high - low) / 2, 1e-6))
+        low, middle, high = np.percentile(np.log(lengths[:, 1] / lengths[:, 0]), SIGMA)
+        half_a_word = np.log1p(0.5 / np.median(lengths.min(axis=1)))
+        return cls(float(middle), max(float(high - low) / 2, float(half_a_word)))
 
     def distances(self, pairs: Pairs) -> Values:
         """Return how far each pair is from the middle, in sigmas."""
@@ -167,30 +168,6 @@ def shares_in_common(pairs: Pairs) -> list[float]:
     return shares
 
 
-def numbers_of(line: str) -> Counter[str]:
-    """Return the numbers of a line, without what groups their digits or stands before a fraction."""
-    return Counter(_plain("".join(DIGITS.findall(number))) for number in NUMBER.findall(line))
-
-
-def _plain(digits: str) -> str:
-    # Digits of other writing systems as 0 to 9. Python refuses very long ones.
-    return str(int(digits)) if len(digits) < 1000 else digits
-
-
-def disagreeing_numbers(source: str, target: str) -> int:
-    """Return how many numbers of either line have no partner in the other.
-
-    Those up to 12 that only one side has may be written as words on the other.
-    """
-    first, second = numbers_of(source), numbers_of(target)
-    if first == second:
-        return 0
-    alone, others = list((first - second).elements()), list((second - first).elements())
-    if alone and others:
-        return max(len(alone), len(others))
-    return sum(1 for number in alone + others if len(number) > 2 or int(number) > SPELT)
-
-
 def repeated_words(words: Sequence[str]) -> int:
     """Return the length of the longest run of words that repeats the one, two or three words before it."""
     if len(set(words)) == len(words):
@@ -223,7 +200,7 @@ def _fluency(side: Side, model: NgramModel) -> NDArray[np.float32]:
 
 def _numbers(pairs: Pairs, fitted: Fitted) -> Values:
     return [
-        0 if not (DIGITS.search(source) or DIGITS.search(target)) else disagreeing_numbers(source, target)
+        disagreeing_numbers(source, target) if HAS_NUMBER.search(source) or HAS_NUMBER.search(target) else 0
         for source, target in zip(pairs.source.lines, pairs.target.lines)
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,8 @@ SYSTEMS = {
     ("SINHALA",): "si",
     ("THAI",): "th",
     ("LAO",): "lo",
-    ("MYANMAR",): "my",
+    ("MYANMAR",): "my shn mnw rki blk",
+    ("TIBETAN",): "bo dz",
     ("KHMER",): "km",
     ("ETHIOPIC",): "am ti",
     ("GEORGIAN",): "ka",
@@ -61,7 +62,7 @@ def letters() -> Marks:
     return marks
 
 
-@cache
+@lru_cache(maxsize=16)
 def letters_of(language: str) -> Marks:
     """Return which code points are letters of a language."""
     names = (*LANGUAGES[main_language(language)], ANY_SCRIPT)

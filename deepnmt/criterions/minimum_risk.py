@@ -60,7 +60,8 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
         loss = n sum_y Q(y) (1 - BLEU(y)) + w NLL(r),   Q(y) = P(y)^(a / |y|^l) / sum_y' P(y')^(a / |y'|^l)     (38)
 
     y runs over the K best translations by the present weights, without dropout; P and the NLL of the reference r come
-    from one pass of the training, with dropout, and have gradients. BLEU is that of a sentence in whole words. A
+    from one pass of the training, with dropout, and have gradients. BLEU is that of a sentence in whole words, or
+    in characters of a language without spaces between words. A
     sentence's risk counts as often as its reference has tokens, n, as in corpus BLEU and as its NLL does, so that
     learning rates keep their scale. With l = 0, Q is Shen's.
 
@@ -78,7 +79,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
         self.task = task
         self.beam, self.alpha, self.lenpen = cfg.mrt_beam, cfg.mrt_alpha, cfg.mrt_lenpen
         self.weight = cfg.mrt_nll_weight
-        self.words = Words(task.target_dictionary)
+        self.words = Words(task.target_dictionary, task.cfg.target_lang or "")
         self._generator: Optional[tuple[nn.Module, Any]] = None
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:

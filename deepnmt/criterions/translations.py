@@ -14,24 +14,28 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from deepnmt.text.sentence_bleu import SentenceBleu
-from deepnmt.text.subwords import join_bpe
+from deepnmt.text.subwords import has_bytes, join_bpe, join_bytes
+from deepnmt.text.token_bleu import TokenBleu
 
 
 class Words:
-    """Joins subwords to words.
+    """Joins subwords to words, those that BLEU of tokens compares.
 
     Args:
         dictionary: of the target
+        language: of the target; by default one with spaces between words
     """
 
-    def __init__(self, dictionary: Dictionary) -> None:
+    def __init__(self, dictionary: Dictionary, language: str = "") -> None:
+        self.bleu, self.bytes = TokenBleu(language), has_bytes(dictionary.symbols)
         self.symbols: list[str] = list(dictionary.symbols)
         self.pad: int = dictionary.pad()
         self.ignored = {self.pad, dictionary.eos()}
 
     def __call__(self, tokens: Tensor) -> list[str]:
         """Return the words of a sentence's tokens, without padding and end symbol."""
-        return join_bpe(" ".join(self.symbols[token] for token in tokens.tolist() if token not in self.ignored)).split()
+        text = join_bpe(" ".join(self.symbols[token] for token in tokens.tolist() if token not in self.ignored))
+        return self.bleu.words(join_bytes(text) if self.bytes else text)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ def install() -> None:
         trainer,
         training_checks,
         untrusted_text,
+        validation_bleu,
         workers,
     )
     from deepnmt.fairseq_patches.patch import install_declared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from deepnmt.reranking.tuning import bleu_of
 from deepnmt.text.languages import bleu_tokenizer
 from deepnmt.text.pipeline import Detokenizer, tokens_of
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.token_bleu import comparable, token_tokenizer
 from deepnmt.text.translated_folder import data_settings, lines_of
 
 
@@ -34,7 +35,6 @@ class Corpus:
     sources: list[str]
     settings: TextSettings
     tokenised: bool
-    _cache: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, data: Path, lists: MergedLists) -> Corpus:
@@ -48,6 +48,8 @@ class Corpus:
         if settings.lowercase:
             # sacrebleu itself knows no language's rules.
             references = list(map(settings.lower(target), references))
+        if not raw.exists():
+            references = [comparable(line, target) for line in references]
         result = cls([], references, sources, settings, not raw.exists())
         result.texts = [
             [result.text(number, each.subwords) for each in found] for number, found in enumerate(lists.candidates)
@@ -62,7 +64,7 @@ class Corpus:
     @property
     def tokenize(self) -> str:
         """sacrebleu's name of the tokenisation by which BLEU compares."""
-        return "none" if self.tokenised else bleu_tokenizer(self.language)
+        return (token_tokenizer if self.tokenised else bleu_tokenizer)(self.language)
 
     @cached_property
     def _detokenize(self) -> Detokenizer:
@@ -72,10 +74,8 @@ class Corpus:
         """Return what BLEU compares of a translation of a sentence."""
         tokens = tokens_of(subwords, self.settings, self.sources[sentence])
         if self.tokenised:
-            return tokens
-        if tokens not in self._cache:
-            self._cache[tokens] = self._detokenize(tokens)
-        return self._cache[tokens]
+            return comparable(tokens, self.language)
+        return self._detokenize(tokens)
 
     @cached_property
     def count(self) -> BleuStatistics:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deepnmt.text.in_order import in_order
-from deepnmt.text.words import Words
+from deepnmt.text.words import Words, counted_words
 
 # Lines that a process scores at a time.
 BLOCK = 2_000
@@ -19,18 +19,19 @@ Scorer = Callable[[Sequence[Words]], Scores]
 
 
 def score_all(
-    scorer: Scorer, lines: Iterable[str], workers: int, show: Callable[[int], object] = lambda _: None
+    scorer: Scorer, lines: Iterable[str], language: str, workers: int, show: Callable[[int], object] = lambda _: None
 ) -> Scores:
     """Return the scores of all lines.
 
     Args:
         scorer: of some lines' words
-        lines: words with white space between them
+        lines: in tokens
+        language: of the lines
         workers: processes
         show: told how many lines more are scored
     """
     scores = []
-    for some in in_order(partial(_worker, scorer), _blocks(lines), workers):
+    for some in in_order(partial(_worker, scorer, language), _blocks(lines), workers):
         scores.append(some)
         show(len(some))
     return np.concatenate(scores) if scores else np.zeros(0)
@@ -48,8 +49,8 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
         yield block
 
 
-def _worker(scorer: Scorer) -> Callable[[list[str]], Scores]:
+def _worker(scorer: Scorer, language: str) -> Callable[[list[str]], Scores]:
     def score(lines: list[str]) -> Scores:
-        return scorer([line.split() for line in lines])
+        return scorer([counted_words(line, language, tokens=True) for line in lines])
 
     return score

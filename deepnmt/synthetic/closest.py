@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sacrebleu.metrics.bleu import BLEU
+    from deepnmt.text.token_bleu import TokenBleu
 
 
-def closest(candidates: Sequence[str], reference: str) -> str:
+def closest(candidates: Sequence[str], reference: str, language: str) -> str:
     """Return the candidate that is most like the reference, the first of those that are equally like it.
 
         argmax over the n-best of sim(y, reference)                                                              (31)
@@ -18,17 +18,18 @@ def closest(candidates: Sequence[str], reference: str) -> str:
     Args:
         candidates: translations in tokens, best first; at least one
         reference: in tokens
+        language: of both
     """
-    return max(candidates, key=lambda candidate: similarity(candidate, reference))
+    return max(candidates, key=lambda candidate: similarity(candidate, reference, language))
 
 
-def similarity(candidate: str, reference: str) -> float:
+def similarity(candidate: str, reference: str, language: str) -> float:
     """Return BLEU+1 of one sentence, 0 to 100: all counts but those of single words have 1 added (Lin and Och 2004)."""
-    return _metric().sentence_score(candidate, [reference]).score
+    return _metric(language).sentence_score(candidate, [reference]).score
 
 
-@cache
-def _metric() -> BLEU:
-    from sacrebleu.metrics.bleu import BLEU
+@lru_cache(maxsize=8)
+def _metric(language: str) -> TokenBleu:
+    from deepnmt.text.token_bleu import TokenBleu  # here, since it imports sacrebleu
 
-    return BLEU(tokenize="none", smooth_method="add-k", smooth_value=1, effective_order=True, force=True)
+    return TokenBleu(language, smooth_method="add-k", smooth_value=1, effective_order=True)

@@ -12,6 +12,7 @@ from typing import NamedTuple, Optional
 from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise, draw_for
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.subwords import Bpe, join_bpe
+from deepnmt.text.words import counted_words
 
 UNKNOWN = "<unk>"
 assert UNKNOWN in SPECIAL_SYMBOLS
@@ -32,14 +33,16 @@ class PairRules:
 
     Attributes:
         codes: the BPE's merge operations
+        languages: of source and target
         synthetic_source: the translation is the source; otherwise it is the target
-        max_ratio: highest ratio of the two lengths in tokens; 0: no limit
+        max_ratio: highest ratio of the two lengths in words; 0: no limit
         noise: on a synthetic source
         tag: first symbol of a synthetic source; empty: none
         seed: of the noise
     """
 
     codes: Path
+    languages: tuple[str, str]
     synthetic_source: bool
     max_ratio: float = 0.0
     noise: Noise = NO_NOISE
@@ -72,7 +75,9 @@ class PairRules:
     def _reason(self, tokens: str, translation: Optional[str]) -> str:
         if translation is None:
             return "too_long"
-        short, long = sorted((len(tokens.split()), len(join_bpe(translation).split())))
+        made, real = self.languages if self.synthetic_source else self.languages[::-1]
+        sides = (tokens, real), (join_bpe(translation), made)
+        short, long = sorted(len(counted_words(line, language, tokens=True)) for line, language in sides)
         if short == 0:
             return "empty"
         return "ratio" if 0 < self.max_ratio * short < long else "kept"

@@ -1,10 +1,22 @@
-"""What the code of a language says about its writing."""
+"""What the code of a language says about its writing.
+
+A code is one of ISO 639, of two or three letters, perhaps with a script and a region: zh, zho, zh-TW, zh_Hant_TW. A
+script decides where there is one: zh-Latn has spaces between words, and nan-Hant has none.
+"""
 
 from __future__ import annotations
 
-CHINESE = ("zh", "yue")
-# Written without spaces between words.
-UNSPACED = (*CHINESE, "ja", "th", "lo", "km", "my")
+from functools import lru_cache
+
+CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "gan", "hsn", "lzh", "cjy", "czh", "cpx", "mnp"})
+# Written without spaces between words: Japanese, Thai and its neighbours, Lao, Khmer; languages in Burmese script; in
+# Tibetan script.
+UNSPACED = CHINESE | {"ja", "jpn", "th", "tha", "tts", "nod", "sou", "lo", "lao", "km", "khm"}
+UNSPACED |= {"my", "mya", "bur", "rki", "shn", "mnw", "blk"}
+UNSPACED |= {"bo", "bod", "tib", "dz", "dzo", "adx", "khg", "lbj", "sip"}
+CHINESE_SCRIPTS = frozenset({"hans", "hant", "hani"})
+UNSPACED_SCRIPTS = CHINESE_SCRIPTS | {"jpan", "hira", "kana", "hrkt", "thai", "laoo", "khmr", "mymr", "tibt"}
+SCRIPT_LETTERS = 4
 
 
 def language_fault(language: str) -> str:
@@ -15,18 +27,28 @@ def language_fault(language: str) -> str:
 
 
 def main_language(language: str) -> str:
-    """Return a language without its region: zh of zh-TW or zh_TW."""
+    """Return a language without its script and region: zh of zh-TW or zh_Hant_TW."""
     return language.lower().replace("_", "-").split("-")[0]
 
 
+def script_of(language: str) -> str:
+    """Return the script in the code of a language, in small letters: hant of zh_Hant_TW; empty if there is none."""
+    _, *others = language.lower().replace("_", "-").split("-")
+    return next((part for part in others if len(part) == SCRIPT_LETTERS and part.isalpha()), "")
+
+
+@lru_cache(maxsize=1024)
 def is_chinese(language: str) -> bool:
-    """Return whether a language such as zh-TW is Chinese."""
-    return main_language(language) in CHINESE
+    """Return whether a language such as zh-TW is Chinese in Chinese characters."""
+    script = script_of(language)
+    return main_language(language) in CHINESE if not script else script in CHINESE_SCRIPTS
 
 
+@lru_cache(maxsize=1024)
 def is_unspaced(language: str) -> bool:
     """Return whether a language has no spaces between words."""
-    return main_language(language) in UNSPACED
+    script = script_of(language)
+    return main_language(language) in UNSPACED if not script else script in UNSPACED_SCRIPTS
 
 
 def bleu_tokenizer(language: str) -> str:

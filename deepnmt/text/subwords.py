@@ -10,13 +10,14 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
+from deepnmt.text.cut_words import CutWords
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import clean, read_lines
 from deepnmt.text.placeholders import TAGS, parse_kinds
@@ -64,9 +65,12 @@ class Bpe:
 
         check_codes(codes)
         self._bpe: Any = BPE(io.StringIO("".join(read_lines(codes))), vocab=types)
+        # subword-nmt keeps every word that it has ever cut.
+        self._bpe.cache = CutWords()
 
     def __call__(self, tokens: str, dropout: float = 0) -> str:
         """Segment one line; `dropout` is the probability of leaving out a merge, drawn from the module `random`."""
+        self._bpe.cache = self._bpe.cache.bounded()
         return as_text(self._segment, tokens, dropout)
 
     def _segment(self, tokens: str, dropout: float) -> str:
@@ -199,6 +203,11 @@ def byte_symbols() -> list[str]:
     return [f"<0x{byte:02X}>{mark}" for mark in (SEPARATOR, "") for byte in range(256)]
 
 
+def has_bytes(types: Iterable[str]) -> bool:
+    """Return whether the types of a dictionary are those of text with byte fallback."""
+    return set(byte_symbols()).issubset(types)
+
+
 def write_vocabulary(path: Path, text: Path, least: int, characters: bool = False) -> None:
     """Write the types that a text in subwords has at least so many times; with `characters`, these too.
 
@@ -249,7 +258,7 @@ def _as_text(word: str) -> str:
     return word
 
 
-def _by_word(cut: Callable[[str], list[str]]) -> Callable[..., str]:
+def _by_word(cut: Callable[[str], Sequence[str]]) -> Callable[..., str]:
     """Return a function of lines from one of words, which knows no dropout."""
 
     def cut_line(tokens: str, dropout: float = 0) -> str:

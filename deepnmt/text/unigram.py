@@ -9,10 +9,11 @@ them. A piece that ends a word ends with `</w>`. sentencepiece learns the model,
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deepnmt.errors import UserError
+from deepnmt.text.cut_words import CutWords
 from deepnmt.text.lines import read_lines
 
 HEADER = "#unigram"
@@ -33,7 +34,7 @@ class Unigram:
         self.log_probs = log_probs
         self.longest = max(map(len, log_probs))
         self.unknown = min(log_probs.values()) - UNKNOWN_PENALTY
-        self.cache: dict[str, list[str]] = {}
+        self.cache = CutWords()
 
     @classmethod
     def read(cls, codes: Path) -> Unigram:
@@ -75,11 +76,13 @@ class Unigram:
         }
         return Unigram(kept)
 
-    def __call__(self, word: str) -> list[str]:
+    def __call__(self, word: str) -> Sequence[str]:
         """Return the pieces of a word."""
-        if word not in self.cache:
-            self.cache[word] = self._best(word)
-        return self.cache[word]
+        pieces = self.cache.get(word)
+        if pieces is None:
+            self.cache = self.cache.bounded()
+            pieces = self.cache[word] = self._best(word)
+        return pieces
 
     def _best(self, word: str) -> list[str]:
         end = len(word)

@@ -3,6 +3,9 @@
 A letter is what Unicode calls one, or a mark that is written with one: vowel signs of Hindi, accents of their own. A
 word is a run of letters, digits and underscores that does not begin with a mark; in scripts without spaces between
 words, each code point is one.
+
+`counted_words` is the one answer to the question how many words a line of a language has, and which: limits of lengths
+and ratios, selection and statistics ask it. BLEU asks `deepnmt.text.token_bleu`.
 """
 
 from __future__ import annotations
@@ -13,11 +16,15 @@ from typing import TypeVar
 
 import regex
 
+from deepnmt.text.languages import is_unspaced
+from deepnmt.text.units import unescaped
+
 # But for those that only choose between two shapes of a sign, such as an emoji.
 MARK = r"[[\p{Mn}\p{Mc}]--\p{Variation_Selector}]"
 LETTER = regex.compile(rf"(?V1)[\p{{L}}{MARK}]")
 # The two last lengthen vowels in Japanese alone, but belong to no script.
-UNSPACED = r"[\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc\uff70]"
+_SCRIPTS = r"\p{Han}\p{Bopomofo}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
+UNSPACED = rf"[{_SCRIPTS}\u30fc\uff70]"
 _ALONE = rf"[[\p{{L}}\p{{N}}{MARK}]&&{UNSPACED}]"
 _FIRST, _NEXT = rf"[[\p{{L}}\p{{N}}_]--{UNSPACED}]", rf"[[\p{{L}}\p{{N}}_{MARK}]--{UNSPACED}]"
 _RUN = rf"{_FIRST}{_NEXT}*+"
@@ -49,6 +56,19 @@ def words_of(line: str, raw: bool) -> Words:
         return line.split()
     line = line.lower()
     return (WORD_OR_SIGN if RARE.search(line) else PLAIN_WORD_OR_SIGN).findall(line)
+
+
+def counted_words(line: str, language: str, tokens: bool = False) -> Words:
+    """Return the words of a line: parts between white space; words and signs where a language has no such spaces.
+
+    Args:
+        line: of a text
+        language: of the line, such as de or zh-TW
+        tokens: the line is tokenised, with Moses' escapes such as `&quot;`; in raw text these are text
+    """
+    if not is_unspaced(language):
+        return line.split()
+    return signs_of(unescaped(line) if tokens else line)
 
 
 def words_alone(line: str) -> Words:

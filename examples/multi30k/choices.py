@@ -99,9 +99,14 @@ def compared(folders: Sequence[Path]) -> list[list[str]]:
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.significance import PairedTest
 
-    lowercase = bool(read_record(folders[0] / "generate.json", lowercase=bool)["lowercase"])
-    tokenised = {"BLEU": BLEU(tokenize="none", smooth_method="none", force=True)}
-    detokenised = {"BLEU": BLEU(lowercase=lowercase), "chrF2": CHRF(lowercase=lowercase)}
+    from deepnmt.text.languages import bleu_tokenizer
+    from deepnmt.text.token_bleu import TokenBleu
+
+    record = read_record(folders[0] / "generate.json", lowercase=bool, target_lang=str)
+    language, lowercase = record["target_lang"], record["lowercase"]
+    tokenised = {"BLEU": TokenBleu(language, smooth_method="none")}
+    bleu = BLEU(lowercase=lowercase, tokenize=bleu_tokenizer(language))
+    detokenised = {"BLEU": bleu, "chrF2": CHRF(lowercase=lowercase)}
     fields: list[list[str]] = [[] for _ in folders]
     for end, metrics in ((".tok", tokenised), ("", detokenised)):
         references = [texts(folder, f"ref{end}") for folder in folders]

@@ -25,6 +25,7 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_text, whole_text
 from deepnmt.text.record import read_record
+from deepnmt.text.token_bleu import TokenBleu
 from deepnmt.text.translated_folder import RECORD
 from deepnmt.text.truecase import sentence_case
 
@@ -81,7 +82,7 @@ def write(path: Path, lines: list[str]) -> None:
 def tokenised(folder: Path, numbers: list[int]) -> str:
     """Return the tokenised BLEU of some lines of a folder of translations."""
     translations, references = (read_text(folder / f"{kind}.tok.de") for kind in ("hyp", "ref"))
-    bleu = BLEU(tokenize="none", force=True)
+    bleu = TokenBleu("de")
     chosen = [translations[number] for number in numbers], [[references[number] for number in numbers]]
     return f"{bleu.corpus_score(*chosen).score:.2f}"
 

@@ -36,9 +36,17 @@ class Run:
 
     def text(self, kind: str) -> list[str]:
         """The tokenised translations (`hyp`) or references (`ref`) of the average."""
-        folder = self.folder / self.record["average"]["folder"]
-        language = read_record(folder / "generate.json", target_lang=str)["target_lang"]
-        return read_text(folder / f"{kind}.tok.{language}")
+        return read_text(self.translations / f"{kind}.tok.{self.language}")
+
+    @property
+    def translations(self) -> Path:
+        """The folder of the average's translations."""
+        return self.folder / str(self.record["average"]["folder"])
+
+    @property
+    def language(self) -> str:
+        """The language of the translations."""
+        return str(read_record(self.translations / "generate.json", target_lang=str)["target_lang"])
 
 
 def read_runs(output: Path, row: Row) -> tuple[list[Run], list[int]]:

@@ -56,7 +56,7 @@ def _test(baseline: Run, run: Run, samples: int) -> Difference:
     systems: list[tuple[str, Sequence[str]]] = list(zip(("baseline", "row"), hypotheses))
     # It reports its progress as a warning would.
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)
-    _, scores = PairedTest(systems, {"BLEU": tokenised_bleu()}, [references], "bs", samples)()
+    _, scores = PairedTest(systems, {"BLEU": tokenised_bleu(baseline.language)}, [references], "bs", samples)()
     first, second = scores["BLEU"]
     assert isinstance(first, Result)
     assert isinstance(second, Result)

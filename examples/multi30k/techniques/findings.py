@@ -1,7 +1,7 @@
 """What the table of the chosen settings does not say: all settings on validation, and figures of single techniques.
 
-A length ratio is the tokens of the translations over those of the references. A 4-gram is repeated where its sentence
-has had it before.
+A length ratio is the words of the translations over the words of the references. A 4-gram is repeated where its
+sentence has had it before.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from deepnmt.text.lines import whole_text
 from deepnmt.text.translated_folder import RECORD, lines_of
+from deepnmt.text.words import counted_words
 from techniques.picture import Curve
 from techniques.runs import TEST, VALID, Row
 
@@ -29,16 +30,18 @@ def settings_of(rows: Sequence[Row]) -> list[list[str]]:
             bleu, chrf = (f"{scores[name]['score']:.2f}" for name in ("BLEU", "chrF"))
             language = json.loads(whole_text(folder / RECORD))["target_lang"]
             found, right = (lines_of(folder / f"{kind}.tok.{language}") for kind in ("hyp", "ref"))
-            ratio = sum(len(line.split()) for line in found) / sum(len(line.split()) for line in right)
-            table.append([row.name, setting, bleu, chrf, f"{ratio:.3f}", f"{100 * repeated(found):.2f}"])
+            words, references = (
+                [counted_words(line, language, tokens=True) for line in text] for text in (found, right)
+            )
+            ratio = sum(map(len, words)) / sum(map(len, references))
+            table.append([row.name, setting, bleu, chrf, f"{ratio:.3f}", f"{100 * repeated(words):.2f}"])
     return table
 
 
-def repeated(lines: Sequence[str]) -> float:
-    """Return the share of 4-grams that their sentence has had before."""
+def repeated(lines: Sequence[Sequence[str]]) -> float:
+    """Return the share of 4-grams of words that their sentence has had before."""
     every = different = 0
-    for line in lines:
-        words = line.split()
+    for words in lines:
         grams = list(zip(*(words[start:] for start in range(ORDER))))
         every += len(grams)
         different += len(set(grams))

@@ -111,6 +111,19 @@ def test_the_spread_is_that_of_good_pairs_even_with_a_tenth_of_faulty_ones() -> 
     assert np.log(targets / 200).std() > 1
 
 
+def test_pairs_of_one_ratio_have_a_spread_of_half_a_word() -> None:
+    # Nine of ten pairs have five words a side, the others six in the target.
+    pairs = Pairs(["a b c d e"] * 10, ["a b c d e"] * 9 + ["a b c d e f"], ("de", "en"))
+    spread = Spread.of(pairs)
+    assert (spread.middle, spread.sigma) == (0, pytest.approx(math.log(1.1)))
+    np.testing.assert_allclose(spread.distances(pairs)[-1], math.log(1.2) / math.log(1.1))
+    # What is far off is found, too, as it is by a corpus of one pair; of none there is no spread to know.
+    odd = Pairs(["a b c d e"], ["a " * 15], ("de", "en"))
+    assert np.asarray(spread.distances(odd))[0] > 10
+    assert Spread.of(Pairs(["a"], ["b"], ("de", "en"))) == Spread(0.0, pytest.approx(math.log(1.5)))
+    assert Spread.of(Pairs([], [], ("de", "en"))) == Spread.of(Pairs([""], ["b"], ("de", "en"))) == Spread()
+
+
 def test_each_measure_has_its_columns() -> None:
     pairs = Pairs(["ein Haus", "zwei Häuser"], ["a house", "two houses"], ("de", "en"))
     fitted = Fitted.of(pairs)

@@ -214,7 +214,7 @@ def test_all_settings_and_what_single_techniques_have(tmp_path: Path) -> None:
         ["some", "short", "7.00", "0.50", "0.800", "0.00"],
         ["some", "long", "15.00", "0.50", "1.600", "20.00"],
     ]
-    assert repeated(["a b c", ""]) == 0
+    assert repeated([["a", "b", "c"], []]) == 0
     assert list(findings([row], {})) == []
     (tried["long"] / "rerank.json").write_text('{"bleu": {"chosen": 1, "oracle": 40.125}}')
     (tried["short"] / "combine.json").write_text('{"new": 7}')

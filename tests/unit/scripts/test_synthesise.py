@@ -166,7 +166,7 @@ def test_of_several_translations_the_closest_is_taken(
 
 
 def test_empty_and_uneven_pairs_are_counted_and_dropped(folders: dict[str, Path]) -> None:
-    rules = PairRules(folders["data"] / "codes", synthetic_source=False, max_ratio=2)
+    rules = PairRules(folders["data"] / "codes", (SOURCE, TARGET), synthetic_source=False, max_ratio=2)
     counts = Counter[str]()
     lines = [("a b", "a b")] * 6
     found = list(rules.pairs(lines, ["c", "", None, "a@@ b@@ c d e f", "a b c d e", "<unk> ab@@"], counts))

@@ -119,7 +119,7 @@ def test_both_find_the_lines_of_the_topic(workers: int, monkeypatch: pytest.Monk
     text = [" ".join(line) + "\n" for line in ALL]
     shown: list[int] = []
     for scorer in (TfIdf(ALL, LIKE), CrossEntropyDifference(ALL[::3], LIKE)):
-        scores = chosen.score_all(scorer, text, workers, shown.append)
+        scores = chosen.score_all(scorer, text, "en", workers, shown.append)
         np.testing.assert_allclose(scores, scorer(ALL))
         found = chosen.best(scores, 120)
         assert list(found) == sorted(found)

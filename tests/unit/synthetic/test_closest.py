@@ -33,10 +33,10 @@ def bleu_plus_one(candidate: str, reference: str) -> float:
 
 @pytest.mark.parametrize("candidate", CANDIDATES)
 def test_similarity_is_bleu_plus_one(candidate: str) -> None:
-    assert similarity(candidate, REFERENCE) == pytest.approx(bleu_plus_one(candidate, REFERENCE), abs=1e-9)
+    assert similarity(candidate, REFERENCE, "en") == pytest.approx(bleu_plus_one(candidate, REFERENCE), abs=1e-9)
 
 
 def test_the_closest_is_chosen_and_of_equals_the_first() -> None:
     for three in itertools.permutations(CANDIDATES[:-1], 3):
-        assert closest(three, REFERENCE) == max(three, key=lambda each: bleu_plus_one(each, REFERENCE))
-    assert closest(["a b", "c d"], "e f") == "a b"
+        assert closest(three, REFERENCE, "en") == max(three, key=lambda each: bleu_plus_one(each, REFERENCE))
+    assert closest(["a b", "c d"], "e f", "en") == "a b"
