@@ -22,6 +22,7 @@ def install() -> None:
         evaluation_checks,
         full_precision,
         half_precision,
+        ignored_options,
         numpy_names,
         optimizers,
         process,
@@ -32,7 +33,9 @@ def install() -> None:
         tensorboard,
         trainer,
         training_checks,
+        unknown_words,
         untrusted_text,
+        validation_steps,
         workers,
     )
     from deepnmt.fairseq_patches.patch import install_declared
