@@ -141,7 +141,12 @@ def _missing(cfg: Any) -> Iterator[str]:
         yield distillation.MISSING_TEACHER
     yield from _kind_of_model(getattr(cfg.task, "_name", None), getattr(cfg.model, "_name", None))
     if cfg.common.amp and (cfg.common.cpu or not torch.cuda.is_available()):
-        yield "--amp must be given with a GPU alone: on the CPU it changes nothing"
+        yield "--amp must not be set with --cpu, but is; --bf16 works there"
+    if cfg.checkpoint.write_checkpoints_asynchronously:
+        yield (
+            "--write-checkpoints-asynchronously must not be given: without the package iopath fairseq trains nothing, "
+            "and with it it writes no checkpoint_last.pt"
+        )
     # fairseq's command line takes --bf16 for a TPU.
     if cfg.common.tpu and not cfg.common.bf16 and distributed_utils.xm is None:
         yield "--tpu must not be given without torch_xla, but is"

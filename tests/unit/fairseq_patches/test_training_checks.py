@@ -136,6 +136,9 @@ def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
         cfg.task._name, cfg.model._name = task, arch
         with pytest.raises(UserError, match=rf"(?m)^--arch must {message}.*, but is {arch}$"):
             check_training(cfg)
+    later = {"checkpoint__write_checkpoints_asynchronously": True}
+    with pytest.raises(UserError, match=r"^--write-checkpoints-asynchronously must not be given: without the package"):
+        check_training(configuration(data, **later))
     half = {"common__amp": True, "common__bf16": True, "common__tpu": True, "common__cpu": True}
     cfg = configuration(data, dataset__max_tokens=None, **half)
     cfg.optimizer = None
@@ -144,7 +147,7 @@ def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
     assert str(error.value).splitlines() == [
         "--optimizer must be given, but is not",
         "--max-tokens or --batch-size must be given, but neither is",
-        "--amp must be given with a GPU alone: on the CPU it changes nothing",
+        "--amp must not be set with --cpu, but is; --bf16 works there",
         "--bf16 must be the only precision, but stands beside amp",
     ]
 
