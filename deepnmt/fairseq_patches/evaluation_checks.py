@@ -64,6 +64,9 @@ def _faults(cfg: Any) -> Iterator[str]:
         yield "--langs must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
     if is_named_pipe(Path(cfg.interactive.input)):
         yield f"--input must be a file, or - for standard input, but is the named pipe {cfg.interactive.input}"
+    window, tokens = cfg.eval_lm.context_window, cfg.task.get("tokens_per_sample")
+    if tokens is not None and 0 < tokens <= window:
+        yield f"--context-window must be below --tokens-per-sample {tokens}, but is {window}"
     if not str(cfg.task._name).endswith("_lev"):
         for option in fields(GenerationConfig):
             if option.name in ITERATIVE and search[option.name] != option.default:
@@ -107,12 +110,9 @@ def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
     why="fairseq-eval-lm leaves out what is longer than the model's positions: of all, the perplexity is 1",
 )
 def evaluate_everything(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-    """Make the batches of an evaluation. Raises `UserError` if text would be left out, or no place is left for it."""
-    most, window = kwargs.get("max_positions"), kwargs.get("context_window", 0)
-    # fairseq has subtracted the window.
-    if window and (tokens := self.args.tokens_per_sample + window) <= window:
-        raise UserError(f"--context-window must be below --tokens-per-sample {tokens}, but is {window}")
-    longest = max(map(int, dataset.sizes), default=0) + window
+    """Make the batches of an evaluation. Raises `UserError` if text would be left out."""
+    most = kwargs.get("max_positions")
+    longest = max(map(int, dataset.sizes), default=0) + kwargs.get("context_window", 0)
     if isinstance(most, int) and longest > most:
         raise UserError(
             f"--tokens-per-sample must be at most the {most} positions of the model, but a sample has {longest} tokens"

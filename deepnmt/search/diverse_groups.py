@@ -63,7 +63,8 @@ class DiverseGroups(Search):  # type: ignore[misc]
         if step == 0:
             self.ended = lprobs.new_zeros(sentences, self.groups, dtype=torch.long)
             self.overlap = lprobs.new_zeros(sentences, self.groups, self.groups)
-        ending, others, chosen = [], [], []
+        chosen: list[Tensor] = []
+        ending, others = [], []
         for group in range(self.groups):
             own = lprobs[:, group :: self.groups]
             own = own - self.strength * self._price(group, chosen, own).unsqueeze(1)

@@ -58,6 +58,10 @@ def imported(**changes: Any) -> None:
             "--iter-decode-max-iter must be given with an iterative decoder alone",
         ),
         ({"generation__decoding_format": "vote"}, "--decoding-format must be given with an iterative decoder alone"),
+        (
+            {"eval_lm__context_window": 16, "task": {"_name": "language_modeling", "tokens_per_sample": 16}},
+            "--context-window must be below --tokens-per-sample 16, but is 16",
+        ),
         ({"generation__print_step": True}, "--print-step must be given with an iterative decoder alone"),
         (
             {"generation__retain_iter_history": True},
@@ -129,9 +133,8 @@ def test_an_evaluation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> No
         task.eval_lm_dataloader(samples, max_positions=15)
     with pytest.raises(Reached, match=r"^$"):
         task.eval_lm_dataloader(samples, max_positions=16)
-    task.args = Namespace(tokens_per_sample=-4)
-    with pytest.raises(UserError, match=r"^--context-window must be below --tokens-per-sample 16, but is 20$"):
-        task.eval_lm_dataloader(samples, max_positions=16, context_window=20)
+    with pytest.raises(UserError, match=r"^--tokens-per-sample must be at most the 16 positions .* has 17 tokens$"):
+        task.eval_lm_dataloader(samples, max_positions=16, context_window=1)
 
 
 def raises(error: type[Exception]) -> Callable[..., None]:
