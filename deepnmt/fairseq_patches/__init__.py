@@ -25,6 +25,7 @@ def install() -> None:
         full_precision,
         half_precision,
         help_text,
+        ignored_options,
         numpy_names,
         one_folder_one_training,
         optimizers,
@@ -39,8 +40,10 @@ def install() -> None:
         tensorboard,
         trainer,
         training_checks,
+        unknown_words,
         untrusted_text,
         validation_bleu,
+        validation_steps,
         workers,
     )
     from deepnmt.fairseq_patches.patch import install_declared

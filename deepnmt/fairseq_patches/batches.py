@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 from fairseq.data import data_utils
 from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
+from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
 from deepnmt.errors import UserError, in_place_of
-from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.fairseq_patches.patch import replaces, sets
 
 logger = logging.getLogger(__name__)
 
@@ -275,3 +277,11 @@ def group_what_is_left(
         groups = left // chunk_size
         iterable.take(done + groups * chunk_size)
     self.total = self.n + groups
+
+
+@sets("OptimizationConfig", order=60, why="the help of --skip-remainder-batch says the opposite of what it does")
+def say_what_is_skipped() -> None:
+    """Correct the help text."""
+    option = OptimizationConfig.__dataclass_fields__["skip_remainder_batch"]
+    help_text = "leave the last batch of each epoch out, full or not, and an incomplete last group of --update-freq"
+    option.metadata = MappingProxyType({**option.metadata, "help": help_text})

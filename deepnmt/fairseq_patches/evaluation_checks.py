@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from fairseq import options, utils
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.language_modeling import LanguageModelingTask
 from omegaconf import DictConfig
 
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.recipe.ranges import RANGES
 from deepnmt.text.lines import is_named_pipe
+
+# Of Levenshtein Transformers and their like; other searches ignore them, or fail.
+ITERATIVE = (
+    "iter_decode_eos_penalty",
+    "iter_decode_max_iter",
+    "iter_decode_force_max_iter",
+    "iter_decode_with_beam",
+    "iter_decode_with_external_reranker",
+    "decoding_format",
+    "print_step",
+    "retain_iter_history",
+)
 
 
 @replaces(
@@ -49,10 +64,13 @@ def _faults(cfg: Any) -> Iterator[str]:
         yield "--langs must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
     if is_named_pipe(Path(cfg.interactive.input)):
         yield f"--input must be a file, or - for standard input, but is the named pipe {cfg.interactive.input}"
+    window, tokens = cfg.eval_lm.context_window, cfg.task.get("tokens_per_sample")
+    if tokens is not None and 0 < tokens <= window:
+        yield f"--context-window must be below --tokens-per-sample {tokens}, but is {window}"
     if not str(cfg.task._name).endswith("_lev"):
-        for name in ("print_step", "retain_iter_history"):
-            if search[name]:
-                yield f"--{name.replace('_', '-')} must be given with an iterative decoder alone"
+        for option in fields(GenerationConfig):
+            if option.name in ITERATIVE and search[option.name] != option.default:
+                yield f"--{option.name.replace('_', '-')} must be given with an iterative decoder alone"
 
 
 def _is_mapping(text: str) -> bool:
@@ -85,3 +103,22 @@ def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
     if hasattr(parsed, "softmax_batch") and not hasattr(TASK_REGISTRY[parsed.task], "eval_lm_dataloader"):
         raise UserError(f"--task must be one of language models, such as language_modeling, but is {parsed.task}")
     return parsed
+
+
+@replaces(
+    LanguageModelingTask,
+    "eval_lm_dataloader",
+    "(self, dataset, max_tokens=36000, batch_size=None, max_positions=None, num_shards=1, shard_id=0, num_workers=1, "
+    "data_buffer_size=10, context_window=0)",
+    order=10,
+    why="fairseq-eval-lm leaves out what is longer than the model's positions: of all, the perplexity is 1",
+)
+def evaluate_everything(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+    """Make the batches of an evaluation. Raises `UserError` if text would be left out."""
+    most = kwargs.get("max_positions")
+    longest = max(map(int, dataset.sizes), default=0) + kwargs.get("context_window", 0)
+    if isinstance(most, int) and longest > most:
+        raise UserError(
+            f"--tokens-per-sample must be at most the {most} positions of the model, but a sample has {longest} tokens"
+        )
+    return stock(self, dataset, *args, **kwargs)

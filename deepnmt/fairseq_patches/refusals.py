@@ -43,6 +43,11 @@ def refusal(error: BaseException, trace: Optional[TracebackType]) -> Optional[st
         return f"the value of an option must be a literal such as {{'lr': 0.1}}, but is {error.text} ({error.msg})"
     if isinstance(error, UnicodeDecodeError):
         return f"text must be UTF-8, but is not: {text}"
+    if missing := NO_VALUE.match(text):
+        return f"--{missing[1].replace('_', '-')} must be given, but is not"
+    # Some of Hydra's are errors of files, too, of several lines.
+    if isinstance(error, (OmegaConfBaseException, HydraException, ArgumentError)):
+        return f"fairseq cannot put its configuration together: {next(iter(str(error).splitlines()), '')}"
     # Without a file it is one that a library has raised in words, or the system's, which say too little.
     if isinstance(error, OSError) and (error.filename or error.errno is None):
         return os_message(error)
@@ -50,10 +55,6 @@ def refusal(error: BaseException, trace: Optional[TracebackType]) -> Optional[st
         return f"the memory does not hold this: give a smaller --max-tokens, or a smaller model or beam ({text})"
     if NO_GPU.search(text):
         return f"the options must be some that the CPU can do, but ask for a GPU ({text})"
-    if missing := NO_VALUE.match(text):
-        return f"--{missing[1].replace('_', '-')} must be given, but is not"
-    if isinstance(error, (OmegaConfBaseException, HydraException, ArgumentError)):
-        return f"fairseq cannot put its configuration together: {next(iter(str(error).splitlines()), '')}"
     place = stated_by_fairseq(trace)
     # `assert size >= 0, size` says nothing to a user, and is a defect.
     return f"{text} ({place})" if place and WORD.search(text) else None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
-from typing import Any, get_type_hints
+from dataclasses import fields
+from typing import Any, Optional, get_type_hints
 
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqLanguageModel
+from fairseq.modules import FairseqDropout
 from fairseq.tasks import FairseqTask
 
 from deepnmt.errors import UserError, in_place_of
@@ -16,6 +19,7 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.limits import BEAM, LENPEN
 from deepnmt.recipe.ranges import RANGES
 
+OFF = ("diverse_beam_groups", "sampling_topk", "sampling_topp")
 KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 # The option behind each argument; those of a training have been held against the same table before.
 OPTIONS = {
@@ -64,6 +68,7 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and beam % groups:
         faults.append(f"--diverse-beam-groups must divide --beam {beam}, but is {groups}")
+    faults += [*_combination_faults(args), *_dropout_faults(models, args), *_reference_faults(self, args)]
     language_model = (options.get("extra_gen_cls_kwargs") or {}).get("lm_model")
     if language_model is not None and not isinstance(language_model, FairseqLanguageModel):
         faults.append(f"--lm-path must be a language model, but is a {type(language_model).__name__}")
@@ -72,6 +77,83 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
         kind = (AssertionError if getattr(args, "temperature", 1.0) <= 0 else Exception) if divides else ValueError
         raise in_place_of(kind, *faults)
     return stock(self, models, args, *rest, **options)
+
+
+# An option, and the one without which it does nothing.
+NEEDS = {
+    "diverse_beam_strength": "diverse_beam_groups",
+    "lm_weight": "lm_path",
+    "retain_dropout_modules": "retain_dropout",
+}
+# Options of which one would be ignored, or be in the way of the other.
+EXCLUDE = (
+    ("sampling_topk", "sampling_topp"),
+    ("constraints", "no_repeat_ngram_size"),
+    ("match_source_len", "no_beamable_mm"),
+    ("match_source_len", "print_alignment"),
+    ("match_source_len", "replace_unk"),
+    ("score_reference", "replace_unk"),
+)
+
+
+def _combination_faults(args: Any) -> Iterator[str]:
+    """Yield the options that need another one, and those that exclude each other."""
+    given = {each.name for each in fields(GenerationConfig) if _is_given(getattr(args, each.name, each.default), each)}
+    for name, other in NEEDS.items():
+        if name in given and other not in given:
+            yield f"--{_dashed(name)} needs --{_dashed(other)}"
+    for name, other in EXCLUDE:
+        if {name, other} <= given:
+            yield f"--{_dashed(name)} cannot be combined with --{_dashed(other)}"
+    if "replace_unk" in given and str(getattr(args, "print_alignment", None)) == "soft":
+        yield "--replace-unk cannot be combined with --print-alignment soft"
+
+
+def _dropout_faults(models: Any, args: Any) -> Iterator[str]:
+    """Yield the kinds of modules whose dropout is to stay, but which no model has."""
+    wanted = module_names(getattr(args, "retain_dropout_modules", None))
+    if wanted and getattr(args, "retain_dropout", False):
+        modules = (module for model in models for module in model.modules())
+        found = {str(module.module_name) for module in modules if isinstance(module, FairseqDropout)} - {"None"}
+        if unknown := sorted(set(wanted) - found):
+            yield f"--retain-dropout-modules must be among {', '.join(sorted(found))}, but is {', '.join(unknown)}"
+
+
+def _reference_faults(task: Any, args: Any) -> Iterator[str]:
+    """Yield the options that need reference translations, where a loaded subset has none."""
+    datasets = (getattr(task, "datasets", None) or {}).items()
+    without = [str(subset) for subset, dataset in datasets if getattr(dataset, "tgt", True) is None]
+    for name in ("prefix_size", "score_reference"):
+        if getattr(args, name, False) and without:
+            yield f"--{_dashed(name)} needs reference translations, which {', '.join(without)} does not have"
+
+
+@replaces(
+    FairseqDropout,
+    "make_generation_fast_",
+    "(self, name, retain_dropout=False, retain_dropout_modules=None, **kwargs)",
+    order=10,
+    why="--retain-dropout-modules finds names that are parts of the ones given",
+)
+def compare_whole_names(
+    stock: Any, self: Any, name: str, retain_dropout: bool = False, retain_dropout_modules: Any = None, **kwargs: Any
+) -> None:
+    """Keep the dropout of the kinds of modules that are given, with commas or as a list."""
+    stock(self, name, retain_dropout, module_names(retain_dropout_modules), **kwargs)
+
+
+def module_names(given: Any) -> Optional[list[str]]:
+    """Return the names in a list or its text; None if nothing is given."""
+    return None if given is None else re.findall(r"\w+", given) if isinstance(given, str) else list(given)
+
+
+def _is_given(value: Any, option: Any) -> bool:
+    # A number that is not above zero switches some options off.
+    return value != option.default and value not in (None, False) and not (option.name in OFF and value <= 0)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _kind_faults(args: Any) -> Iterator[str]:

@@ -29,6 +29,7 @@ from omegaconf import DictConfig, OmegaConf
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.data_checks import local_folders, task_languages
+from deepnmt.fairseq_patches.model_options import transformer_faults
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
@@ -85,6 +86,7 @@ def check_training(cfg: Any) -> None:
     """
     values = flat(cfg)
     faults = [*_missing(cfg), *(f"--{name} {rest}" for name, rest in _range_faults(values)), *_bleu_faults(cfg.task)]
+    faults += transformer_faults(cfg)
     model = model_config(cfg)
     if model is not None:
         try:
@@ -142,6 +144,13 @@ def _missing(cfg: Any) -> Iterator[str]:
     if getattr(cfg.criterion, "_name", None) == distillation.NAME and not cfg.criterion.teacher:
         yield distillation.MISSING_TEACHER
     yield from _kind_of_model(getattr(cfg.task, "_name", None), getattr(cfg.model, "_name", None))
+    if cfg.common.amp and (cfg.common.cpu or not torch.cuda.is_available()):
+        yield "--amp must not be set with --cpu, but is; --bf16 works there"
+    if cfg.checkpoint.write_checkpoints_asynchronously:
+        yield (
+            "--write-checkpoints-asynchronously must not be given: without the package iopath fairseq trains nothing, "
+            "and with it it writes no checkpoint_last.pt"
+        )
     # fairseq's command line takes --bf16 for a TPU.
     if cfg.common.tpu and not cfg.common.bf16 and distributed_utils.xm is None:
         yield "--tpu must not be given without torch_xla, but is"

@@ -125,7 +125,7 @@ RANGES: dict[str, Rule] = {
     "keep_interval_updates": OFF_OR_MORE,
     "keep_last_epochs": OFF_OR_MORE,
     "keep_best_checkpoints": OFF_OR_MORE,
-    "max_valid_steps": whole(0),
+    "max_valid_steps": whole(1),
     "log_interval": whole(1),
     "eval_bleu_args": Rule(f'JSON such as {{"beam": 4}}, with a beam from 1 to {BEAM}', beam_fits),
     "eval_bleu_detok_args": Rule('JSON such as {"target_lang": "de"}', is_json_mapping),

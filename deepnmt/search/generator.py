@@ -5,10 +5,10 @@
     candidates  the 2 K best of K V are found among the best blocks (`candidates.py`)
     sentences   those that are done leave the batch; the last ones move into their places (`hypotheses.py`)
 
-The loop is `beam.py`; `parts.py` puts together what the options ask for: step rules (`constraints.py`), scores
-(`scores.py`, `coverage.py`), rules on when to stop (`stop_rules.py`), ensembles (`ensemble.py`), and fusion with a
-language model (`fusion.py`). Sampling, constraints, prefixes, and models other than the Transformer with cached
-attention are left to fairseq's search.
+The loop is `beam.py`; `parts.py` puts together what the options ask for: step rules (`constraints.py`,
+`repetition.py`), scores (`scores.py`, `coverage.py`), rules on when to stop (`stop_rules.py`), ensembles
+(`ensemble.py`), and fusion with a language model (`fusion.py`). Sampling, groups (`diverse_groups.py`), constraints,
+prefixes, and models other than the Transformer with cached attention are left to fairseq's search.
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             if found is not None:
                 return found
             obstacle = "a log-probability is not a number"
-        if self.options.given():
-            raise UserError(f"{', '.join(self.options.given())}: must not be given where {obstacle}")
+        asked = [*self.options.given(), *(["--match-source-len"] if self.match_source_len else [])]
+        if asked:
+            raise UserError(f"{', '.join(asked)}: must not be given where {obstacle}")
         result: list[list[Hypothesis]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
         return result
 

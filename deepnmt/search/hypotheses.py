@@ -89,6 +89,13 @@ class Hypotheses:
         """Return the sums of log-probabilities of the tokens so far, N x K, or None in the first step."""
         return self.sums[: self.count, self.position] if self.position else None
 
+    def strings(self) -> Tensor:
+        """Return all tokens of each hypothesis after the first, NM x P and sentence-major; in the first step M = 1."""
+        number = self.beam if self.position else 1
+        path = self.ancestors[: self.count, :number, : self.position + 1]  # N x M x (P + 1)
+        row = torch.arange(self.count, device=path.device).view(-1, 1, 1)
+        return self.tokens[row, torch.arange(self.position + 1, device=path.device), path][..., 1:].flatten(0, 1)
+
     def record(self, attention: Optional[Tensor], covering: Optional[Tensor]) -> None:
         """Keep the attention of the step, each N x K x S, or N x 1 x S of the first.
 

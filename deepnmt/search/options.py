@@ -20,8 +20,6 @@ NEEDS_FAIRSEQ: dict[str, tuple[object, ...]] = {
     "sampling": (False,),
     "diverse_beam_groups": (-1, 0),
     "diversity_rate": (-1.0,),
-    "match_source_len": (False,),
-    "no_repeat_ngram_size": (0,),
     "constraints": (None, False),
     "prefix_size": (0,),
     "print_alignment": (None, False),
@@ -145,6 +143,10 @@ def _length_faults(options: SearchOptions, args: Any) -> Iterator[str]:
     if options.length_penalty == "log" and exponent <= 0:
         yield f"--lenpen: must be above 0 with --length-penalty log, but is {exponent}"
     low, high = options.min_len_ratio, options.max_len_ratio
+    if getattr(args, "match_source_len", False):
+        for name, ratio in (("--min-len-ratio", low), ("--max-len-ratio", high)):
+            if ratio is not None:
+                yield f"--match-source-len cannot be combined with {name}"
     if low is not None and not 0 <= low < math.inf:
         yield f"--min-len-ratio: must be at least 0, but is {low}"
     if high is not None and not 0 < high < math.inf:

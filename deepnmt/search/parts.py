@@ -24,6 +24,7 @@ from deepnmt.search.constraints import (
 from deepnmt.search.coverage import Coverage, CoveragePenalty, FloorCoverage, GnmtCoverage
 from deepnmt.search.ensemble import Ensemble, LogLinear, MeanProbability, WeightedProbability
 from deepnmt.search.options import SearchOptions
+from deepnmt.search.repetition import NoRepeats
 from deepnmt.search.scores import GnmtPenalty, HypothesisScore, LengthPenalty, LogPenalty, NoLengthPenalty, PowerPenalty
 from deepnmt.search.stop_rules import BeamFinished, BestEnds, NothingBetter, PruneGap, StopRule
 
@@ -61,9 +62,8 @@ def search_parts(generator: SequenceGenerator, options: SearchOptions, source: T
     words = source.ne(generator.pad) & source.ne(generator.eos)
     lengths, longest_of = LengthRange(generator.eos, generator.min_len, longest), None
     length_rule: StepRule = lengths
-    if options.min_len_ratio is not None or options.max_len_ratio is not None:
-        ratio = LengthRatio(options.min_len_ratio, options.max_len_ratio)
-        bounds = [ratio.bounds(count, lengths) for count in words.sum(1).tolist()]
+    bounds = _bounds(generator, options, lengths, words.sum(1).tolist())
+    if bounds:
         length_rule = by_sentence = SentenceLengthRange(generator.eos, bounds, source.device)
         longest, longest_of = max(bound for _, bound in bounds), by_sentence.longest
     rules: list[StepRule] = [Forbidden(generator.pad)]
@@ -72,6 +72,9 @@ def search_parts(generator: SequenceGenerator, options: SearchOptions, source: T
     rules.append(length_rule)
     if generator.token_indices_to_suppress is not None:
         rules.append(Forbidden(generator.token_indices_to_suppress))
+    if generator.repeat_ngram_blocker is not None:
+        # The last one, since it asks what else may follow.
+        rules.append(NoRepeats(generator.repeat_ngram_blocker.no_repeat_ngram_size))
     score = HypothesisScore(_length_penalty(generator, options), _coverage_penalty(options))
     coverage = Coverage(words, options.coverage_in_beam) if score.coverage_penalty is not None else None
     each = [longest] * len(source) if longest_of is None else longest_of.tolist()
@@ -79,10 +82,30 @@ def search_parts(generator: SequenceGenerator, options: SearchOptions, source: T
     return SearchParts(score, rules, stop, longest, longest_of, coverage)
 
 
+def _bounds(
+    generator: SequenceGenerator, options: SearchOptions, allowed: LengthRange, words: list[int]
+) -> list[tuple[int, int]]:
+    """Return the shortest and the longest translation for each number of source words, or nothing: one range for all.
+
+    fairseq's --match-source-len counts the end of the source as a word of it.
+    """
+    if generator.match_source_len:
+        if max(words) >= generator.max_len:
+            raise UserError(
+                f"--match-source-len: a source of {max(words)} words is longer than a translation may be, "
+                f"{generator.max_len - 1}"
+            )
+        return [(count, count) for count in words]
+    if options.min_len_ratio is None and options.max_len_ratio is None:
+        return []
+    ratio = LengthRatio(options.min_len_ratio, options.max_len_ratio)
+    return [ratio.bounds(count, allowed) for count in words]
+
+
 def longest_translation(generator: SequenceGenerator, source: Tensor) -> int:
     """Return the tokens that a translation of a batch, B x S, may have. Raises `UserError` if --min-len asks for more.
 
-    With --match-source-len, fairseq's search has its own rule.
+    --match-source-len takes the place of both.
     """
     longest: int = min(int(generator.max_len_a * source.size(1) + generator.max_len_b), generator.max_len - 1)
     if generator.min_len > longest and not generator.match_source_len:

@@ -25,13 +25,11 @@ ADDITIONS = ("attn_ln", "ffn_layernorm", "w_resid", "c_attn")
 
 def generator_obstacle(generator: SequenceGenerator) -> Optional[str]:
     """Return which option of a generator the search does not know, or None."""
-    if type(generator.search) is not search.BeamSearch:
+    # fairseq's search for --match-source-len has no other use.
+    plain = search.LengthConstrainedBeamSearch if generator.match_source_len else search.BeamSearch
+    if type(generator.search) is not plain:
         return f"{type(generator.search).__name__} is not plain beam search"
-    if generator.lm_model is not None and (obstacle := language_model_obstacle(generator.lm_model)) is not None:
-        return obstacle
-    if generator.repeat_ngram_blocker is not None:
-        return "repeated n-grams are blocked"
-    return "lengths are those of the source" if generator.match_source_len else None
+    return None if generator.lm_model is None else language_model_obstacle(generator.lm_model)
 
 
 def model_obstacle(model: Any) -> Optional[str]:

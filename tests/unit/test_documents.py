@@ -36,11 +36,11 @@ EQUATIONS = [
 
 # Files of fairseq's, which pages compare with.
 THEIRS = r"fairseq/.*|prepare-iwslt14\.sh|prepare-wmt14en2de\.sh|compound_split_bleu\.sh"
-# Options of pip, torchrun, sbatch, pytest, tensorboard, sacrebleu, and the published DLCL code.
+# Options of pip, torchrun, sbatch, pytest, tensorboard, sacrebleu, fairseq-score, and the published DLCL code.
 OTHERS = """
     no-build-isolation nnodes node-rank nproc-per-node master-addr master-port max-restarts nodes gpus-per-node logdir
     icml17 array wrap requeue strict normalize-learned-weight history-window-size tokenize smooth-method force
-    paired-bs paired-bs-n
+    paired-bs paired-bs-n sentence-bleu
 """
 
 # Files and options of worked examples.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks.language_modeling import LanguageModelingTask
 from omegaconf import OmegaConf
 
 import deepnmt  # noqa: F401  puts the checks in place
@@ -50,6 +53,15 @@ def imported(**changes: Any) -> None:
         ),
         ({"common_eval__model_overrides": "[1]"}, r"--model-overrides must be a dictionary .*, but is \[1\]"),
         ({"common__seed": -5}, "--seed must be from 0 to 4294967295, but is -5"),
+        (
+            {"generation__iter_decode_max_iter": 3},
+            "--iter-decode-max-iter must be given with an iterative decoder alone",
+        ),
+        ({"generation__decoding_format": "vote"}, "--decoding-format must be given with an iterative decoder alone"),
+        (
+            {"eval_lm__context_window": 16, "task": {"_name": "language_modeling", "tokens_per_sample": 16}},
+            "--context-window must be below --tokens-per-sample 16, but is 16",
+        ),
         ({"generation__print_step": True}, "--print-step must be given with an iterative decoder alone"),
         (
             {"generation__retain_iter_history": True},
@@ -114,3 +126,28 @@ def test_a_training_needs_an_architecture(monkeypatch: pytest.MonkeyPatch) -> No
     ) as error:
         options.parse_args_and_arch(options.get_training_parser(), ["data"])
     assert isinstance(error.value, RuntimeError)
+
+
+class Reached(Exception):
+    """The evaluation would begin."""
+
+
+def test_an_evaluation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = LanguageModelingTask.__new__(LanguageModelingTask)
+    monkeypatch.setattr(LanguageModelingTask, "source_dictionary", None)
+    monkeypatch.setattr(LanguageModelingTask, "get_batch_iterator", raises(Reached))
+    samples = Namespace(sizes=[7, 16])
+    message = "^--tokens-per-sample must be at most the 15 positions of the model, but a sample has 16 tokens$"
+    with pytest.raises(UserError, match=message):
+        task.eval_lm_dataloader(samples, max_positions=15)
+    with pytest.raises(Reached, match=r"^$"):
+        task.eval_lm_dataloader(samples, max_positions=16)
+    with pytest.raises(UserError, match=r"^--tokens-per-sample must be at most the 16 positions .* has 17 tokens$"):
+        task.eval_lm_dataloader(samples, max_positions=16, context_window=1)
+
+
+def raises(error: type[Exception]) -> Callable[..., None]:
+    def function(*args: Any, **kwargs: Any) -> None:
+        raise error
+
+    return function

@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 import pytest
+from fairseq.modules import FairseqDropout
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from support.data_folders import data_folder
 from support.models import build
@@ -38,10 +39,30 @@ def translation(tmp_path_factory: pytest.TempPathFactory) -> TranslationTask:
         ({"lenpen": 101.0}, r"^--lenpen must be from -100 to 100, but is 101.0$"),
         ({"unkpen": math.inf}, r"^--unkpen must be a finite number, but is inf$"),
         ({"max_len_a": math.nan}, r"^--max-len-a must be a finite number, but is nan$"),
-        ({"diverse_beam_strength": math.nan}, r"^--diverse-beam-strength must be a finite number, but is nan$"),
+        (
+            {"diverse_beam_strength": math.nan, "diverse_beam_groups": 5},
+            r"^--diverse-beam-strength must be a finite number, but is nan$",
+        ),
         ({"diverse_beam_groups": 3}, r"^--diverse-beam-groups must divide --beam 5, but is 3$"),
         ({"sampling_topp": 0.0}, r"^--sampling-topp must be above 0 and at most 1, or -1 for all types, but is 0.0$"),
         ({"sampling_topk": -3}, r"^--sampling-topk must be at least 1, or -1 for all types, but is -3$"),
+        ({"diverse_beam_strength": 2.0}, r"^--diverse-beam-strength needs --diverse-beam-groups$"),
+        ({"lm_weight": 0.3}, r"^--lm-weight needs --lm-path$"),
+        ({"retain_dropout_modules": "X"}, r"^--retain-dropout-modules needs --retain-dropout$"),
+        (
+            {"sampling": True, "sampling_topk": 3, "sampling_topp": 0.5},
+            r"^--sampling-topk cannot be combined with --sampling-topp$",
+        ),
+        (
+            {"constraints": "ordered", "no_repeat_ngram_size": 2},
+            r"^--constraints cannot be combined with --no-repeat-ngram-size$",
+        ),
+        (
+            {"print_alignment": "soft", "replace_unk": "", "match_source_len": True},
+            r"^--match-source-len cannot be combined with --print-alignment\n"
+            r"--match-source-len cannot be combined with --replace-unk\n"
+            r"--replace-unk cannot be combined with --print-alignment soft$",
+        ),
         (
             {"sampling": True, "sampling_topk": 13},
             r"^--sampling-topk must be at most the 12 types of the dictionary, but is 13$",
@@ -88,3 +109,22 @@ def test_batches(options: dict[str, Any], message: str, translation: Translation
     skipping = {"max_positions": (1024, 3), "ignore_invalid_inputs": True, "disable_iterator_cache": True}
     kept = translation.get_batch_iterator(translation.dataset("test"), max_tokens=6, **skipping)
     assert [list(batch) for batch in kept.frozen_batches] == [[1]]
+
+
+def test_dropout_is_kept_in_whole_kinds_of_modules(translation: TranslationTask) -> None:
+    wanted = {"retain_dropout": True, "retain_dropout_modules": "MultiheadAttention,TransformerEncoderLayerX"}
+    with pytest.raises(
+        UserError, match=r"^--retain-dropout-modules must be among .*, but is TransformerEncoderLayerX$"
+    ):
+        translation.build_generator([build()], Namespace(**wanted))
+    kept = FairseqDropout(0.1, module_name="TransformerEncoderLayer")
+    part = FairseqDropout(0.1, module_name="TransformerEncoder")
+    for module in (kept, part):
+        module.make_generation_fast_("", retain_dropout=True, retain_dropout_modules="TransformerEncoderLayer")
+    assert (kept.apply_during_inference, part.apply_during_inference) == (True, False)
+
+
+def test_references_that_do_not_exist(translation: TranslationTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation.datasets["test"], "tgt", None)
+    with pytest.raises(UserError, match=r"^--prefix-size needs reference translations, which test does not have$"):
+        translation.build_generator([], Namespace(prefix_size=2))

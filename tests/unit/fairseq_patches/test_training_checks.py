@@ -51,6 +51,7 @@ RANGE_FAULTS = {
     "--clip-norm=-1": "--clip-norm must be a finite number of at least 0, but is -1.0",
     "--patience=-3": "--patience must be -1 (off), or from 0 to 2147483647, but is -3",
     "--warmup-updates=0": "--warmup-updates must be at least 1 with lr-scheduler inverse_sqrt, but is 0",
+    "--max-valid-steps=0": "--max-valid-steps must be at least 1 and at most 2147483647, but is 0",
     "--max-tokens=0": "--max-tokens must be at least 1 and at most 2147483647, but is 0",
     f"--max-update=1{'0' * 30}": f"--max-update must be at least 0 and at most 2147483647, but is 1{'0' * 30}",
     f"--num-workers=1{'0' * 20}": f"--num-workers must be from 0 to 1024, but is 1{'0' * 20}",
@@ -84,6 +85,21 @@ def test_options_that_would_be_ignored(data: Path) -> None:
         *(f"--{name} must not be given" for name in ("adaptive-input", "char-inputs", "export")),
         "--dlcl-init must be mean with --dlcl-softmax, which begins with means, but is one",
     ]
+
+
+@pytest.mark.parametrize("arch", ["transformer", "dlcl_transformer_tiny"])
+def test_options_of_a_transformer_that_do_harm_or_nothing(arch: str, data: Path) -> None:
+    words = ["--adaptive-input", "--tie-adaptive-proj", "--char-inputs", "--export", "--quant-noise-pq=0.1"]
+    with pytest.raises(UserError, match="must not be given") as error:
+        check_training(configuration(data, f"--arch={arch}", *words, "--decoder-layers-to-keep=0", "--base-layers=1"))
+    nothing = "must not be given: the model has nothing that it would change"
+    assert set(error.value.args[0].splitlines()) >= {
+        *(f"{word} {nothing}" for word in words[:-1]),
+        "--decoder-layers-to-keep must not be given: deepnmt-shrink --decoder-keep takes layers out",
+        "--quant-noise-pq needs --fp16 or --bf16: without master weights, the noise of each update stays in them",
+        "--base-layers needs several processes, which the experts are dealt out to",
+    }
+    check_training(configuration(data, f"--arch={arch}", "--quant-noise-pq=0.1", "--fp16"))
 
 
 def test_a_merged_table_is_of_one_dictionary(data: Path, tmp_path: Path) -> None:
@@ -120,13 +136,18 @@ def test_what_must_be_given_and_what_stands_alone(data: Path) -> None:
         cfg.task._name, cfg.model._name = task, arch
         with pytest.raises(UserError, match=rf"(?m)^--arch must {message}.*, but is {arch}$"):
             check_training(cfg)
-    cfg = configuration(data, common__amp=True, common__bf16=True, common__tpu=True, dataset__max_tokens=None)
+    later = {"checkpoint__write_checkpoints_asynchronously": True}
+    with pytest.raises(UserError, match=r"^--write-checkpoints-asynchronously must not be given: without the package"):
+        check_training(configuration(data, **later))
+    half = {"common__amp": True, "common__bf16": True, "common__tpu": True, "common__cpu": True}
+    cfg = configuration(data, dataset__max_tokens=None, **half)
     cfg.optimizer = None
     with pytest.raises(UserError, match="must be given") as error:
         check_training(cfg)
     assert str(error.value).splitlines() == [
         "--optimizer must be given, but is not",
         "--max-tokens or --batch-size must be given, but neither is",
+        "--amp must not be set with --cpu, but is; --bf16 works there",
         "--bf16 must be the only precision, but stands beside amp",
     ]
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
-from fairseq.tasks import FairseqTask
 from support.models import PRE_NORM, batch, build_stock, dictionary, scramble
 from support.searched_models import FEW, MANY, MODELS, SENTENCES, model, sample
+from support.searching_task import Task
 from torch import Tensor
 
 from deepnmt.kernels import fast_path
@@ -276,7 +276,6 @@ def counted(own: Any, left: list[bool]) -> Any:
 LEFT: dict[str, dict[str, Any]] = {
     "sampling": {"search_strategy": search.Sampling(FEW)},
     "diverse": {"search_strategy": search.DiverseBeamSearch(FEW, 2, 0.5)},
-    "no repeats": {"no_repeat_ngram_size": 2},
 }
 
 
@@ -325,19 +324,10 @@ def test_log_says_why_a_search_is_left_to_fairseq(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.INFO, "deepnmt"):
         both(model(PRE_NORM), max_len_b=3)
         assert not [message for message in caplog.messages if "beam search" in message]
-        both(model(PRE_NORM), max_len_b=3, no_repeat_ngram_size=2)
-        both(model(PRE_NORM), max_len_b=3, no_repeat_ngram_size=2)
+        both(model(PRE_NORM), max_len_b=3, search_strategy=search.Sampling(FEW))
+        both(model(PRE_NORM), max_len_b=3, search_strategy=search.Sampling(FEW))
     (message,) = [message for message in caplog.messages if "beam search" in message]
-    assert message == "fast beam search is not used: repeated n-grams are blocked"
-
-
-class Task(FairseqTask):  # type: ignore[misc]
-    """A task with a target dictionary and nothing else."""
-
-    target_dictionary = FEW
-
-    def __init__(self) -> None:
-        super().__init__(None)
+    assert message == "fast beam search is not used: Sampling is not plain beam search"
 
 
 @pytest.mark.parametrize(

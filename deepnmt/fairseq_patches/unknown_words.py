@@ -1,0 +1,47 @@
+"""--replace-unk: unknown words of a translation are replaced by the source words to which they are aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from fairseq import utils
+
+from deepnmt.fairseq_patches.patch import replaces
+
+# What fairseq's parser makes of the option without a value; it is the default of --remove-bpe.
+NO_VALUE = "@@ "
+
+
+@replaces(
+    utils, "load_align_dict", "(replace_unk)", order=10, why="--replace-unk without a file looks for the file '@@ '"
+)
+def copy_without_a_file(stock: Any, replace_unk: Optional[str]) -> Optional[dict[str, str]]:
+    """Return a dictionary of words; an empty one, by which source words are copied, if no file is given."""
+    dictionary: Optional[dict[str, str]] = stock("" if replace_unk == NO_VALUE else replace_unk)
+    return dictionary
+
+
+@replaces(
+    utils,
+    "replace_unk",
+    "(hypo_str, src_str, alignment, align_dict, unk)",
+    order=10,
+    why="--replace-unk looks up target words in a list of pairs of positions",
+)
+def replace_aligned(
+    stock: Any,
+    hypo_str: str,
+    src_str: str,
+    alignment: Sequence[tuple[int, int]],
+    align_dict: dict[str, str],
+    unk: str,
+) -> str:
+    """Replace unknown words; `alignment` is of a source and a target position each, as the generators make it."""
+    source_of = {target: source for source, target in alignment}
+    # fairseq appends a symbol for the end of the source, which stands for a word without an alignment.
+    end = len(src_str.split())
+    replaced: str = stock(
+        hypo_str, src_str, [source_of.get(place, end) for place in range(len(hypo_str.split()))], align_dict, unk
+    )
+    return replaced
