@@ -52,6 +52,7 @@ def command() -> None:
         arguments.batch_size,
         arguments.buffer,
         arguments.strict,
+        translator.glossary(arguments.glossary),
     )
     with ExitStack() as stack:
         source, total = _input(arguments.input, stack)
@@ -164,6 +165,12 @@ def parse() -> argparse.Namespace:
         type=Path,
         metavar="FILE",
         help="choose from the beam by weights that deepnmt-rerank --tune has found",
+    )
+    add(
+        "--glossary",
+        type=Path,
+        metavar="FILE",
+        help="term, tab, translation on each line: what terms must become; for models of preprocess.sh --glossary-training",
     )
     add("--nbest", type=int, metavar="N", help="print N translations of each line as LINE, score, text, tabs between")
     add("--scores", action="store_true", help="print the score and a tab before each translation")

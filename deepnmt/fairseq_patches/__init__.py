@@ -32,6 +32,7 @@ def install() -> None:
         tensorboard,
         trainer,
         training_checks,
+        training_parts,
         untrusted_text,
         workers,
     )

@@ -26,6 +26,7 @@ OPTIONAL = {
     "placeholders": str,
     "segment": str,
     "units_first": bool,
+    "glossary": bool,
 }
 
 
@@ -49,6 +50,7 @@ class TextSettings:
         placeholders: kinds of `placeholders` with commas between them
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
+        glossary: the dictionaries have the marks of inline targets
     """
 
     source_lang: str
@@ -66,6 +68,7 @@ class TextSettings:
     placeholders: str = ""
     segment: str = ""
     units_first: bool = False
+    glossary: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:
