@@ -1,7 +1,7 @@
 """The steps of generate.sh --glossary: translations of terms beside them in the sources, then what became of them.
 
 commands:
-  glossary.py inline FILE DATA SUBSET FOLDER [--reverse]    make FOLDER, a data folder with such sources of SUBSET, out of
+  glossary.py inline FILE DATA SUBSET FOLDER [--reverse]    make FOLDER, a data folder with such sources of SUBSET and
                                                             links to the other files of DATA
   glossary.py note FOLDER DATA OUT_DIR [--reverse]          count the terms in OUT_DIR, and keep its sources' subwords
 """
@@ -60,7 +60,9 @@ def inline(terms: Path, data: Path, subset: str, folder: Path, reverse: bool) ->
     seen = {term.text for _, each in found for term in each}
     if absent := [text for text in dict.fromkeys(term.text for term in glossary.terms.values()) if text not in seen]:
         named = ", ".join(f"'{text}'" for text in absent[:3]) + (", ..." if len(absent) > 3 else "")
-        print(f"warning: {terms}: {len(absent)} terms are in no source, or in longer ones alone: {named}", file=sys.stderr)
+        print(
+            f"warning: {terms}: {len(absent)} terms are in no source, or in longer ones alone: {named}", file=sys.stderr
+        )
 
 
 def note(folder: Path, data: Path, output: Path, reverse: bool) -> None:

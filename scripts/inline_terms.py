@@ -10,7 +10,6 @@ fairseq joins train1 to train, and takes train1.de-en before train1.en-de where 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -26,12 +25,10 @@ from deepnmt.alignment.term_examples import TermExamples
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.index_writer import binarise
-from deepnmt.text.inline_targets import cut_inline
+from deepnmt.text.inline_targets import PART, cut_inline
 from deepnmt.text.lines import read_lines
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
-
-PART = "train1"
 
 
 def make(folder: Path, tokens: str, alignment: Path, share: float, counts: Path, processes: int) -> None:
@@ -53,8 +50,7 @@ def make(folder: Path, tokens: str, alignment: Path, share: float, counts: Path,
         source, target = each.languages
         name = f"{PART}.{source}-{target}"
         texts = [Path(f"{tokens}.{language}") for language in each.languages]
-        words = Counter(word for line in read_lines(texts[0]) for word in line.split())
-        examples = TermExamples(words, share)
+        examples = TermExamples(share)
         pairs = examples(_aligned(texts, alignment, each is not settings))
         with ExitStack() as stack:
             paths = [

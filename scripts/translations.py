@@ -247,7 +247,7 @@ def main() -> None:
             arguments.log, arguments.data, arguments.subset, arguments.output, arguments.reverse, arguments.selected_on
         )
         if arguments.constraints:
-            note_terms(arguments.constraints, arguments.output, data_settings(arguments.data, arguments.reverse), "terms")
+            note_terms(arguments.constraints, arguments.output, data_settings(arguments.data, arguments.reverse))
 
 
 if __name__ == "__main__":

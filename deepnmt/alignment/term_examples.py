@@ -1,19 +1,18 @@
 """Training pairs with inline targets (`text/inline_targets.py`), out of aligned pairs.
 
 A term is up to three words of the source that are linked to up to three words of the target, and neither to words
-outside (Koehn 2003, N03-1017). Rare words are drawn more often: a word's chance falls with the square root of its count.
+outside (Koehn 2003, N03-1017). All terms of a pair have the same chance to be drawn.
 
-A quarter of the terms get another term's translation, in the source and in the target. Without these, a model learns
-that inline targets are the translations it knows, and leaves out those that it does not (docs/glossary.md).
+Half of those drawn get another term's translation, in the source and in the target: a model that has only seen right
+translations leaves out those that it does not expect.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
 
 from deepnmt.alignment.grow_diag import Link
 from deepnmt.text.inline_targets import inline
@@ -21,8 +20,8 @@ from deepnmt.text.placeholders import TAGS
 
 LONGEST = 3
 # One term for so many words of the source, at most.
-WORDS_PER_TERM = 4
-STRANGE = 0.25
+WORDS_PER_TERM = 3
+STRANGE = 0.5
 # Translations that strange terms are drawn from: those of the lines before.
 POOL = 1000
 Span = tuple[int, int]
@@ -75,11 +74,9 @@ class TermExamples:
     """Makes examples, each from the number of its line alone but for strange translations.
 
     Args:
-        counts: of the source's words
         share: of the pairs that get an example
     """
 
-    counts: Counter[str]
     share: float
     made: Counts = field(default_factory=Counts)
 
@@ -103,8 +100,7 @@ class TermExamples:
         for _ in range(draw.randint(1, max(1, len(source) // WORDS_PER_TERM))):
             if not left:
                 break
-            weights = [1 / sqrt(max(self.counts[word] for word in source[slice(*term[0])])) for term in left]
-            (term,) = draw.choices(left, weights)
+            term = draw.choice(left)
             chosen.append(term)
             left = [each for each in left if all(_apart(*sides) for sides in zip(each, term))]
         return sorted(chosen, reverse=True)

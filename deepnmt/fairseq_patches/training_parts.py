@@ -1,4 +1,4 @@
-"""Training sets in parts, `train` and `train1`: fairseq's default fails on them, and checkpoints say what is in them."""
+"""Training sets in parts, `train` and `train1`: fairseq's default fails on them, and checkpoints record their kind."""
 
 from __future__ import annotations
 

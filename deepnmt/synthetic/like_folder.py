@@ -22,7 +22,8 @@ from deepnmt.text.subwords import SEPARATOR, Subwords, subword_files
 SETTINGS = (
     "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "normalise", "truecase",
     "subwords", "vocabulary", "min_pair_count", "separate", "vocabulary_threshold", "spell_unknown", "byte_fallback",
-    "protect", "placeholders", "segment", "units_first", "glossary", "bpe_merges", "joined_dictionary", "max_len", "max_ratio",
+    "protect", "placeholders", "segment", "units_first", "bpe_merges", "joined_dictionary", "max_len", "max_ratio",
+    "glossary",
 )  # fmt: skip
 TRAIN = "train"
 

@@ -12,7 +12,7 @@ from deepnmt.text.terms import forms_of, has_term
 from deepnmt.text.translated_folder import RECORD, lines_of
 
 
-def note_terms(wanted: Path, folder: Path, settings: TextSettings, key: str) -> None:
+def note_terms(wanted: Path, folder: Path, settings: TextSettings, key: str = "terms") -> None:
     """Add to a folder's record how many terms its translations should have, and how many they have.
 
     Args:

@@ -50,7 +50,10 @@ class Glossary:
             if term is None:
                 place += 1
                 continue
-            line += [*_joined(parts[begin:place]), *inline(_joined(parts[place : place + length]), term.translation.split())]
+            line += [
+                *_joined(parts[begin:place]),
+                *inline(_joined(parts[place : place + length]), term.translation.split()),
+            ]
             found.append(term)
             place = begin = place + length
         return " ".join(line + _joined(parts[begin:])), found

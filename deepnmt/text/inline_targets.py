@@ -17,6 +17,8 @@ MARK = re.compile("|".join(MARKS))
 # The record of a data folder has it if some of its training pairs have inline targets; then a checkpoint's `task_state`
 # has the other.
 TRAINING, STATE = "glossary_training", "glossary"
+# The part of the training set that has these pairs.
+PART = "train1"
 Cut = Callable[[str], str]
 
 

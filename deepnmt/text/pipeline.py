@@ -214,7 +214,7 @@ class TextPipeline:
         """
         if not self.settings.glossary:
             raise UserError(
-                "--glossary needs a model that was trained with inline targets, on data of preprocess.sh --glossary-training"
+                "--glossary needs a model trained with inline targets, on data of preprocess.sh --glossary-training"
             )
         sides = self._tokenizer, Tokenizer(self.settings, self.settings.target_lang)
         if isinstance(terms, Path):
@@ -229,10 +229,8 @@ class TextPipeline:
                 raise UserError(f"{name}: '{term.translation}' must be of types of the dictionary, but has '{unknown}'")
             for side in (" ".join(words), term.translation) if self.settings.placeholders else ():
                 if self._placeholders.tagged(side) != side:
-                    raise UserError(
-                        f"{name}: '{side}' must have none of the {self.settings.placeholders} of --placeholders, but has: "
-                        "translations take these from the source"
-                    )
+                    kinds = self.settings.placeholders
+                    raise UserError(f"{name}: '{side}' has {kinds} of --placeholders, which come from the source")
         known = with_first_words(found, self._truecaser) if self.settings.truecase else found
         return Glossary(known, self.settings)
 

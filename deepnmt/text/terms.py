@@ -102,7 +102,7 @@ def terms_from(
 
 
 def with_first_words(terms: Terms, truecase: Callable[[str], str]) -> Terms:
-    """Return terms, and these as they begin a sentence in true case; what a term itself says of such a form comes first."""
+    """Return terms, and their forms at the start of a sentence in true case; a term of such a form comes first."""
     return {**{tuple(truecase(" ".join(words)).split()): each for words, each in terms.items()}, **terms}
 
 
