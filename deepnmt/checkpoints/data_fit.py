@@ -42,7 +42,7 @@ def check_inline_targets(path: Path) -> None:
     """Raise `UserError` if a checkpoint was trained without inline targets."""
     if not has_inline_targets(path):
         raise UserError(
-            f"{path}: --glossary needs a model trained with inline targets, on data of preprocess.sh --glossary-training"
+            f"{path}: --glossary needs a model trained with inline targets (preprocess.sh --glossary-training)"
         )
 
 

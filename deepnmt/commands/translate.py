@@ -170,7 +170,7 @@ def parse() -> argparse.Namespace:
         "--glossary",
         type=Path,
         metavar="FILE",
-        help="translations to use, a line each: term, tab, translation (for models of preprocess.sh --glossary-training)",
+        help="glossary, a line each: term, tab, translation; for models of preprocess.sh --glossary-training",
     )
     add("--nbest", type=int, metavar="N", help="print N translations of each line as LINE, score, text, tabs between")
     add("--scores", action="store_true", help="print the score and a tab before each translation")

@@ -213,9 +213,7 @@ class TextPipeline:
             UserError: the data have no inline targets, or an entry is faulty
         """
         if not self.settings.glossary:
-            raise UserError(
-                "--glossary needs a model trained with inline targets, on data of preprocess.sh --glossary-training"
-            )
+            raise UserError("--glossary needs a model trained with inline targets (preprocess.sh --glossary-training)")
         sides = self._tokenizer, Tokenizer(self.settings, self.settings.target_lang)
         if isinstance(terms, Path):
             name = str(terms)
