@@ -23,6 +23,7 @@ FIRST = [
     "docs/search",
     "docs/synthetic",
     "docs/translating",
+    "docs/glossary",
     "docs/security",
     "docs/architecture",
     "docs/extending",

@@ -1,21 +1,23 @@
-"""Glossaries for terms.sh, out of the lexicons that align.sh learns from the training text.
+"""Glossaries for glossary.sh, out of the lexicons that align.sh learns from the training text.
 
 commands:
-  glossary.py make ALIGNED TOKENS OUT    words that translate each other in most cases, each way; TOKENS is the training
+  glossaries.py make ALIGNED TOKENS OUT    words that translate each other in most cases, each way; TOKENS is the training
                                          text, PREFIX.LANG and PREFIX.LANG2
-  glossary.py wrong GLOSSARY OUT         the same terms, each with the translation of another one
-  glossary.py unseen GLOSSARY OUT        the same terms, each with a made-up word that no text has
+  glossaries.py wrong GLOSSARY OUT         the same terms, each with the translation of another one
+  glossaries.py unseen GLOSSARY OUT        the same terms, each with a made-up word that no text has
+  glossaries.py table RESULTS SUBSET       the scores of RESULTS/SUBSET and RESULTS/SUBSET.GLOSSARY
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from deepnmt import console
 from deepnmt.text.lines import read_lines
+from deepnmt.text.record import read_record
 
 # Of a term, in the training text, and the probability of its translation, in either direction.
 LEAST_COUNT, LEAST = 5, 0.5
@@ -64,6 +66,14 @@ def read(path: Path) -> Pairs:
     return dict(line.rstrip("\n").split("\t") for line in read_lines(path))
 
 
+def rows(results: Path, subset: str) -> Iterator[str]:
+    """Yield a line for each result: terms that should be there and that are, and tokenised BLEU."""
+    for folder in sorted(results.glob(f"{subset}*/scores.json")):
+        terms = read_record(folder.parent / "generate.json").get("glossary", {"wanted": 0, "found": 0})
+        bleu = read_record(folder)["tokenised BLEU"]["score"]
+        yield f"{folder.parent.name}\t{terms['found']}/{terms['wanted']}\t{bleu}"
+
+
 def main() -> None:
     """Do what the command line says."""
     parser = console.Parser(description=__doc__)
@@ -73,7 +83,13 @@ def main() -> None:
         command = commands.add_parser(name)
         for place in (*places, "output"):
             command.add_argument(place, type=Path)
+    command = commands.add_parser("table")
+    command.add_argument("results", type=Path)
+    command.add_argument("subset")
     given = parser.parse_args()
+    if given.command == "table":
+        print("\n".join(rows(given.results, given.subset)))
+        return
     pairs = make(given.aligned, given.text) if given.command == "make" else changes[given.command](read(given.glossary))
     with console.whole_file(given.output) as temporary:
         temporary.write_text("".join(f"{word}\t{other}\n" for word, other in pairs.items()), encoding="utf-8")
