@@ -163,7 +163,7 @@ def probabilities(translations: Sequence[Translation]) -> list[float]:
 
 
 def _read_of(paths: Sequence[Path], source: str, sentences: int) -> list[str]:
-    """Return the sources with inline targets that the lists were made from. Raises `UserError` if lists differ in them."""
+    """Return the sources with inline targets of the lists. Raises `UserError` if lists differ in them."""
     files = [path.parent / f"{INLINE}.{source}" for path in paths]
     read = [lines_of(file) if file.is_file() else [] for file in files]
     for path, lines in zip(paths, read):

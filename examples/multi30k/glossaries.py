@@ -1,8 +1,8 @@
 """Glossaries for glossary.sh, out of the lexicons that align.sh learns from the training text.
 
 commands:
-  glossaries.py make ALIGNED TOKENS OUT    words that translate each other in most cases, each way; TOKENS is the training
-                                         text, PREFIX.LANG and PREFIX.LANG2
+  glossaries.py make ALIGNED TOKENS OUT    words that translate each other in most cases, each way; TOKENS is the source
+                                         of the training text
   glossaries.py wrong GLOSSARY OUT         the same terms, each with the translation of another one
   glossaries.py unseen GLOSSARY OUT        the same terms, each with a made-up word that no text has
   glossaries.py table RESULTS SUBSET       the scores of RESULTS/SUBSET and RESULTS/SUBSET.GLOSSARY

@@ -152,7 +152,7 @@ def test_placeholders_come_from_the_source_alone(data: Path) -> None:
     types = set(read_types(data / "dict.de.txt"))
     for terms in ({"Hund 3": "dog"}, {"Hund": "dog 3"}):
         with pytest.raises(
-            UserError, match="^glossary: '.* 3' has numbers of --placeholders, which come from the source$"
+            UserError, match=r"^glossary: '.* 3' has numbers of --placeholders, which come from the source$"
         ):
             pipeline.glossary(terms, types)
 

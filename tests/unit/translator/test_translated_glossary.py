@@ -141,7 +141,7 @@ def test_a_checkpoint_says_what_it_was_trained_with(trained: tuple[Path, Path], 
     check_inline_targets(other)
     with pytest.raises(UserError, match=f"^{plain}: --glossary needs a model trained with inline targets"):
         check_inline_targets(plain)
-    with pytest.raises(UserError, match="^--glossary needs a model trained with inline targets"):
+    with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets"):
         Translator.from_checkpoint(plain, data).translate("Der Hund schläft.", glossary={"Hund": "cat"})
 
 
