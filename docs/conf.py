@@ -24,6 +24,7 @@ FIRST = [
     "docs/synthetic",
     "docs/translating",
     "docs/surprises",
+    "docs/glossary",
     "docs/security",
     "docs/architecture",
     "docs/extending",

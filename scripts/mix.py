@@ -30,6 +30,7 @@ from deepnmt.synthetic.like_folder import (
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts, subset_prefix
 from deepnmt.text.dictionary import check_dictionary, read_types
 from deepnmt.text.index_writer import join
+from deepnmt.text.inline_targets import PART, TRAINING
 from deepnmt.text.record import read_record, selected_on, sha256, write_record
 from deepnmt.text.settings import TextSettings
 
@@ -65,7 +66,15 @@ def begin(folder: Path, copies: int, parts: Sequence[Path]) -> None:
         check_nested(parts, name)
     record: dict[str, Any] = {**settings_record(real), **frame_record(real), "upsample": copies, "inputs": inputs}
     record |= selected_on(read_record(part / RECORD) for part in parts)
+    if (share := read_record(real / RECORD).get(TRAINING)) is not None:
+        record[TRAINING] = share
+        inputs |= {path.name: sha256(path) for path in inline_files(real) if path.suffix == ".bin"}
     write_record(folder / RECORD, record)
+
+
+def inline_files(folder: Path) -> list[Path]:
+    """Return the files of a folder's training pairs with inline targets."""
+    return sorted(path for place in (folder, folder / "text") for path in place.glob(f"{PART}.*"))
 
 
 def largest(parts: Sequence[Path], language: str) -> Path:
@@ -90,6 +99,9 @@ def finish(folder: Path, copies: int, parts: Sequence[Path]) -> None:
     languages = TextSettings.read(real).languages
     everything = [real] * copies + list(parts[1:])
     copy_frame(real, folder)
+    if TRAINING in read_record(real / RECORD):
+        for path in inline_files(real):
+            shutil.copyfile(path, folder / path.relative_to(real))
     for language in languages:
         dictionary = largest(parts, language)
         shutil.copyfile(dictionary, folder / f"dict.{language}.txt")

@@ -56,6 +56,7 @@ if [[ -n $NORMALISE ]]; then EXTRA+=("normalise=$NORMALISE"); fi
 if [[ $TRUECASE == true ]]; then EXTRA+=(truecase=true); fi
 if [[ -n $VALID_EVERY ]]; then EXTRA+=("valid_every=$VALID_EVERY"); fi
 if [[ -n $COPIES ]]; then EXTRA+=("bpe_dropout=$DROPOUT" "copies=$COPIES"); fi
+if [[ -n $GLOSSARY ]]; then EXTRA+=(glossary=true "glossary_training=$GLOSSARY"); fi
 
 DEST=${DEST%/}
 build_beside "$DEST"
@@ -162,12 +163,21 @@ if [[ ${#SEGMENT[@]} -gt 0 ]]; then
     run python3 "$ROOT/scripts/segment.py" apply "$TMP/codes" --workers "$WORKERS" "${SEGMENT[@]}"
 fi
 
+if [[ -n $GLOSSARY ]]; then
+    run "$ROOT/scripts/align.sh" "$TOKENS/train${MIDDLE}" "$TMP/aligned" --source-lang "$SOURCE" --target-lang "$TARGET" \
+        --workers "$WORKERS"
+    run python3 "$ROOT/scripts/inline_terms.py" make "$TMP" "$TOKENS/train$MIDDLE" "$TMP/aligned/joined.align" \
+        "$GLOSSARY" "$TMP/counts" --workers "$WORKERS"
+    for lang in "$SOURCE-$TARGET" "$TARGET-$SOURCE"; do COUNTS+=("$TMP/counts/train1.$lang.json"); done
+    rm -r -- "$TMP/aligned"
+fi
+
 TRAIN_TEXT=$TMP/text/train.bpe TEST_TEXTS=()
 for split in "${SPLITS[@]}"; do
     if [[ $split == test* ]]; then TEST_TEXTS+=("$TMP/text/$split.bpe"); fi
 done
 options=()
-# LANG FOLDER [--types FILE... [--bytes]]: a dictionary with more types than the text has.
+# LANG FOLDER [--types FILE... [--bytes]] [--marks]: a dictionary with more types than the text has.
 dictionary() {
     if [[ $JOINED == true && $1 == "$TARGET" ]]; then
         cp -- "$2/dict.$SOURCE.txt" "$2/dict.$TARGET.txt"
@@ -197,13 +207,23 @@ if [[ -n $COPIES ]]; then
     for ((copy = 1; copy < COPIES; copy++)); do
         TEST_TEXTS+=("$TMP/copies/$copy")
     done
-elif [[ $LIMITED == true ]]; then
+elif [[ $LIMITED == true || -n $GLOSSARY ]]; then
     mkdir -- "$TMP/dictionaries"
     for lang in "$SOURCE" "$TARGET"; do
-        types=("$TMP/vocabulary.$lang")
-        if [[ $JOINED == true ]]; then types=("$TMP/vocabulary.$SOURCE" "$TMP/vocabulary.$TARGET"); fi
+        types=() files=()
+        if [[ $LIMITED == true ]]; then files=("$TMP/vocabulary.$lang"); fi
+        if [[ $LIMITED == true && $JOINED == true ]]; then files=("$TMP/vocabulary.$SOURCE" "$TMP/vocabulary.$TARGET"); fi
+        # Inline targets are words of the other language.
+        if [[ -n $GLOSSARY && $JOINED == false ]]; then
+            for other in "$SOURCE" "$TARGET"; do
+                run python3 "$ROOT/scripts/segment.py" vocabulary "$TMP/dictionaries/$other" 1 "$TMP/text/train.bpe.$other"
+                files+=("$TMP/dictionaries/$other")
+            done
+        fi
+        if [[ ${#files[@]} -gt 0 ]]; then types=(--types "${files[@]}"); fi
         if [[ $BYTES == true ]]; then types+=(--bytes); fi
-        dictionary "$lang" "$TMP/dictionaries" --types "${types[@]}"
+        if [[ -n $GLOSSARY ]]; then types+=(--marks); fi
+        dictionary "$lang" "$TMP/dictionaries" "${types[@]}"
     done
     options+=(--srcdict "$TMP/dictionaries/dict.$SOURCE.txt" --tgtdict "$TMP/dictionaries/dict.$TARGET.txt")
 elif [[ $JOINED == true ]]; then
@@ -222,6 +242,7 @@ run fairseq-preprocess --source-lang "$SOURCE" --target-lang "$TARGET" --trainpr
     REASON=$(tail -n 1 -- "$TMP/error")
     die "fairseq-preprocess failed: ${REASON:-it could not write why, nor perhaps its files: is the disk full?}"
 }
+if [[ -n $GLOSSARY ]]; then run python3 "$ROOT/scripts/inline_terms.py" binarise "$TMP"; fi
 rm -rf -- "$TMP/error" "$TMP/dictionaries" "$TMP/tagged"
 
 ALL=$DEST

@@ -52,6 +52,9 @@ tokenises (Moses, by sacremoses), learns and applies a joint BPE (subword-nmt), 
   --bpe-dropout P --copies N               segment the training text N times, leaving out each merge with probability P,
                          in place of once; the seeds are 1 to N (default: no dropout). For bpe and wordpiece; not with
                          --separate, --vocabulary-threshold, --spell-unknown, --byte-fallback, --protect, --placeholders
+  --glossary-training SHARE                for this share of the training pairs, such as 0.5, add a pair whose source has the
+                         translations of some of its terms beside them, so that a model learns to follow a glossary
+                         (docs/glossary.md); terms come from a word alignment. Not with --copies
   --workers N            processes (default: one per core)
 
 DIR gets fairseq's dict.LANG.txt, *.bin and *.idx; the BPE's codes; preprocess.json (settings, checksums of the
@@ -73,7 +76,7 @@ ANY_CHINESE='^(zh|zho|chi|cmn|yue|wuu|gan|hsn|lzh|cjy|czh|cpx|mnp)([-_].*)?$'
 SOURCE='' TARGET='' TRAIN='' VALID='' RAW_VALID='' DEST=''
 TESTS=() RAW_TESTS=()
 MERGES='' MAX_LEN=175 MAX_RATIO=0 WORKERS=$(cores)
-PROTECT='' PLACEHOLDERS='' CHINESE=''
+PROTECT='' PLACEHOLDERS='' CHINESE='' GLOSSARY=''
 KIND=bpe VOCABULARY='' PAIR_COUNT='' SEPARATE=false THRESHOLD=0 SPELL=false BYTES=false
 LOWERCASE=false PRETOKENIZED=false JOINED=true KEEP_PUNCTUATION=false NORMALISE='' TRUECASE=false VALID_EVERY='' DROPOUT='' COPIES=''
 
@@ -103,6 +106,7 @@ while [[ $# -gt 0 ]]; do
         --max-ratio) MAX_RATIO=$(value "$@"); shift ;;
         --bpe-dropout) DROPOUT=$(value "$@"); shift ;;
         --copies) COPIES=$(value "$@"); shift ;;
+        --glossary-training) GLOSSARY=$(value "$@"); shift ;;
         --workers) WORKERS=$(value "$@"); shift ;;
         --normalise) NORMALISE=$(value "$@"); shift ;;
         --lowercase) LOWERCASE=true ;;
@@ -159,6 +163,12 @@ if [[ -n $DROPOUT || -n $COPIES ]]; then
     [[ $SEPARATE == false && $LIMITED == false && -z $PROTECT && -z $PLACEHOLDERS ]] ||
         die "--copies must not be given with --separate, --vocabulary-threshold, --spell-unknown, --byte-fallback," \
             "--protect or --placeholders"
+fi
+if [[ -n $GLOSSARY ]]; then
+    decimal --glossary-training "$GLOSSARY"
+    [[ $GLOSSARY == 0.*[1-9]* || $GLOSSARY =~ ^1(\.0+)?$ ]] ||
+        die "--glossary-training must be above 0 and at most 1, but is '$GLOSSARY'"
+    [[ -z $COPIES ]] || die "--glossary-training cannot be combined with --copies; train with --bpe-dropout instead"
 fi
 if [[ -n $VALID_EVERY ]]; then
     number_from --valid-every 2 2147483647 "$VALID_EVERY"

@@ -27,6 +27,7 @@ import workers
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
+from deepnmt.text.inline_targets import MARKS
 from deepnmt.text.lines import count_lines, read_lines
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import (
@@ -158,6 +159,7 @@ def main() -> None:
     command.add_argument("texts", type=Path, nargs="+", metavar="TEXT")
     command.add_argument("--types", type=Path, nargs="+", metavar="FILE", help="add these, not what dropout can leave")
     command.add_argument("--bytes", action="store_true", help="with --types: add all bytes, too")
+    command.add_argument("--marks", action="store_true", help="add those of inline targets, not what dropout can leave")
     arguments = parser.parse_args()
     if arguments.command == "learn":
         learn(arguments.codes, arguments.merges, arguments.texts)
@@ -166,11 +168,11 @@ def main() -> None:
         write_vocabulary(arguments.file, arguments.text, arguments.least, arguments.characters)
         return
     if arguments.command == "dictionary":
-        if arguments.types:
-            types = chain.from_iterable(map(read_vocabulary, arguments.types))
-            write_dictionary(
-                arguments.dictionary, arguments.texts, [*types, *(byte_symbols() if arguments.bytes else ())]
-            )
+        if arguments.types or arguments.marks:
+            types = [*chain.from_iterable(map(read_vocabulary, arguments.types or ()))]
+            types += byte_symbols() if arguments.bytes else []
+            types += MARKS if arguments.marks else []
+            write_dictionary(arguments.dictionary, arguments.texts, types)
         else:
             write_dropout_dictionary(arguments.codes, arguments.dictionary, arguments.texts)
         return

@@ -27,15 +27,14 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
 from deepnmt.text.dictionary import read_types
+from deepnmt.text.found_terms import note_terms
 from deepnmt.text.lines import count_lines, whole_text
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
-from deepnmt.text.pipeline import Detokenizer, Tokenizer, placeholders_of, tokens_of, whole_units
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.pipeline import Tokenizer, placeholders_of, whole_units
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
-from deepnmt.text.terms import forms_of, has_term, places_of, read_terms, terms_of
-from deepnmt.text.translated_folder import RECORD as GENERATED
+from deepnmt.text.terms import places_of, read_terms, terms_of, with_first_words
 from deepnmt.text.translated_folder import check_direction, data_settings, lines_of, write_translations
 from deepnmt.text.truecase import Truecaser, model_name
 from deepnmt.translator.engine import MORE as SEARCH_OPTIONS
@@ -179,10 +178,8 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
     source, target = settings.languages
     known = read_terms(terms, Tokenizer(settings, source), Tokenizer(settings, target))
     if settings.truecase:
-        # As the text has them where they begin a sentence; what the file says of such a form itself comes first.
         truecaser = Truecaser(data / model_name(source), whole_units(settings), settings.case_language(source))
-        begun = {tuple(truecaser(" ".join(words)).split()): each for words, each in known.items()}
-        known = {**begun, **known}
+        known = with_first_words(known, truecaser)
     if settings.placeholders:
         units = placeholders_of(settings)
         translations = (each.translation for each in known.values())
@@ -208,21 +205,6 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
     if absent := [text for text in dict.fromkeys(term.text for term in known.values()) if text not in seen]:
         named = ", ".join(f"'{text}'" for text in absent[:3]) + (", ..." if len(absent) > 3 else "")
         print(f"warning: {terms}: no source has {len(absent)} of the terms: {named}", file=sys.stderr)
-
-
-def note_terms(constraints: Path, folder: Path, settings: TextSettings) -> None:
-    """Add to a folder's record how many terms its translations should have, and how many they have."""
-    target = settings.target_lang
-    tokenize, detokenize = Tokenizer(settings, target), Detokenizer.of(replace(settings, truecase=False))
-    wanted = found = 0
-    for line, tokens in zip(lines_of(constraints), lines_of(folder / f"hyp.tok.{target}")):
-        for term in line.split("\t") if line else []:
-            forced = tokens_of(term, settings)
-            wanted += 1
-            found += has_term(tokens, forced, *map(" ".join, forms_of(detokenize(forced), tokenize)))
-    record = read_record(folder / GENERATED)
-    write_record(folder / GENERATED, {**record, "terms": {"wanted": wanted, "found": found}})
-    print(f"{found} of {wanted} terms are in the translations", file=sys.stderr)
 
 
 def main() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary, other_types, read_types
+from deepnmt.text.inline_targets import STATE
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subword_identity import TARGET, SubwordIdentity
 from deepnmt.text.translated_folder import data_settings
@@ -29,7 +31,20 @@ def trained_settings(paths: Sequence[Path], data: Path) -> TextSettings:
         settings = settings.reversed()
     for path in paths:
         check_model(path, data, settings.languages)
-    return settings
+    return replace(settings, glossary=settings.glossary and all(map(has_inline_targets, paths)))
+
+
+def has_inline_targets(path: Path) -> bool:
+    """Return whether a checkpoint was trained with inline targets, on data of preprocess.sh --glossary-training."""
+    return bool(CheckpointState.of(path, numbers=False).task_state().get(STATE))
+
+
+def check_inline_targets(path: Path) -> None:
+    """Raise `UserError` if a checkpoint was trained without inline targets."""
+    if not has_inline_targets(path):
+        raise UserError(
+            f"{path}: --glossary needs a model trained with inline targets (preprocess.sh --glossary-training)"
+        )
 
 
 def check_checkpoint(path: Path, data: Path, reverse: bool = False) -> None:

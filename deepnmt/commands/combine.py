@@ -54,20 +54,20 @@ def command() -> None:
     deepnmt.register()
     # fairseq takes seconds to import, which faulty options need not wait for.
     from deepnmt.reranking import combination
-    from deepnmt.reranking.lists_scoring import source_subwords
+    from deepnmt.reranking.lists_scoring import read_subwords
     from deepnmt.reranking.loaded_models import load_models
     from deepnmt.reranking.model_scores import Kind, ModelFeature
 
     combination.check_sizes(lists)
     feature = ModelFeature("models", Kind.TRANSLATION, arguments.models, given="--models")
-    feature.check(arguments.data, lists.reverse)
+    feature.check(arguments.data, lists.reverse, bool(lists.read))
     loaded = load_models(arguments.models, arguments.data, feature.languages(arguments.data, lists.reverse))
     if loaded.right_to_left:
         raise UserError("--models: must write left to right, as the search of a network does, but one is right to left")
     corpus = Corpus.read(arguments.data, lists)
     how = combination.Combination(weights, arguments.beam, arguments.paths, arguments.max_tokens)
     slots = combination.networks(lists, corpus)
-    sources = source_subwords(arguments.data, lists.subset, lists.reverse)
+    sources = read_subwords(arguments.data, lists)
     combination.check_lengths(slots, sources, loaded)
     # A place that nobody can write to shows before the work.
     out.path.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 import deepnmt
-from deepnmt.checkpoints.data_fit import check_checkpoint
+from deepnmt.checkpoints.data_fit import check_checkpoint, check_inline_targets
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.console import Parser, run
 from deepnmt.text.record import DATASTORE, read_record, selection_texts
@@ -31,12 +31,16 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--path", required=True, help="checkpoints, with a colon between two")
     parser.add_argument("--reverse", action="store_true", help="translate from the data's target to its source")
+    parser.add_argument("--inline-targets", action="store_true", help="the sources have the translations of terms")
     parser.add_argument("--selected-on", type=Path, required=True, help="file for what training pairs were chosen by")
     parser.add_argument("--datastore", help="the search's own: folders, with a colon between two")
     known, extra = parser.parse_known_args()
     stores = known.datastore.split(os.pathsep) if known.datastore else []
     extra += ["--datastore", known.datastore] if stores else []
     selected = check_checkpoints(known.path, known.data, known.reverse, stores)
+    if known.inline_targets:
+        for path in map(Path, known.path.split(os.pathsep)):
+            check_inline_targets(path)
     if selected:
         known.selected_on.write_text(json.dumps(selected), encoding="utf-8")
 

@@ -198,7 +198,7 @@ def model_features(arguments: argparse.Namespace, lists: MergedLists) -> list[Mo
 
     features = [ModelFeature(name, Kind(option), paths) for option, name, paths in given]
     for feature in features:
-        feature.check(arguments.data, lists.reverse)
+        feature.check(arguments.data, lists.reverse, bool(lists.read))
     return features
 
 

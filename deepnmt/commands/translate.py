@@ -53,6 +53,7 @@ def command() -> None:
         arguments.batch_size,
         arguments.buffer,
         arguments.strict,
+        translator.glossary(arguments.glossary),
     )
     with ExitStack() as stack:
         source, total = _input(arguments.input, stack)
@@ -165,6 +166,12 @@ def parse() -> argparse.Namespace:
         type=Path,
         metavar="FILE",
         help="choose from the beam by weights that deepnmt-rerank --tune has found",
+    )
+    add(
+        "--glossary",
+        type=Path,
+        metavar="FILE",
+        help="glossary, a line each: term, tab, translation; for models of preprocess.sh --glossary-training",
     )
     add("--nbest", type=int, metavar="N", help="print N translations of each line as LINE, score, text, tabs between")
     add("--scores", action="store_true", help="print the score and a tab before each translation")

@@ -40,6 +40,7 @@ def install() -> None:
         tensorboard,
         trainer,
         training_checks,
+        training_parts,
         unknown_words,
         untrusted_text,
         validation_bleu,

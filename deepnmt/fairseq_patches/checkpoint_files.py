@@ -30,6 +30,7 @@ from deepnmt.fairseq_patches.resumable import check_resumable
 from deepnmt.fairseq_patches.subwords_of_tasks import check_task
 from deepnmt.search.fusion import dictionary_folder
 from deepnmt.text.data_folder import one_name
+from deepnmt.text.inline_targets import STATE as INLINE
 from deepnmt.text.record import selected_on
 from deepnmt.translation_task import RIGHT_TO_LEFT, DeepTranslationTask
 
@@ -211,6 +212,7 @@ def resume_what_fits(
             if self.task.state is not None:
                 # Of whatever a model was trained on before, it knows the pairs.
                 known = selected_on([self.task.state_dict(), state.task_state()])
+                known |= {name: value for name, value in state.task_state().items() if name == INLINE}
                 self.task.state.merge_state_dict(known)
     elif self.cfg.checkpoint.restore_file != "checkpoint_last.pt" and is_command():
         # fairseq would begin anew, and say so in a line of the log.

@@ -26,9 +26,9 @@ def add_model_features(
         out: scores that stand there already are taken
         max_tokens: of a batch
     """
-    sources = source_subwords(data, lists.subset, lists.reverse)
+    sources, read = source_subwords(data, lists.subset, lists.reverse), read_subwords(data, lists)
     for feature in features:
-        pairs = _pairs(feature, lists, sources)
+        pairs = _pairs(feature, lists, read if feature.kind is Kind.TRANSLATION else sources)
         facts = [
             feature.kind.value,
             pairs,
@@ -60,6 +60,11 @@ def source_subwords(data: Path, subset: str, reverse: bool) -> list[str]:
     if not path.is_file():
         raise UserError(f"{path}: no such file; {data} must be a whole folder made by preprocess.sh")
     return lines_of(path)
+
+
+def read_subwords(data: Path, lists: MergedLists) -> list[str]:
+    """Return what models of the translations read: the sources as subwords, with a glossary's translations."""
+    return lists.read or source_subwords(data, lists.subset, lists.reverse)
 
 
 def _pairs(feature: ModelFeature, lists: MergedLists, sources: Sequence[str]) -> Pairs:

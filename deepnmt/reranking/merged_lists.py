@@ -12,7 +12,7 @@ from typing import Any
 from deepnmt.errors import UserError
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, UNKNOWN, Translation, read_nbest
 from deepnmt.text.record import read_record
-from deepnmt.text.translated_folder import RECORD, check_direction, data_settings, lines_of, text_of
+from deepnmt.text.translated_folder import INLINE, RECORD, check_direction, data_settings, lines_of, text_of
 
 # These say something of the translation whatever search found it; others are of one list's model.
 OF_ALL = (LENGTH, UNKNOWN)
@@ -46,6 +46,7 @@ class MergedLists:
         names: features that all candidates have
         tops: the first translation of each list, by sentence; None where there is none
         records: what each list's generate.json says
+        read: the sources' subwords with inline targets, where there was a glossary; else empty
     """
 
     subset: str
@@ -54,6 +55,7 @@ class MergedLists:
     names: tuple[str, ...]
     tops: list[list[str | None]] = field(default_factory=list)
     records: list[dict[str, Any]] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
 
     def with_features(self, names: Sequence[str]) -> MergedLists:
         """Return the lists with some of their features alone. Raises `UserError` if one is not there, or twice."""
@@ -113,7 +115,8 @@ def read_lists(paths: Sequence[Path], data: Path, probable: bool = False) -> Mer
     for translations in lists:
         first = {each.sentence: each.subwords for each in translations if each.rank == 1}
         tops.append([first.get(number) for number in range(len(sources))])
-    return MergedLists(subset, reverse, candidates, names, tops, records)
+    read = _read_of(paths, source, len(sources))
+    return MergedLists(subset, reverse, candidates, names, tops, records, read)
 
 
 def merge(lists: Sequence[Sequence[Translation]], sentences: int) -> tuple[list[list[Candidate]], tuple[str, ...]]:
@@ -157,6 +160,18 @@ def probabilities(translations: Sequence[Translation]) -> list[float]:
         weights.append(0.0 if each.subwords in seen else math.exp(each.features.get(MODEL, 0.0) - best))
         seen.add(each.subwords)
     return [weight / sum(weights) for weight in weights]
+
+
+def _read_of(paths: Sequence[Path], source: str, sentences: int) -> list[str]:
+    """Return the sources with inline targets of the lists. Raises `UserError` if lists differ in them."""
+    files = [path.parent / f"{INLINE}.{source}" for path in paths]
+    read = [lines_of(file) if file.is_file() else [] for file in files]
+    for path, lines in zip(paths, read):
+        if lines != read[0]:
+            raise UserError(f"{path} cannot be combined with {paths[0]}: they were made with different glossaries")
+    if read[0] and len(read[0]) != sentences:
+        raise UserError(f"{files[0]}: must have a line for each of {sentences} sentences, but has {len(read[0])}")
+    return read[0]
 
 
 def _check_sources(path: Path, sources: Sequence[str], expected: Path) -> None:

@@ -18,7 +18,7 @@ from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
-from deepnmt.checkpoints.data_fit import check_language_model, check_model
+from deepnmt.checkpoints.data_fit import check_inline_targets, check_language_model, check_model
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.reranking.loaded_models import encode, load_models
 from deepnmt.text.translated_folder import data_settings
@@ -59,14 +59,22 @@ class ModelFeature:
         """Return source and target of the models, for translations of the data, `reverse` in the other direction."""
         return data_settings(data, reverse != (self.kind is Kind.REVERSE)).languages
 
-    def check(self, data: Path, reverse: bool) -> None:
-        """Raise `UserError` if a checkpoint does not fit translations of the data, `reverse` in the other direction."""
+    def check(self, data: Path, reverse: bool, inline: bool = False) -> None:
+        """Raise `UserError` if a checkpoint does not fit translations of the data.
+
+        Args:
+            data: the data folder
+            reverse: the translations are of the other direction
+            inline: they were made with a glossary
+        """
         for path in self.checkpoints:
             if self.kind is Kind.LANGUAGE:
                 target = data_settings(data, reverse).target_lang
                 check_language_model(path, data / f"dict.{target}.txt")
             else:
                 check_model(path, data, self.languages(data, reverse), named=f"{self.label}: ")
+            if inline and self.kind is Kind.TRANSLATION:
+                check_inline_targets(path)
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return what the checkpoints say of their training pairs."""

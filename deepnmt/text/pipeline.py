@@ -10,12 +10,15 @@ splits hyphens where this one does not, which alone changes 35 of 1,000 translat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from deepnmt.errors import UserError
 from deepnmt.text.chinese import jieba_cutter, joined, segmenter
 from deepnmt.text.cutting import Cutter
+from deepnmt.text.glossary import Glossary
+from deepnmt.text.inline_targets import cut_inline, without_marks
 from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
 from deepnmt.text.moses import Step, ascii_punctuation, detokeniser, punctuation_normaliser, tokeniser
@@ -24,6 +27,7 @@ from deepnmt.text.placeholders import LATE_PATTERNS, PATTERNS, Placeholders, par
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.spacing import Spacing
 from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files
+from deepnmt.text.terms import read_terms, terms_from, with_first_words
 from deepnmt.text.truecase import Truecaser, model_name, sentence_case
 from deepnmt.text.units import Units, shown, shown_words
 
@@ -158,6 +162,7 @@ def tokens_of(subwords: str, settings: TextSettings, source: str = "") -> str:
 
 def restored(tokens: str, settings: TextSettings, source: str = "") -> str:
     """Return joined tokens with characters in the place of bytes, and units of the source's tokens in that of tags."""
+    tokens = without_marks(tokens)
     if settings.byte_fallback:
         # First: a tag that the training text has too rarely is in bytes itself.
         tokens = join_bytes(tokens)
@@ -215,6 +220,10 @@ class TextPipeline:
         return Subwords(self.codes.parent, self.settings, self.settings.source_lang)
 
     @cached_property
+    def _target_subwords(self) -> Subwords:
+        return Subwords(self.codes.parent, self.settings, self.settings.target_lang)
+
+    @cached_property
     def _detokenizer(self) -> Detokenizer:
         return Detokenizer.of(self.settings)
 
@@ -229,7 +238,39 @@ class TextPipeline:
 
     def segment(self, tokens: str) -> str:
         """Return the subwords of a line of tokens; a word should have at most `LONGEST_WORD` characters."""
-        return self._subwords(self._placeholders.tagged(tokens) if self.settings.placeholders else tokens)
+        tokens = self._placeholders.tagged(tokens) if self.settings.placeholders else tokens
+        # Text has no marks.
+        return cut_inline(tokens, self._subwords, lambda words: self._target_subwords(words))
+
+    def glossary(self, terms: Path | Mapping[str, str], types: Container[str]) -> Glossary:
+        """Return a glossary for lines of `tokenize`.
+
+        Args:
+            terms: translations by their terms, or a file that has both, with a tab between them, on each line
+            types: of the source's dictionary
+
+        Raises:
+            UserError: the data have no inline targets, or an entry is faulty
+        """
+        if not self.settings.glossary:
+            raise UserError("--glossary needs a model trained with inline targets (preprocess.sh --glossary-training)")
+        sides = self._tokenizer, Tokenizer(self.settings, self.settings.target_lang)
+        if isinstance(terms, Path):
+            name = str(terms)
+            found = read_terms(terms, *sides, "--glossary")
+        else:
+            name = "glossary"
+            found = terms_from(((name, pair) for pair in terms.items()), *sides)
+        for words, term in found.items():
+            pieces = self._target_subwords(term.translation).split()
+            if unknown := next((piece for piece in pieces if piece not in types), None):
+                raise UserError(f"{name}: '{term.translation}' must be of types of the dictionary, but has '{unknown}'")
+            for side in (" ".join(words), term.translation) if self.settings.placeholders else ():
+                if self._placeholders.tagged(side) != side:
+                    kinds = self.settings.placeholders
+                    raise UserError(f"{name}: '{side}' has {kinds} of --placeholders, which come from the source")
+        known = with_first_words(found, self._truecaser) if self.settings.truecase else found
+        return Glossary(known, self.settings)
 
     def decode(self, subwords: str, source: str = "") -> str:
         """Return the text of a line of subwords of the target.

@@ -30,6 +30,7 @@ OPTIONAL = {
     "units_first": bool,
     "language_case": bool,
     "reversible": bool,
+    "glossary": bool,
 }
 
 
@@ -56,6 +57,7 @@ class TextSettings:
         language_case: `lowercase` and `truecase` follow the rules of the language
         reversible: text comes back from its tokens as it was; folders made before there was this have sacremoses' tokens
             of text whose punctuation Moses' rules have normalised
+        glossary: the dictionaries have the marks of inline targets
     """
 
     source_lang: str
@@ -75,6 +77,7 @@ class TextSettings:
     units_first: bool = False
     language_case: bool = False
     reversible: bool = True
+    glossary: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> TextSettings:

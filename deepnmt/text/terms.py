@@ -6,7 +6,7 @@ a sentence. So a term is looked for in every form that it has in sentences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,39 +49,61 @@ def forms_of(text: str, tokenize: Callable[[str], str]) -> list[Words]:
     return list(dict.fromkeys(forms))
 
 
-def read_terms(path: Path, source: Callable[[str], str], target: Callable[[str], str]) -> Terms:
+def read_terms(
+    path: Path, source: Callable[[str], str], target: Callable[[str], str], option: str = "--terms"
+) -> Terms:
     """Return the terms in a file, by the words of each form: a source and a target, with a tab between them, a line.
 
     Args:
         path: of the file
         source: turns text of the source into tokens
         target: turns text of the target into tokens
+        option: that names the file
 
     Raises:
         UserError: there are none, a line is no term, or a term has two translations
     """
     if not path.is_file():
-        raise UserError(f"--terms must be a file of terms, but there is no '{path}'")
+        raise UserError(f"{option} must be a file of terms, but there is no '{path}'")
+    lines = enumerate(read_lines(path), start=1)
+    entries = ((f"{path}:{number}", line.rstrip("\r\n").split("\t")) for number, line in lines if line.strip())
+    terms = terms_from(entries, source, target)
+    if not terms:
+        raise UserError(f"{path}: must have terms, but has none")
+    return terms
+
+
+def terms_from(
+    entries: Iterable[tuple[str, Sequence[str]]], source: Callable[[str], str], target: Callable[[str], str]
+) -> Terms:
+    """Return terms by the words of each form.
+
+    Args:
+        entries: for each its place, for messages, and its sides
+        source: turns text of the source into tokens
+        target: turns text of the target into tokens
+
+    Raises:
+        UserError: an entry is no term, or a term has two translations
+    """
     terms: dict[Words, Term] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        sides = line.rstrip("\r\n").split("\t")
-        if not line.strip():
-            continue
+    for place, sides in entries:
         forms = [forms_of(clean(side), tokenize) for side, tokenize in zip(sides, (source, target))]
         if len(sides) != 2 or not all(forms):
             raise UserError(
-                f"{path}:{number}: must be a term and its translation, with a tab between them, but is "
-                f"'{line.strip()[:60]}'"
+                f"{place}: must be a term and its translation, with a tab between them, but is "
+                f"'{clean(' '.join(sides))[:60]}'"
             )
         text, translation = clean(sides[0]), " ".join(forms[1][0])
         for words in forms[0]:
             if (known := terms.setdefault(words, Term(text, translation)).translation) != translation:
-                raise UserError(
-                    f"{path}:{number}: '{text}' must have one translation, but has '{known}' and '{translation}'"
-                )
-    if not terms:
-        raise UserError(f"{path}: must have terms, but has none")
+                raise UserError(f"{place}: '{text}' must have one translation, but has '{known}' and '{translation}'")
     return terms
+
+
+def with_first_words(terms: Terms, truecase: Callable[[str], str]) -> Terms:
+    """Return terms, and their forms at the start of a sentence in true case; a term of such a form comes first."""
+    return {**{tuple(truecase(" ".join(words)).split()): each for words, each in terms.items()}, **terms}
 
 
 def terms_of(tokens: str, terms: Terms) -> list[Term]:

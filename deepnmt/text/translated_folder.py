@@ -14,6 +14,8 @@ from deepnmt.text.record import SELECTED_ON, write_record
 from deepnmt.text.settings import TextSettings
 
 RECORD = "generate.json"
+# With the source's language, the sources' subwords with inline targets, where there was a glossary.
+INLINE = "inline"
 
 
 def lines_of(path: Path) -> list[str]:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import BinaryIO, Callable
 
 from deepnmt.errors import UserError
+from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import decode_lines
 from deepnmt.translator.engine import SearchSettings
 from deepnmt.translator.translator import BATCH, Translated, Translator
@@ -41,6 +42,8 @@ def as_json(number: int, line: Translated) -> str:
         {"text": found.text, "score": round(found.score, 6), "tokens": found.tokens} for found in line.translations
     ]
     record |= {"source_tokens": line.source, "unknown": line.unknown}
+    if line.terms:
+        record["terms"] = [{"term": term.text, "translation": term.translation} for term in line.terms]
     if line.fault:
         record["fault"] = line.fault
     return json.dumps(record, ensure_ascii=False) + "\n"
@@ -57,6 +60,7 @@ class LineStream:
         batch_size: most lines of a batch
         chunk: lines to read at a time
         strict: a line that is too long is an error
+        glossary: terms and the translations that they must get
     """
 
     translator: Translator
@@ -65,6 +69,7 @@ class LineStream:
     batch_size: int = BATCH
     chunk: int = 2_000
     strict: bool = False
+    glossary: Glossary | None = None
 
     def __post_init__(self) -> None:
         self.unknown: dict[str, int] = {}
@@ -84,7 +89,7 @@ class LineStream:
         """
         start = 1
         for chunk in _chunks(decode_lines(lines, name), self.chunk):
-            found = self.translator.run(chunk, self.settings, self.batch_size, done)
+            found = self.translator.run(chunk, self.settings, self.batch_size, done, self.glossary)
             for number, line in enumerate(found, start=start):
                 self._look_at(f"{name}:{number}", line)
             output.write("".join(self.form(number, line) for number, line in enumerate(found, start)).encode("utf-8"))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, overload
+from typing import Callable, Union, overload
 
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
+from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import clean
 from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
 from deepnmt.text.subwords import CODES
+from deepnmt.text.terms import Term
 from deepnmt.translator import reranked
 from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings, Value, load_engine
 from deepnmt.translator.model_folder import RECORD, ModelFolder
@@ -24,6 +26,8 @@ LOG = logging.getLogger(__name__)
 BATCH = 128
 # So many subwords, padding included, are a batch that fits into a few gigabytes whatever the model.
 BATCH_SUBWORDS = 16_384
+# Translations by their terms, or the file that has them.
+GlossaryLike = Union[Glossary, Mapping[str, str], str, Path]
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Translated:
         unknown: those of them that the model does not know
         fault: why the line was not translated; empty if it was
         tokens: of the source, before it was cut into subwords
+        read: subwords that the model reads, with inline targets
+        terms: of the glossary, in the order of the line
     """
 
     translations: list[Translation]
@@ -58,6 +64,8 @@ class Translated:
     unknown: list[str]
     fault: str = ""
     tokens: str = ""
+    read: Sequence[str] = ()
+    terms: Sequence[Term] = ()
 
 
 class Translator:
@@ -118,13 +126,22 @@ class Translator:
     # A str is a sequence of str, too.
     @overload
     def translate(  # type: ignore[overload-overlap]
-        self, text: str, *, batch_size: int = BATCH, **search: Value
+        self, text: str, *, batch_size: int = BATCH, glossary: GlossaryLike | None = None, **search: Value
     ) -> str: ...
 
     @overload
-    def translate(self, text: Sequence[str], *, batch_size: int = BATCH, **search: Value) -> list[str]: ...
+    def translate(
+        self, text: Sequence[str], *, batch_size: int = BATCH, glossary: GlossaryLike | None = None, **search: Value
+    ) -> list[str]: ...
 
-    def translate(self, text: str | Sequence[str], *, batch_size: int = BATCH, **search: Value) -> str | list[str]:
+    def translate(
+        self,
+        text: str | Sequence[str],
+        *,
+        batch_size: int = BATCH,
+        glossary: GlossaryLike | None = None,
+        **search: Value,
+    ) -> str | list[str]:
         """Return the translation of a sentence, or those of a list of sentences.
 
         A sentence of white space alone has an empty translation; so has one that is too long, with a warning.
@@ -132,18 +149,27 @@ class Translator:
         Args:
             text: a sentence, or several
             batch_size: most sentences to translate at a time
+            glossary: terms and the translations that they must get: a mapping, a file, or what `glossary` returns
             search: `beam`, `lenpen`, ... in place of the model's defaults, see `SearchSettings`
 
         Raises:
-            UserError: an option is out of range, or the engine does not have it
+            UserError: an option is out of range, or the engine does not have it; the glossary is faulty, or the model
+                was trained without inline targets
         """
         single = isinstance(text, str)
-        found = self.nbest([text] if isinstance(text, str) else text, 1, batch_size=batch_size, **search)
+        sentences = [text] if isinstance(text, str) else text
+        found = self.nbest(sentences, 1, batch_size=batch_size, glossary=glossary, **search)
         best = [translations[0].text for translations in found]
         return best[0] if single else best
 
     def nbest(
-        self, sentences: Sequence[str], number: int = 1, *, batch_size: int = BATCH, **search: Value
+        self,
+        sentences: Sequence[str],
+        number: int = 1,
+        *,
+        batch_size: int = BATCH,
+        glossary: GlossaryLike | None = None,
+        **search: Value,
     ) -> list[list[Translation]]:
         """Return the best translations of each sentence with their scores, the best first.
 
@@ -151,6 +177,7 @@ class Translator:
             sentences: to translate
             number: of translations to return of each; the beam must be as large
             batch_size: as above
+            glossary: as above
             search: as above
 
         Raises:
@@ -159,7 +186,7 @@ class Translator:
         if "nbest" in search:
             raise UserError("nbest: must be given as the number of Translator.nbest alone")
         settings = self.settings(nbest=number, **search)
-        found = self.run(sentences, settings, batch_size)
+        found = self.run(sentences, settings, batch_size, glossary=self.glossary(glossary))
         for position, line in enumerate(found, start=1):
             if line.fault:
                 LOG.warning("sentence %d is %s; its translation is left empty", position, line.fault)
@@ -186,12 +213,26 @@ class Translator:
             raise UserError(*faults)
         return settings
 
+    def glossary(self, terms: GlossaryLike | None) -> Glossary | None:
+        """Return a glossary for any number of calls of `translate`; None for none.
+
+        Args:
+            terms: a mapping, or a file with a term, a tab and its translation on each line
+
+        Raises:
+            UserError: an entry is faulty, or the model was trained without inline targets
+        """
+        if terms is None or isinstance(terms, Glossary):
+            return terms
+        return self.pipeline.glossary(terms if isinstance(terms, Mapping) else Path(terms), self._known)
+
     def run(
         self,
         lines: Iterable[str],
         settings: SearchSettings,
         batch_size: int = BATCH,
         done: Callable[[int], object] = lambda lines: None,
+        glossary: Glossary | None = None,
     ) -> list[Translated]:
         """Return what becomes of each line; lines of similar length are translated together.
 
@@ -200,22 +241,23 @@ class Translator:
             settings: of the search
             batch_size: most lines of a batch
             done: is told how many more lines are done
+            glossary: terms and the translations that they must get
         """
         if batch_size < 1:
             raise UserError(f"--batch-size must be at least 1, but is {batch_size}")
-        found = [self._encoded(line) for line in lines]
+        found = [self._encoded(line, glossary) for line in lines]
         to_do = [number for number, line in enumerate(found) if not line.translations]
         done(len(found) - len(to_do))
-        to_do.sort(key=lambda number: len(found[number].source))
-        for batch in _batches(to_do, [len(line.source) for line in found], batch_size):
-            results = reranked.search(self.engine, [found[number].source for number in batch], settings)
+        to_do.sort(key=lambda number: len(found[number].read))
+        for batch in _batches(to_do, [len(line.read) for line in found], batch_size):
+            results = reranked.search(self.engine, [found[number].read for number in batch], settings)
             for number, hypotheses in zip(batch, results):
                 translations = [self._translation(hypothesis, found[number].tokens) for hypothesis in hypotheses]
                 found[number] = dataclasses.replace(found[number], translations=translations)
             done(len(batch))
         return found
 
-    def _encoded(self, line: str) -> Translated:
+    def _encoded(self, line: str, glossary: Glossary | None) -> Translated:
         """Return a line in subwords; it has a translation already if there is nothing to translate."""
         nothing = [Translation("", 0.0, [])]
         longest, text = self.engine.longest, clean(line)
@@ -232,8 +274,15 @@ class Translator:
             return Translated(nothing, source, [], f"too long: {len(source)} subwords; the model has {longest}")
         if not source:
             return Translated(nothing, [], [])
+        read, terms = source, list[Term]()
+        if glossary is not None:
+            inline, terms = glossary.inline(tokens)
+            read = self.pipeline.segment(inline).split() if terms else source
+        if len(read) > longest:
+            fault = f"too long: {len(read)} subwords with the glossary's; the model has {longest}"
+            return Translated(nothing, source, [], fault)
         unknown = [token for token in source if token not in self._known]
-        return Translated([], source, unknown, tokens=tokens)
+        return Translated([], source, unknown, tokens=tokens, read=read, terms=terms)
 
     def _translation(self, hypothesis: Hypothesis, source: str) -> Translation:
         text = self.pipeline.decode(" ".join(hypothesis.tokens), source)

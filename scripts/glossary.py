@@ -1,0 +1,99 @@
+"""The steps of generate.sh --glossary: translations of terms beside them in the sources, then what became of them.
+
+commands:
+  glossary.py inline FILE DATA SUBSET FOLDER [--reverse]    make FOLDER, a data folder with such sources of SUBSET and
+                                                            links to the other files of DATA
+  glossary.py note FOLDER DATA OUT_DIR [--reverse]          count the terms in OUT_DIR, and keep its sources' subwords
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from deepnmt import console
+from deepnmt.text.data_folder import subset_prefix
+from deepnmt.text.dictionary import read_types
+from deepnmt.text.found_terms import note_terms
+from deepnmt.text.index_writer import binarise
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.text.subwords import CODES, Subwords
+from deepnmt.text.translated_folder import INLINE, data_settings, lines_of, write_text
+
+WANTED = "wanted"
+
+
+def inline(terms: Path, data: Path, subset: str, folder: Path, reverse: bool) -> None:
+    """Make a data folder whose sources have translations beside their terms; warn of terms that no source has.
+
+    Args:
+        terms: the glossary
+        data: the data folder
+        subset: of it
+        folder: to make
+        reverse: the sources are the texts of DATA's target
+
+    Raises:
+        UserError: the data have no inline targets, or a line of the glossary is faulty
+    """
+    settings = data_settings(data, reverse)
+    source, target = settings.languages
+    pipeline = TextPipeline.of(settings, data / CODES)
+    types = read_types(data / f"dict.{source}.txt")
+    glossary = pipeline.glossary(terms, frozenset(types))
+    found = [glossary.inline(line) for line in lines_of(data / "text" / f"{subset}.tok.{source}")]
+    folder.mkdir()
+    for path in data.iterdir():
+        (folder / path.name).symlink_to(path.resolve())
+    side = f"{subset_prefix(data, subset, settings.languages)}.{source}"
+    for ending in ("bin", "idx"):
+        (folder / f"{Path(side).name}.{ending}").unlink(missing_ok=True)
+    text = folder / f"{INLINE}.{source}"
+    write_text(text, [pipeline.segment(line) for line, _ in found])
+    binarise(text, str(folder / Path(side).name), types)
+    # Two terms may have one translation.
+    wanted = [list(dict.fromkeys(term.translation for term in each)) for _, each in found]
+    cut = Subwords(data, settings, target)
+    write_text(folder / WANTED, ["\t".join(map(cut, each)) for each in wanted])
+    print(f"{sum(map(len, wanted))} terms in {sum(map(bool, wanted))} of {len(wanted)} sentences", file=sys.stderr)
+    seen = {term.text for _, each in found for term in each}
+    if absent := [text for text in dict.fromkeys(term.text for term in glossary.terms.values()) if text not in seen]:
+        named = ", ".join(f"'{text}'" for text in absent[:3]) + (", ..." if len(absent) > 3 else "")
+        print(
+            f"warning: {terms}: {len(absent)} terms are in no source, or in longer ones alone: {named}", file=sys.stderr
+        )
+
+
+def note(folder: Path, data: Path, output: Path, reverse: bool) -> None:
+    """Add to the record of translations how many terms they have, and keep what the model read."""
+    settings = data_settings(data, reverse)
+    note_terms(folder / WANTED, output, settings, "glossary")
+    name = f"{INLINE}.{settings.source_lang}"
+    shutil.copyfile(folder / name, output / name)
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = console.Parser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("inline")
+    command.add_argument("terms", type=Path, metavar="FILE")
+    command.add_argument("data", type=Path)
+    command.add_argument("subset")
+    command.add_argument("folder", type=Path)
+    command.add_argument("--reverse", action="store_true")
+    command = commands.add_parser("note")
+    command.add_argument("folder", type=Path)
+    command.add_argument("data", type=Path)
+    command.add_argument("output", type=Path)
+    command.add_argument("--reverse", action="store_true")
+    given = parser.parse_args()
+    if given.command == "inline":
+        inline(given.terms, given.data, given.subset, given.folder, given.reverse)
+    else:
+        note(given.folder, given.data, given.output, given.reverse)
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,184 @@
+"""A glossary through the scripts: training pairs, sources with translations beside their terms, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import glossary
+import mix
+import pytest
+from support.flow import corpus, preprocess, refused
+
+from deepnmt.errors import UserError
+from deepnmt.fairseq_patches import install
+from deepnmt.synthetic.like_folder import check_like, settings_record
+from deepnmt.text.dictionary import read_types
+from deepnmt.text.inline_targets import MARKS, STATE
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.text.translated_folder import lines_of
+
+TERMS = "Hund\tcat\nschläft\tsleeps\nfehlt\tdog\n"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder whose subwords are each language's own, by a dictionary for each."""
+    root = tmp_path_factory.mktemp("glossary")
+    result = preprocess(
+        corpus(root / "raw"), root / "data", "--glossary-training", "1", "--separate", "--separate-dictionaries"
+    )
+    assert result.returncode == 0, result.stderr
+    return root / "data"
+
+
+def shown(line: str) -> str:
+    for mark, sign in zip(MARKS, ("[", "=", "]")):
+        line = line.replace(mark, sign)
+    return line.replace("@@ ", "")
+
+
+def test_training_pairs_of_both_directions(data: Path) -> None:
+    record = json.loads((data / "preprocess.json").read_text())
+    assert (record["glossary"], record["glossary_training"]) == (True, 1)
+    for source, target in (("de", "en"), ("en", "de")):
+        pair = f"train1.{source}-{target}"
+        sides = [lines_of(data / "text" / f"{pair}.bpe.{language}") for language in (source, target)]
+        assert len(sides[0]) == len(sides[1]) == record["counts"][pair]["kept"] > 10
+        assert all(MARKS[1] in line for line in sides[0])
+        assert not any(mark in line for mark in MARKS for line in sides[1])
+        # Pieces of the other language, too: nothing is unknown.
+        types = set(read_types(data / f"dict.{source}.txt"))
+        assert set(MARKS) <= types
+        assert set(" ".join(sides[0]).split()) <= types
+        assert (data / f"{pair}.{source}.bin").stat().st_size == 2 * sum(len(line.split()) + 1 for line in sides[0])
+    assert "[" in shown(lines_of(data / "text" / "train1.de-en.bpe.de")[0])
+    assert not any(mark in (data / "text" / f"train.bpe.{x}").read_text() for mark in MARKS for x in ("de", "en"))
+
+
+@pytest.mark.parametrize("languages", [("de", "en"), ("en", "de")])
+def test_fairseq_trains_on_the_pairs_of_its_direction(data: Path, languages: tuple[str, str]) -> None:
+    from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+    install()
+    source, target = languages
+    config = TranslationConfig(data=str(data), source_lang=source, target_lang=target, dataset_impl="mmap")
+    task = TranslationTask.setup_task(config)
+    task.load_dataset("valid")
+    assert STATE not in task.state_dict()
+    task.load_dataset("train", combine=True)
+    assert task.state_dict()[STATE] is True
+    dataset = task.dataset("train")
+    plain = len(lines_of(data / "text" / "train.bpe.de"))
+    expected = lines_of(data / "text" / f"train1.{source}-{target}.bpe.{source}")
+    assert len(dataset) == plain + len(expected)
+    assert task.source_dictionary.string(dataset[plain]["source"]) == expected[0]
+    mark = task.target_dictionary.index(MARKS[0])
+    assert not any(mark in dataset[number]["target"] for number in range(len(dataset)))
+
+
+def test_sources_have_translations_beside_their_terms(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "terms").write_text(TERMS)
+    glossary.inline(tmp_path / "terms", data, "test", tmp_path / "read", reverse=False)
+    text = lines_of(tmp_path / "read" / "inline.de")
+    assert shown(text[0]) == "Der [ Hund = cat ] [ schläft = sleeps ] ."
+    # What has no term is as it was.
+    assert text[1] == lines_of(data / "text" / "test.bpe.de")[1]
+    assert capsys.readouterr().err.splitlines() == [
+        "2 terms in 1 of 2 sentences",
+        f"warning: {tmp_path}/terms: 1 terms are in no source, or in longer ones alone: 'fehlt'",
+    ]
+    types = read_types(data / "dict.de.txt")
+    numbers = (tmp_path / "read" / "test.de-en.de.bin").read_bytes()
+    words = [types[int.from_bytes(numbers[place : place + 2], "little")] for place in range(0, len(numbers), 2)]
+    assert " ".join(words).split(" </s>")[:2] == [text[0], " " + text[1]]
+    for name in ("test.de-en.en.bin", "dict.en.txt", "codes.de"):
+        assert (tmp_path / "read" / name).read_bytes() == (data / name).read_bytes()
+
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "hyp.tok.en").write_text("The cat slept .\nThe cat .\n")
+    (output / "generate.json").write_text("{}")
+    glossary.note(tmp_path / "read", data, output, reverse=False)
+    assert json.loads((output / "generate.json").read_text()) == {"glossary": {"wanted": 2, "found": 1}}
+    assert lines_of(output / "inline.de") == text
+
+
+def test_the_other_direction(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "terms").write_text("dog\tHund\n")
+    glossary.inline(tmp_path / "terms", data, "test", tmp_path / "read", reverse=True)
+    assert shown(lines_of(tmp_path / "read" / "inline.en")[0]) == "The [ dog = Hund ] sleeps ."
+    assert (tmp_path / "read" / "test.de-en.en.idx").is_file()
+    assert not (tmp_path / "read" / "test.de-en.en.idx").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("terms", "fault"),
+    [
+        ("Hund\tdog\nHund\tcat\n", "{0}:2: 'Hund' must have one translation, but has 'dog' and 'cat'"),
+        ("Hund dog\n", "{0}:1: must be a term and its translation, with a tab between them, but is 'Hund dog'"),
+        ("Hund\t\n", "{0}:1: must be a term and its translation, with a tab between them, but is 'Hund'"),
+        ("\n", "{0}: must have terms, but has none"),
+        ("Hund\t狗\n", "{0}: '狗' must be of types of the dictionary, but has '狗'"),
+    ],
+)
+def test_faulty_glossaries(data: Path, tmp_path: Path, terms: str, fault: str) -> None:
+    path = tmp_path / "terms"
+    path.write_text(terms, encoding="utf-8")
+    with pytest.raises(UserError, match="^" + fault.format(path).replace("(", r"\(") + "$"):
+        glossary.inline(path, data, "test", tmp_path / "read", reverse=False)
+    with pytest.raises(UserError, match=f"^--glossary must be a file of terms, but there is no '{path}x'$"):
+        glossary.inline(Path(f"{path}x"), data, "test", tmp_path / "read", reverse=False)
+    assert not (tmp_path / "read").exists()
+
+
+def test_data_without_inline_targets_are_refused(data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "data"
+    shutil.copytree(data, other)
+    record = json.loads((other / "preprocess.json").read_text())
+    del record["glossary"]
+    (other / "preprocess.json").write_text(json.dumps(record))
+    (tmp_path / "terms").write_text(TERMS)
+    with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets \(preprocess.sh"):
+        glossary.inline(tmp_path / "terms", other, "test", tmp_path / "read", reverse=False)
+
+
+def test_placeholders_come_from_the_source_alone(data: Path) -> None:
+    pipeline = TextPipeline.of(TextPipeline.read(data).settings, data / "codes.de")
+    object.__setattr__(pipeline.settings, "placeholders", "numbers")
+    types = set(read_types(data / "dict.de.txt"))
+    for terms in ({"Hund 3": "dog"}, {"Hund": "dog 3"}):
+        with pytest.raises(
+            UserError, match=r"^glossary: '.* 3' has numbers of --placeholders, which come from the source$"
+        ):
+            pipeline.glossary(terms, types)
+
+
+def test_mixed_data_keep_the_pairs(data: Path, tmp_path: Path) -> None:
+    check_like(data)
+    assert settings_record(data)["glossary"] is True
+    assert "glossary_training" not in settings_record(data)
+    folder = tmp_path / "mixed"
+    (folder / "text").mkdir(parents=True)
+    mix.begin(folder, 2, [data, data])
+    mix.finish(folder, 2, [data, data])
+    record = json.loads((folder / "preprocess.json").read_text())
+    assert record["glossary_training"] == 1
+    for name in ("train1.de-en.de.bin", "train1.en-de.de.idx", "text/train1.de-en.bpe.de"):
+        assert (folder / name).read_bytes() == (data / name).read_bytes()
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "x"])
+def test_a_share_that_is_none(tmp_path: Path, share: str) -> None:
+    fault = refused(tmp_path, corpus(tmp_path / "raw"), "--glossary-training", share)
+    assert "--glossary-training must be" in fault
+    assert share in fault
+
+
+def test_copies_are_refused(tmp_path: Path) -> None:
+    more = ("--glossary-training", "0.5", "--bpe-dropout", "0.1", "--copies", "2")
+    fault = "--glossary-training cannot be combined with --copies; train with --bpe-dropout instead"
+    assert refused(tmp_path, corpus(tmp_path / "raw"), *more).endswith(fault)

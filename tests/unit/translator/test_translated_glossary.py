@@ -1,0 +1,164 @@
+"""A translator with a glossary, by an engine that follows it, and by each engine of a model folder."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from support.data_folders import change_record
+from support.translation_models import write_checkpoint, write_data
+
+from deepnmt.checkpoints.data_fit import check_inline_targets, trained_settings
+from deepnmt.errors import UserError
+from deepnmt.text.inline_targets import AS, END, MARKS, TERM
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.text.settings import TextSettings
+from deepnmt.translator.engine import Hypothesis, SearchSettings
+from deepnmt.translator.line_stream import LineStream, as_json
+from deepnmt.translator.translator import Translator
+
+HERE = TextSettings("de", "en", pretokenized=True, glossary=True)
+
+
+class Follower:
+    """Writes the translations of terms in their places, and other words as they are."""
+
+    longest = 14
+
+    def check(self, settings: SearchSettings) -> None:
+        """Everything goes."""
+
+    def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        return [[Hypothesis(self.followed(list(sentence)), 0.0)] for sentence in sentences]
+
+    def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
+        raise NotImplementedError
+
+    def followed(self, words: list[str]) -> list[str]:
+        found: list[str] = []
+        while words:
+            if words[0] == TERM:
+                found += words[words.index(AS) + 1 : words.index(END)]
+                words = words[words.index(END) + 1 :]
+            else:
+                found.append(words.pop(0))
+        return found
+
+
+def make(folder: Path, settings: TextSettings = HERE) -> Translator:
+    (folder / "codes").write_text("#characters\n")
+    letters = [*"abcdefgxyz<>/tmr", "ä"]
+    (folder / "dict.de.txt").write_text("".join(f"{letter}{end} 1\n" for letter in letters for end in ("", "@@")))
+    pipeline = TextPipeline.of(settings, folder / "codes")
+    return Translator.of_parts(pipeline, Follower(), SearchSettings(), folder / "dict.de.txt")
+
+
+def test_terms_get_their_translations(tmp_path: Path) -> None:
+    translator = make(tmp_path)
+    assert translator.translate("a b c", glossary={"b": "xy"}) == "a xy c"
+    assert translator.translate("a b c") == "a b c"
+    assert translator.translate(["a b", "c"], glossary={}) == ["a b", "c"]
+    (tmp_path / "terms").write_text("a b\txy z\nc\tä\n")
+    for path in (tmp_path / "terms", str(tmp_path / "terms")):
+        assert translator.translate(["a b c", "b a", ""], glossary=path) == ["xy z ä", "b a", ""]
+    known = translator.glossary(tmp_path / "terms")
+    assert translator.nbest(["c c"], 1, glossary=known)[0][0].text == "ä ä"
+
+
+def test_marks_in_a_text_are_plain_text(tmp_path: Path) -> None:
+    translator = make(tmp_path)
+    text = "a <term> b"
+    assert translator.translate(text) == text
+    assert translator.translate(text, glossary={"b": "x"}) == "a <term> x"
+    assert translator.translate(f"a {TERM} b") == text
+
+
+def test_json_has_the_plain_source_and_the_terms(tmp_path: Path) -> None:
+    translator = make(tmp_path)
+    output = io.BytesIO()
+    stream = LineStream(translator, translator.settings(), as_json, glossary=translator.glossary({"ab": "x"}))
+    stream.run([b"ab c\n", b"c\n"], "here", output, lambda lines: None)
+    first, second = map(json.loads, output.getvalue().decode().splitlines())
+    assert (first["text"], first["source_tokens"]) == ("x c", ["a@@", "b", "c"])
+    assert first["terms"] == [{"term": "ab", "translation": "x"}]
+    assert "terms" not in second
+
+
+def test_what_is_too_long_with_its_terms(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    translator = make(tmp_path)
+    assert translator.translate("a a a", glossary={"a": "x"}) == ""
+    assert "too long: 15 subwords with the glossary's; the model has 14" in caplog.text
+    assert translator.translate("a a", glossary={"a": "x"}) == "x x"
+
+
+@pytest.mark.parametrize(
+    ("terms", "fault"),
+    [
+        ({"a": "狗"}, "glossary: '狗' must be of types of the dictionary, but has '狗'"),
+        ({"a": ""}, "glossary: must be a term and its translation, with a tab between them, but is 'a'"),
+        ("no", "--glossary must be a file of terms, but there is no 'no'"),
+    ],
+)
+def test_faulty_glossaries(tmp_path: Path, terms: dict[str, str] | str, fault: str) -> None:
+    with pytest.raises(UserError, match=f"^{fault}$"):
+        make(tmp_path).translate("a", glossary=terms)
+
+
+def test_a_model_without_inline_targets_is_refused(tmp_path: Path) -> None:
+    translator = make(tmp_path, TextSettings("de", "en", pretokenized=True))
+    with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets \(preprocess.sh"):
+        translator.translate("a", glossary={"a": "x"})
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Data with marks in the dictionaries, and a checkpoint of a model that was trained on them."""
+    root = tmp_path_factory.mktemp("trained")
+    data = write_data(root / "data")
+    for language in ("de", "en"):
+        with (data / f"dict.{language}.txt").open("a") as file:
+            file.writelines(f"{mark} 0\n" for mark in MARKS)
+    change_record(data, glossary=True)
+    checkpoint = write_checkpoint(root / "trained.pt", data, encoder_groups="none", decoder_groups="none")
+    return data, checkpoint
+
+
+def note(checkpoint: Path, path: Path) -> Path:
+    contents = torch.load(checkpoint, weights_only=True)
+    torch.save({**contents, "task_state": {"glossary": True}}, path)
+    return path
+
+
+def test_a_checkpoint_says_what_it_was_trained_with(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    data, plain = trained
+    other = note(plain, tmp_path / "other.pt")
+    assert trained_settings([other], data).glossary
+    assert not trained_settings([other, plain], data).glossary
+    check_inline_targets(other)
+    with pytest.raises(UserError, match=f"^{plain}: --glossary needs a model trained with inline targets"):
+        check_inline_targets(plain)
+    with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets"):
+        Translator.from_checkpoint(plain, data).translate("Der Hund schläft.", glossary={"Hund": "cat"})
+
+
+def test_all_engines_read_the_same(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ctranslate2")
+    from deepnmt.export.exporter import Export, export
+
+    data, plain = trained
+    checkpoint = note(plain, tmp_path / "other.pt")
+    text, terms = ["Der Hund schläft.", "Das ist z. B. ein Haus!"], {"Hund": "cat", "Haus": "eats"}
+    direct = Translator.from_checkpoint(checkpoint, data)
+    expected, without = direct.translate(text, glossary=terms), direct.translate(text)
+    assert expected != without
+    for engine in ("torch", "onnx", "ctranslate2"):
+        export(Export([checkpoint], data, engine, check=0), tmp_path / engine)
+        assert json.loads((tmp_path / engine / "model.json").read_text())["glossary"] is True
+        translator = Translator(tmp_path / engine)
+        assert translator.translate(text, glossary=terms) == expected
+        assert translator.translate(text) == without
