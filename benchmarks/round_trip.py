@@ -28,7 +28,7 @@ from deepnmt.text.settings import TextSettings
 from deepnmt.text.units import ATTACHED, SPACED
 from deepnmt.text.words import spread
 
-BLOCKS = frozenset("p h1 h2 h3 h4 h5 h6 td th li dt dd div title".split())
+BLOCKS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "td", "th", "li", "dt", "dd", "div", "title"])
 APT_HELPER = "/usr/lib/apt/apt-helper"
 
 
@@ -134,7 +134,9 @@ def main() -> None:
     arguments = parser.parse_args()
     print("| language | source | lines | come back | marks in 100 tokens |\n| --- | --- | --- | --- | --- |")
     with multiprocessing.Pool(arguments.processes) as pool:
-        for language, kind, lines, same, tokens, marks, faults in pool.imap(partial(count, arguments.lines), sources(arguments.folder)):
+        for language, kind, lines, same, tokens, marks, faults in pool.imap(
+            partial(count, arguments.lines), sources(arguments.folder)
+        ):
             if lines:
                 print(f"| {language} | {kind} | {lines:,} | {100 * same / lines:.2f} % | {100 * marks / tokens:.1f} |")
             for fault in faults[:5]:

@@ -20,7 +20,6 @@ import re
 import subprocess
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 from deepnmt import console

@@ -20,7 +20,6 @@ from deepnmt.text.signs import (
     CJK,
     CURRENCY,
     DASHES,
-    DOUBLE_QUOTES,
     ELISION,
     GUILLEMETS,
     IDEOGRAPHS,

@@ -114,7 +114,9 @@ def test_real_text_comes_back() -> None:
     assert [(language, text) for language, text in lines if back(language, text) != text] == []
 
 
-ANY = st.text(st.sampled_from("a1Z'’\"„“”«»‚‘.,:;?!…—–-/()[]{}<>&|@#$€%‿␣ हि́ا，。中가’ ") | st.characters(), max_size=30)
+ANY = st.text(
+    st.sampled_from("a1Z'’\"„“”«»‚‘.,:;?!…—–-/()[]{}<>&|@#$€%‿␣ हि́ا，。中가’ ") | st.characters(), max_size=30
+)
 
 
 @settings(max_examples=300, deadline=None)
