@@ -68,7 +68,10 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and beam % groups:
         faults.append(f"--diverse-beam-groups must divide --beam {beam}, but is {groups}")
-    faults += [*_combination_faults(args), *_dropout_faults(models, args), *_reference_faults(self, args)]
+    # Both as fairseq's commands and as this package's task give it.
+    more = options.get("extra_gen_cls_kwargs") or (rest[1] if len(rest) > 1 else None) or {}
+    fused = more.get("lm_model") is not None
+    faults += [*_combination_faults(args, fused), *_dropout_faults(models, args), *_reference_faults(self, args)]
     language_model = (options.get("extra_gen_cls_kwargs") or {}).get("lm_model")
     if language_model is not None and not isinstance(language_model, FairseqLanguageModel):
         faults.append(f"--lm-path must be a language model, but is a {type(language_model).__name__}")
@@ -96,11 +99,11 @@ EXCLUDE = (
 )
 
 
-def _combination_faults(args: Any) -> Iterator[str]:
+def _combination_faults(args: Any, fused: bool) -> Iterator[str]:
     """Yield the options that need another one, and those that exclude each other."""
     given = {each.name for each in fields(GenerationConfig) if _is_given(getattr(args, each.name, each.default), each)}
     for name, other in NEEDS.items():
-        if name in given and other not in given:
+        if name in given and other not in given and not (fused and other == "lm_path"):
             yield f"--{_dashed(name)} needs --{_dashed(other)}"
     for name, other in EXCLUDE:
         if {name, other} <= given:

@@ -40,7 +40,7 @@ THEIRS = r"fairseq/.*|prepare-iwslt14\.sh|prepare-wmt14en2de\.sh|compound_split_
 OTHERS = """
     no-build-isolation nnodes node-rank nproc-per-node master-addr master-port max-restarts nodes gpus-per-node logdir
     icml17 array wrap requeue strict normalize-learned-weight history-window-size tokenize smooth-method force
-    paired-bs paired-bs-n sentence-bleu
+    paired-bs paired-bs-n sentence-bleu ignore-case
 """
 
 # Files and options of worked examples.

@@ -321,7 +321,11 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "two weights": ({"ensemble_weights": "0.5,0.5"}, {}, "--ensemble-weights: must be as many as models, 1, but is"),
     "sum": ({"ensemble_weights": "0.5"}, {}, "--ensemble-weights: must be at least 0 and sum to 1, but is 0.5"),
     "sampling": ({"prune_gap": 3.0}, {"sampling": True}, "--sampling: must not be given with --prune-gap, which"),
-    "match": ({"min_len_ratio": 1.0}, {"match_source_len": True}, "--match-source-len: must not be given with"),
+    "match": (
+        {"min_len_ratio": 1.0},
+        {"match_source_len": True},
+        "--match-source-len cannot be combined with --min-len-ratio",
+    ),
     "fairseq's search": ({"prune_gap": 1.0}, {"no_beamable_mm": True}, "--no-beamable-mm: must not be given with"),
 }
 
