@@ -28,7 +28,7 @@ from deepnmt.text.settings import TextSettings
 from deepnmt.text.units import ATTACHED, SPACED
 from deepnmt.text.words import spread
 
-BLOCKS = frozenset("p h1 h2 h3 h4 h5 h6 td th li dt dd div title".split())
+BLOCKS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "td", "th", "li", "dt", "dd", "div", "title"])
 APT_HELPER = "/usr/lib/apt/apt-helper"
 
 
@@ -106,7 +106,7 @@ def lines_of(kind: str, path: Path, limit: int) -> list[str]:
 
 
 def count(limit: int, source: tuple[str, str, Path]) -> tuple[str, str, int, int, int, int, list[str]]:
-    """Return a text's language and kind, its lines, those that come back, its tokens, and how many of these are marks."""
+    """Return a text's language, kind, number of lines, lines that come back, tokens, marks among these, and faults."""
     language, kind, path = source
     settings = TextSettings("en", language)
     tokenize, detokenize = Tokenizer(settings, language), Detokenizer.of(settings)
@@ -134,7 +134,9 @@ def main() -> None:
     arguments = parser.parse_args()
     print("| language | source | lines | come back | marks in 100 tokens |\n| --- | --- | --- | --- | --- |")
     with multiprocessing.Pool(arguments.processes) as pool:
-        for language, kind, lines, same, tokens, marks, faults in pool.imap(partial(count, arguments.lines), sources(arguments.folder)):
+        for language, kind, lines, same, tokens, marks, faults in pool.imap(
+            partial(count, arguments.lines), sources(arguments.folder)
+        ):
             if lines:
                 print(f"| {language} | {kind} | {lines:,} | {100 * same / lines:.2f} % | {100 * marks / tokens:.1f} |")
             for fault in faults[:5]:

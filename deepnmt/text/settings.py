@@ -50,7 +50,7 @@ class TextSettings:
         placeholders: kinds of `placeholders` with commas between them
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
-        reversible: text comes back from its tokens as it was; folders made before there was this have sacremoses' tokens
+        reversible: text comes back from its tokens as it was; earlier folders, which lack it, have sacremoses' tokens
             of text whose punctuation Moses' rules have normalised
     """
 
