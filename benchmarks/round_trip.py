@@ -106,7 +106,7 @@ def lines_of(kind: str, path: Path, limit: int) -> list[str]:
 
 
 def count(limit: int, source: tuple[str, str, Path]) -> tuple[str, str, int, int, int, int, list[str]]:
-    """Return a text's language and kind, its lines, those that come back, its tokens, and how many of these are marks."""
+    """Return a text's language, kind, number of lines, lines that come back, tokens, marks among these, and faults."""
     language, kind, path = source
     settings = TextSettings("en", language)
     tokenize, detokenize = Tokenizer(settings, language), Detokenizer.of(settings)

@@ -20,6 +20,7 @@ FIRST = [
     "docs/distributed",
     "docs/importing",
     "docs/data",
+    "docs/languages",
     "docs/search",
     "docs/synthetic",
     "docs/translating",

@@ -173,7 +173,7 @@ def _apostrophes(main: str) -> dict[str, list[tuple[re.Pattern[str], str]]]:
         if main == "en" and sign == "'":
             # Moses' rules, one after the other.
             rules = [
-                (rf"(?!{digit}'{digit})({not_letter})'({not_letter})", r"\1 ' \2"),
+                (rf"(?<={not_letter})'(?={not_letter})(?!(?<={digit}'){digit})", " ' "),
                 (rf"(?!{digit})({not_letter})'({letter})", r"\1 ' \2"),
                 (rf"({letter})'({not_letter})", r"\1 ' \2"),
                 (rf"({letter})'({letter})", r"\1 '\2"),

@@ -55,7 +55,7 @@ class TextSettings:
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
         language_case: `lowercase` and `truecase` follow the rules of the language
-        reversible: text comes back from its tokens as it was; folders made before there was this have sacremoses' tokens
+        reversible: text comes back from its tokens as it was; earlier folders, which lack it, have sacremoses' tokens
             of text whose punctuation Moses' rules have normalised
         glossary: the dictionaries have the marks of inline targets
     """

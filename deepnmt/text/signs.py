@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-from deepnmt.text.languages import UNSPACED, is_chinese
+from deepnmt.text.languages import is_chinese
 
 # Written with an apostrophe after a word that loses its vowel: l'homme.
 ELISION = frozenset(["fr", "it", "ca", "ga", "oc", "co", "wa", "fur", "lij", "vec", "scn", "sc", "lmo", "pms"])
@@ -28,7 +28,10 @@ OTHER_CLOSERS = "،؛؟٪۔।॥։።፣፤፥፦፧།༎၊။។៕៖᠂᠃
 DOUBLE_QUOTES, GUILLEMETS, SINGLE_GUILLEMETS, SINGLE_QUOTES = '"„“”', "«»", "‹›", "‚‘"
 DASHES = "—―"
 # CJK punctuation and full-width signs.
-WIDE_SIGNS = "\u3001-\u3004\u3008-\u3020\u3030\u303d-\u303f\ufe10-\ufe19\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff64"
+WIDE_SIGNS = (
+    "\u3001-\u3004\u3008-\u3020\u3030\u303d-\u303f\ufe10-\ufe19\ufe30-\ufe4f"
+    "\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff64"
+)
 # Moses' CJK characters, and full-width ones.
 WIDE = (
     "\u1100-\u11ff\u2e80-\ua4cf\ua840-\ua87f\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff01-\uffe6"
@@ -43,7 +46,7 @@ CJK = ("zh", "yue", "ja", "ko")
 
 def is_wide_language(language: str) -> bool:
     """Return whether a main language is written in wide characters without spaces."""
-    return is_chinese(language) or (language in UNSPACED and language == "ja")
+    return is_chinese(language) or language == "ja"
 
 
 @cache
@@ -61,7 +64,7 @@ def numbers() -> str:
 def _ranges(*kinds: str) -> str:
     """Return the ranges of the code points of some general categories; of C those for format alone."""
     parts: list[list[int]] = []
-    for code in (*range(0x80), *range(0x80, 0x20000), *range(0xE0000, 0xE0200)):
+    for code in (*range(0x20000), *range(0xE0000, 0xE0200)):
         kind = unicodedata.category(chr(code))
         if kind[0] in kinds and (kind[0] != "C" or kind == "Cf"):
             if parts and parts[-1][1] == code - 1:

@@ -101,7 +101,7 @@ class _Line:
     def __init__(self, language: str, segmented: bool) -> None:
         self.language, self.segmented = language, segmented
         self.wide = is_wide_language(language)
-        # The last word, its kind, whether it would have a space after it, and the kinds of quotation marks that are open.
+        # The last word, its kind, whether a space would follow it, and the quotation marks that are open.
         self.last, self.kind, self.after = "", WORD, False
         self.open: set[str] = set()
 

@@ -149,7 +149,7 @@ def test_folders_of_earlier_versions_are_up_to_date(tmp_path: Path) -> None:
     assert preprocess(files, data, *options).returncode == 0
     assert f"{data} is up to date" in preprocess(files, data, *options).stdout
     record = json.loads((data / "preprocess.json").read_text())
-    del record["units_first"]
+    del record["units_first"], record["reversible"]
     (data / "preprocess.json").write_text(json.dumps(record, indent=2))
     result = preprocess(files, data, *options)
     assert (result.returncode, result.stdout) == (0, f"{data} is up to date\n")
@@ -159,6 +159,7 @@ def test_folders_of_earlier_versions_are_up_to_date(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "more" / "text" / "train.tok.de").read_text().split()[:2] == ["Siehe", "AB-1"]
+    assert "reversible" not in json.loads((tmp_path / "more" / "preprocess.json").read_text())
     assert "units_first" not in json.loads((tmp_path / "more" / "preprocess.json").read_text())
 
 
