@@ -158,6 +158,8 @@ def _punctuation(main: str) -> list[tuple[re.Pattern[str], str]]:
     if main not in CJK:
         always += IDEOGRAPHS
     parts = [f"[{always}]", f"[{DASHES}]+", "…+", f"(?<![{letter}])[{CURRENCY}]", f"@(?![{letter}])"]
+    # A sign that is quoted is a word.
+    parts.append(rf"(?<=['`])[^\w\s.,'`{marks()}-](?=['`])")
     if inside:
         parts += [f"(?<![{letter}])[{inside}]", f"[{inside}](?![{letter}])"]
     return [(re.compile(f"({'|'.join(parts)})"), r" \1 ")]
