@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -211,6 +211,16 @@ def read_vocabulary(path: Path) -> frozenset[str]:
     if not path.is_file():
         raise UserError(f"{path}: no such file; its folder must be one made by preprocess.sh or deepnmt-export")
     return frozenset(line.rstrip("\n") for line in read_lines(path))
+
+
+def within_types(subwords: str, types: Container[str]) -> str:
+    """Return a line of subwords with the characters of those pieces that are no types, in their place."""
+    pieces: list[str] = []
+    for piece in subwords.split():
+        text = piece.removesuffix(SEPARATOR)
+        spelt = [*(f"{sign}{SEPARATOR}" for sign in text[:-1]), text[-1:] + piece[len(text) :]]
+        pieces += [piece] if piece in types else spelt
+    return " ".join(pieces)
 
 
 def _by_word(cut: Callable[[str], list[str]]) -> Callable[..., str]:
