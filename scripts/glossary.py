@@ -41,7 +41,8 @@ def inline(terms: Path, data: Path, subset: str, folder: Path, reverse: bool) ->
     source, target = settings.languages
     pipeline = TextPipeline.of(settings, data / CODES)
     types = read_types(data / f"dict.{source}.txt")
-    glossary = pipeline.glossary(terms, frozenset(types))
+    known = frozenset(types)
+    glossary = pipeline.glossary(terms, known)
     found = [glossary.inline(line) for line in lines_of(data / "text" / f"{subset}.tok.{source}")]
     folder.mkdir()
     for path in data.iterdir():
@@ -50,7 +51,7 @@ def inline(terms: Path, data: Path, subset: str, folder: Path, reverse: bool) ->
     for ending in ("bin", "idx"):
         (folder / f"{Path(side).name}.{ending}").unlink(missing_ok=True)
     text = folder / f"{INLINE}.{source}"
-    write_text(text, [pipeline.segment(line) for line, _ in found])
+    write_text(text, [pipeline.segment(line, known) for line, _ in found])
     binarise(text, str(folder / Path(side).name), types)
     # Two terms may have one translation.
     wanted = [list(dict.fromkeys(term.translation for term in each)) for _, each in found]

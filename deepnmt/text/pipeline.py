@@ -26,7 +26,7 @@ from deepnmt.text.normalisation import normaliser, parse_steps
 from deepnmt.text.placeholders import LATE_PATTERNS, PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.spacing import Spacing
-from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files
+from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files, within_types
 from deepnmt.text.terms import read_terms, terms_from, with_first_words
 from deepnmt.text.truecase import Truecaser, model_name, sentence_case
 from deepnmt.text.units import Units, shown, shown_words
@@ -236,11 +236,16 @@ class TextPipeline:
         tokens = self._tokenizer(text)
         return self._truecaser(tokens) if self.settings.truecase else tokens
 
-    def segment(self, tokens: str) -> str:
-        """Return the subwords of a line of tokens; a word should have at most `LONGEST_WORD` characters."""
+    def segment(self, tokens: str, types: Container[str] = ()) -> str:
+        """Return the subwords of a line of tokens; a word should have at most `LONGEST_WORD` characters.
+
+        Args:
+            tokens: of the source, perhaps with inline targets
+            types: of the source's dictionary, by which these are cut
+        """
         tokens = self._placeholders.tagged(tokens) if self.settings.placeholders else tokens
         # Text has no marks.
-        return cut_inline(tokens, self._subwords, lambda words: self._target_subwords(words))
+        return cut_inline(tokens, self._subwords, lambda words: within_types(self._target_subwords(words), types))
 
     def glossary(self, terms: Path | Mapping[str, str], types: Container[str]) -> Glossary:
         """Return a glossary for lines of `tokenize`.
@@ -262,7 +267,7 @@ class TextPipeline:
             name = "glossary"
             found = terms_from(((name, pair) for pair in terms.items()), *sides)
         for words, term in found.items():
-            pieces = self._target_subwords(term.translation).split()
+            pieces = within_types(self._target_subwords(term.translation), types).split()
             if unknown := next((piece for piece in pieces if piece not in types), None):
                 raise UserError(f"{name}: '{term.translation}' must be of types of the dictionary, but has '{unknown}'")
             for side in (" ".join(words), term.translation) if self.settings.placeholders else ():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -256,6 +256,16 @@ def _as_text(word: str) -> str:
         pieces += [*(sign + SEPARATOR for sign in last[:-1]), last[-1]]
         return " ".join(pieces)
     return word
+
+
+def within_types(subwords: str, types: Container[str]) -> str:
+    """Return a line of subwords with the characters of those pieces that are no types, in their place."""
+    pieces: list[str] = []
+    for piece in subwords.split():
+        text = piece.removesuffix(SEPARATOR)
+        spelt = [*(f"{sign}{SEPARATOR}" for sign in text[:-1]), text[-1:] + piece[len(text) :]]
+        pieces += [piece] if piece in types else spelt
+    return " ".join(pieces)
 
 
 def _by_word(cut: Callable[[str], Sequence[str]]) -> Callable[..., str]:

@@ -277,7 +277,7 @@ class Translator:
         read, terms = source, list[Term]()
         if glossary is not None:
             inline, terms = glossary.inline(tokens)
-            read = self.pipeline.segment(inline).split() if terms else source
+            read = self.pipeline.segment(inline, self._known).split() if terms else source
         if len(read) > longest:
             fault = f"too long: {len(read)} subwords with the glossary's; the model has {longest}"
             return Translated(nothing, source, [], fault)

@@ -69,6 +69,18 @@ def test_terms_get_their_translations(tmp_path: Path) -> None:
     assert translator.nbest(["c c"], 1, glossary=known)[0][0].text == "ä ä"
 
 
+def test_words_that_no_text_has_are_spelt(tmp_path: Path) -> None:
+    translator = make(tmp_path)
+    (tmp_path / "codes").write_text("#version: 0.2\nx y\nxy z</w>\n")
+    translator = Translator.of_parts(
+        TextPipeline.of(HERE, tmp_path / "codes"), Follower(), SearchSettings(), tmp_path / "dict.de.txt"
+    )
+    found = translator.run(["a b"], translator.settings(), glossary=translator.glossary({"b": "xyz"}))[0]
+    # The merges make a piece that is no type.
+    assert list(found.read) == ["a", TERM, "b", AS, "x@@", "y@@", "z", END]
+    assert found.translations[0].text == "a xyz"
+
+
 def test_marks_in_a_text_are_plain_text(tmp_path: Path) -> None:
     translator = make(tmp_path)
     text = "a <term> b"
