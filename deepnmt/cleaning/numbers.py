@@ -151,7 +151,7 @@ def _unmatched(first: list[Number], second: list[Number]) -> tuple[Counter[str],
             places.setdefault(value, []).append(place)
     taken, left = set[int](), list[Number]()
     for number in first:
-        found = next((place for value in number.values if (place := _free(places.get(value), taken)) is not None), None)
+        found = next((free for value in number.values if (free := _free(places.get(value), taken)) is not None), None)
         if found is None:
             left.append(number)
         else:
