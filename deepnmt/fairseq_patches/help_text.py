@@ -91,8 +91,8 @@ def _put_own_first(parser: argparse.ArgumentParser, chosen: dict[str, Optional[s
     parser._action_groups = [*own, *(group for group in parser._action_groups if group not in own)]
     positionals = [str(action.metavar or action.dest) for action in parser._actions if not action.option_strings]
     parser.usage = " ".join(["%(prog)s", *positionals, "[OPTION]..."])
-    names = "; ".join(f"--{part.replace('_', '-')} {', '.join(known)}" for part, known in _own_names(chosen))
-    parser.description = f"{PACKAGE} adds, each with options of its own, which --help lists beside it: {names}"
+    listed = "; ".join(f"--{part.replace('_', '-')} {', '.join(known)}" for part, known in _own_names(chosen))
+    parser.description = f"{PACKAGE} adds, each with options of its own, which --help lists beside it: {listed}"
 
 
 def _own_options(chosen: dict[str, Optional[str]]) -> Iterator[tuple[str, str, list[str]]]:
