@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from deepnmt import beside, console
 from deepnmt.errors import UserError
@@ -100,7 +100,7 @@ def _take(archive: Path, part: Part, folder: Path) -> None:
         raise UserError(f"{archive}: {part.members[0]} must have {part.pairs:,} sentences, but has {english:,}")
 
 
-def _members(archive: Path, names: set[str]) -> Iterator[tuple[str, BinaryIO]]:
+def _members(archive: Path, names: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield the files of an archive that have these names, with their names."""
     try:
         with tarfile.open(archive, "r|gz") as tar:
@@ -113,7 +113,7 @@ def _members(archive: Path, names: set[str]) -> Iterator[tuple[str, BinaryIO]]:
         raise UserError(f"{archive} must be a whole archive, but is not: {error}") from None
 
 
-def _copy(file: BinaryIO, text: BinaryIO, sgm: bool) -> int:
+def _copy(file: IO[bytes], text: IO[bytes], sgm: bool) -> int:
     """Copy the lines of a text, or the segments of an SGML file; return their number."""
     count = 0
     for line in file:
