@@ -24,8 +24,8 @@ from deepnmt.cleaning.code_points import CodePoints, Floats
 
 SINGLE, PAIR, TRIPLE = 1 << 16, 1 << 18, 1 << 21  # sizes of the tables
 WEIGHT, FLOOR = 2.0, 0.1
-# Of a corpus with most lines alike: one nat in one character, since the percentiles know of no spread.
-LEAST_SIGMA = 1.0
+# Of a corpus with most lines alike: half a nat in one character, since the percentiles know of no spread.
+LEAST_SIGMA = 0.5
 SIGMA = (15.87, 50.0, 84.13)  # percentiles: one standard deviation below the median, the median, one above
 
 
