@@ -96,7 +96,7 @@ def test_a_process_whose_launcher_has_ended(launcher: str, status: int) -> None:
 
 def test_the_plug_in_has_processes_follow_their_launcher() -> None:
     done = finish(
-        [sys.executable, "-c", "import deepnmt; deepnmt.register()"],
+        [sys.executable, "-c", "import deepnmt.console; deepnmt.console.run(deepnmt.register)"],
         env={**os.environ, "DEEPNMT_LAUNCHER": "1234567"},
     )
     assert done.returncode == -signal.SIGKILL, done.stderr

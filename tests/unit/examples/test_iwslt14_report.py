@@ -69,7 +69,7 @@ def test_rows_that_were_not_run_say_so(tmp_path: Path) -> None:
     assert lines["3.7/6.2"]["published"] == "35.65, last 5 35.72, 65 epochs"
     assert lines["3.5/1"]["published"] == "failed"
     assert lines["bet/dlcl_simcut"]["published"] == "-"
-    assert report.make_table(tmp_path, "", 1).notes[0] == "0 of 48 rows have been run."
+    assert report.make_table(tmp_path, "", 1).notes[0] == "0 of 54 rows have been run."
 
 
 def test_several_seeds(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_report_writes_both_files(
     assert " | 34.21 | 33.50 | 34.00 | 35.00 | 36.00 | 41 | 1.50 | 1 |" in line
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "<td>3.1/4</td>" in page
-    assert page.count("<tr>") == 49
+    assert page.count("<tr>") == 55
     assert "generated text" not in markdown + page
     monkeypatch.setattr(sys, "argv", ["report.py", str(tmp_path), "--smoke"])
     report.main()
