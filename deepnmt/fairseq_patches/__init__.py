@@ -20,7 +20,6 @@ def install() -> None:
         checkpoint_files,
         data_checks,
         embedding_files,
-        embedding_types,
         evaluation_checks,
         full_precision,
         half_precision,

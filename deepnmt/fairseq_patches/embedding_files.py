@@ -14,8 +14,9 @@ import torch
 from fairseq import utils
 from torch import Tensor, nn
 
-from deepnmt.errors import in_place_of, os_message
+from deepnmt.errors import UserError, in_place_of, os_message
 from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 
 logger = logging.getLogger(__name__)
 
@@ -92,10 +93,14 @@ def _add(vectors: Vectors, number: int, line: str) -> None:
     "load_embedding",
     "(embed_dict, vocab, embedding)",
     order=10,
-    why="embeddings of another width are refused; fairseq spreads a single number over a whole vector",
+    why="embeddings of another width, or of other types, are refused; fairseq spreads a number over a whole vector",
 )
 def copy_vectors(stock: Any, embed_dict: dict[str, Tensor], vocab: Any, embedding: nn.Embedding) -> Any:
-    """Copy vectors into a table, as fairseq does. Raises `UserError` if their width is not the table's."""
+    """Copy vectors into a table, as fairseq does.
+
+    Raises:
+        UserError: their width is not the table's, or no type of the dictionary has one
+    """
     if isinstance(embed_dict, Vectors):
         if embed_dict.width != embedding.embedding_dim:
             raise in_place_of(
@@ -103,6 +108,11 @@ def copy_vectors(stock: Any, embed_dict: dict[str, Tensor], vocab: Any, embeddin
                 f"{embed_dict.path}: embeddings must have {embedding.embedding_dim} numbers a type, as the model's "
                 f"(--encoder-embed-dim, --decoder-embed-dim), but have {embed_dict.width}",
             )
-        if not any(symbol in embed_dict for symbol in vocab.symbols):
-            logger.warning(f"{embed_dict.path}: no type of the dictionary has a vector")
+        # A file of other subwords would leave the table as it was drawn.
+        types = [type_ for type_ in vocab.symbols if type_ not in SPECIAL_SYMBOLS]
+        if not any(type_ in embed_dict for type_ in types):
+            raise UserError(
+                f"{embed_dict.path} cannot be used with this dictionary: it has no vector for any of its "
+                f"{len(types)} types"
+            )
     return stock(embed_dict, vocab, embedding)

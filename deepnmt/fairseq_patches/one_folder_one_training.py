@@ -49,8 +49,9 @@ def begin_in_a_folder_of_its_own(
         UserError: --save-dir has numbered checkpoints of another training
     """
     extra_state = stock(self, filename, reset_optimizer, *args, **kwargs)
-    folder = Path(self.cfg.checkpoint.save_dir)
-    if self.data_parallel_rank == 0 and not PathManager.path_requires_pathmanager(str(folder)):
+    # A program's own trainer may have no folder.
+    folder = Path(getattr(self.cfg.checkpoint, "save_dir", None) or "")
+    if folder.name and self.data_parallel_rank == 0 and not PathManager.path_requires_pathmanager(str(folder)):
         # Without a reset it is the training of the file, wherever that is: one may go back.
         resumed = extra_state is not None and not reset_optimizer
         self.training = ((extra_state or {}).get(TRAINING) if resumed else None) or fingerprint(self)

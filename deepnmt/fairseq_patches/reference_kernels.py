@@ -15,7 +15,7 @@ from deepnmt.reference import OPTION, add_reference_option
     options,
     "parse_args_and_arch",
     "(parser, input_args=None, parse_known=False, suppress_defaults=False, modify_parser=None)",
-    order=20,
+    order=30,
     why="--reference-kernels turns all fast paths off",
 )
 def parse_with_reference_option(stock: Any, parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:

@@ -179,8 +179,7 @@ def best_by(cfg: Any) -> str:
 def forget_the_best_of_another_metric(stock: Any, self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
     """Resume a training without the best score and the count of --patience if they are of another metric."""
     extra_state = stock(self, filename, *args, **kwargs)
-    now = best_by(self.cfg.checkpoint)
-    if extra_state and extra_state.get(BEST_BY, now) != now:
+    if extra_state and BEST_BY in extra_state and extra_state[BEST_BY] != (now := best_by(self.cfg.checkpoint)):
         logger.info(f"the best score of {filename} is the {extra_state[BEST_BY]}; the {now} is looked for anew")
         for key in (BEST, PATIENCE):
             extra_state.pop(key, None)

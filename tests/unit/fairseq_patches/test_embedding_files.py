@@ -93,8 +93,10 @@ def test_vectors_of_another_width_than_the_model(stack: str, width: int, tmp_pat
     assert isinstance(error.value, RuntimeError)
 
 
-def test_no_type_of_the_dictionary(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = written(tmp_path / "a.vec", "other 1 2\n")
-    with caplog.at_level(logging.WARNING):
-        utils.load_embedding(utils.parse_embedding(path), dictionary(), table(2))
-    assert [record.message for record in caplog.records] == [f"{path}: no type of the dictionary has a vector"]
+def test_no_type_of_the_dictionary(tmp_path: Path) -> None:
+    path, embedding = written(tmp_path / "a.vec", "other 1 2\n</s> 3 4\n"), table(2)
+    before = embedding.weight.detach().clone()
+    with pytest.raises(UserError, match=r"a\.vec cannot be used with this dictionary: it has no vector for any of its 20"):
+        utils.load_embedding(utils.parse_embedding(path), dictionary(), embedding)
+    assert embedding.weight.equal(before)
+
