@@ -39,7 +39,7 @@ def test_each_pair_has_sacrebleus_scores() -> None:
 
 @pytest.mark.parametrize(
     ("language", "tokenised", "name"),
-    [("zh", False, "zh"), ("ja", False, "char"), ("en", False, "13a"), ("en", True, "none"), ("zh", True, "none")],
+    [("zh", False, "zh"), ("ja", False, "char"), ("en", False, "13a"), ("en", True, "none"), ("zh", True, "zh")],
 )
 def test_consensus_compares_as_the_languages_bleu_does(language: str, tokenised: bool, name: str) -> None:
     texts = ["今天天气很好我们去公园。", "今天天气很好,我们去公园玩", "今天 天气 很好,我们 去公园", "hello,world 3,5"]
