@@ -55,7 +55,7 @@ class Cutter:
         """Return the words and signs of a line, and whether a space stands before each."""
         words: list[str] = []
         spaced: list[bool] = []
-        runs = line.split(" ")
+        runs = line.split()
         last = len(runs) - 1
         for place, run in enumerate(runs):
             if run.isascii() and run.isalnum():

@@ -53,7 +53,7 @@ def test_text_is_normalised_tokenised_and_segmented(made: tuple[dict[str, Path],
     lines = (text / "valid.tok.de").read_text().split("\n")
     assert lines == [
         "der hund schläft .",
-        "die katze , &quot; mia &quot; , frißt 3 % mehr .",
+        "die katze , „ mia “ , frißt 3 ␣ % mehr .",
         "das ist z. b. ein haus !",
         "",
     ]
