@@ -118,7 +118,7 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
             _waiting.pop(0)()
         main()
     except KeyboardInterrupt as error:
-        print(f"\n{name}: interrupted; run the same command again to {error or 'start over'}", file=sys.stderr)
+        print(f"\n{name}: interrupted; run the same command again to {str(error) or 'start over'}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # Whoever reads the output, such as `head`, has enough. What is left of it must not fail again at the exit.

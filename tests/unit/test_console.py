@@ -42,7 +42,7 @@ def raising(error: BaseException) -> Callable[[], None]:
         (UserError("a must be b", "c must be d"), 2, "tool: error: a must be b\ntool: error: c must be d\n"),
         (FileNotFoundError(errno.ENOENT, "No such file", "a.txt"), 2, "tool: error: a.txt: No such file\n"),
         (OSError("no more room"), 2, "tool: error: no more room\n"),
-        (KeyboardInterrupt(), 130, "\ntool: interrupted\n"),
+        (KeyboardInterrupt(), 130, "\ntool: interrupted; run the same command again to start over\n"),
     ],
 )
 def test_faults_in_lines(error: BaseException, status: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,7 +275,7 @@ def test_interruption_is_heard_where_it_was_ignored(capsys: pytest.CaptureFixtur
             run(lambda: signal.raise_signal(signal.SIGINT), "tool")
     finally:
         signal.signal(signal.SIGTERM, ends)
-    assert capsys.readouterr().err == "\ntool: interrupted\n"
+    assert capsys.readouterr().err == "\ntool: interrupted; run the same command again to start over\n"
 
 
 @pytest.mark.usefixtures("ignored")
