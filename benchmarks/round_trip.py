@@ -22,7 +22,7 @@ from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
-from deepnmt.text.lines import clean
+from deepnmt.text.lines import clean, whole_text
 from deepnmt.text.pipeline import Detokenizer, Tokenizer
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.units import ATTACHED, SPACED
@@ -74,7 +74,7 @@ def help_pages(folder: Path) -> Iterator[str]:
     """Yield the paragraphs of LibreOffice's help."""
     for path in sorted(folder.glob("usr/share/libreoffice/help/*/text/**/*.html")):
         parser = Paragraphs()
-        parser.feed(path.read_text("utf-8", errors="replace"))
+        parser.feed(whole_text(path, "replace"))
         yield from parser.found
 
 

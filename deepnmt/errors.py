@@ -44,7 +44,7 @@ def in_place_of(kind: type[BaseException], *faults: str) -> UserError:
     return UserError(*faults)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=100)
 def _also(kind: type[BaseException]) -> type[UserError]:
     return type("UserError", (UserError, kind), {"__module__": __name__})
 

@@ -69,7 +69,8 @@ def make(folder: Path, tokens: str, alignment: Path, share: float, counts: Path,
 def _aligned(texts: Sequence[Path], alignment: Path, turned: bool) -> Iterator[tuple[str, str, list[Link]]]:
     """Yield pairs of lines and their links; `turned` where the alignment is of the other direction."""
     for number, (source, target, line) in enumerate(zip(*map(read_lines, (*texts, alignment))), start=1):
-        sizes = len(source.split()), len(target.split())
+        words, others = source.split(), target.split()
+        sizes = len(words), len(others)
         links = parse_line(line, *(sizes[::-1] if turned else sizes), f"{alignment}:{number}")
         yield source, target, [(j, i) for i, j in links] if turned else links
 

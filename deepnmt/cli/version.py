@@ -8,6 +8,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 import deepnmt
+from deepnmt.text.lines import whole_text
 
 # Distributions that bring the package fairseq.
 FAIRSEQ = ("fairseq-fixed", "ve-fairseq", "fairseq")
@@ -39,7 +40,7 @@ def distribution(*names: str) -> str:
 def processor() -> str:
     """Return the processor's model and its vector instructions, as far as the system tells."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = whole_text(Path("/proc/cpuinfo"), "replace").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
     fields = dict(line.split(":", 1) for line in lines if ":" in line)

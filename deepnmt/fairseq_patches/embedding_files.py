@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from deepnmt.errors import UserError, in_place_of, os_message
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
+from deepnmt.text.lines import open_file, without_mark
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +51,9 @@ def read_vectors(stock: Any, embed_path: str) -> Vectors:
     """
     vectors, types = Vectors(embed_path), None
     try:
-        with open(embed_path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
+        with open_file(Path(embed_path)) as file:
+            for number, raw in enumerate(file, start=1):
+                line = (without_mark(raw, embed_path) if number == 1 else raw).decode("utf-8")
                 if number == 1 and (header := _header(line)):
                     types, vectors.width = header
                 else:

@@ -40,8 +40,7 @@ def replace_aligned(
     """Replace unknown words; `alignment` is of a source and a target position each, as the generators make it."""
     source_of = {target: source for source, target in alignment}
     # fairseq appends a symbol for the end of the source, which stands for a word without an alignment.
-    end = len(src_str.split())
-    replaced: str = stock(
-        hypo_str, src_str, [source_of.get(place, end) for place in range(len(hypo_str.split()))], align_dict, unk
-    )
+    sources, targets = src_str.split(), hypo_str.split()
+    places = [source_of.get(place, len(sources)) for place in range(len(targets))]
+    replaced: str = stock(hypo_str, src_str, places, align_dict, unk)
     return replaced

@@ -171,11 +171,11 @@ def locked(folder: Path, option: str) -> Iterator[None]:
         yield
 
 
-def _lock_of(folder: Path) -> IO[str] | None:
+def _lock_of(folder: Path) -> IO[bytes] | None:
     """Return the lock of a folder, held; None where another process holds it, or has just removed the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        file = (folder / LOCK).open("w")
+        file = (folder / LOCK).open("wb")
         if try_lock(file) and os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
             return file
     except FileNotFoundError:

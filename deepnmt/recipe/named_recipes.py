@@ -7,6 +7,7 @@ from pathlib import Path
 
 import deepnmt
 from deepnmt.errors import UserError
+from deepnmt.text.lines import whole_text
 
 PACKAGE = Path(deepnmt.__file__).parent
 ENDING = ".yaml"
@@ -49,7 +50,7 @@ def heading(path: Path) -> str:
 
 
 def _comment(path: Path) -> Iterator[str]:
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in whole_text(path).splitlines():
         text = line.removeprefix("#").strip()
         if not line.startswith("#") or not text:
             return

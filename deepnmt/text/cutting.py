@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from deepnmt.text.languages import main_language
 from deepnmt.text.signs import (
@@ -35,6 +35,7 @@ from deepnmt.text.signs import (
 
 # Runs of one language whose words are remembered.
 REMEMBERED = 1 << 16
+LANGUAGES = 64  # more than a process has at a time
 ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z+.-]*://[^\s<>\"“”„«»—()]*[^\s<>\"“”„«»—(),.;:!?\]}'’`…]")
 Words = tuple[str, ...]
 
@@ -93,7 +94,7 @@ class Cutter:
         return prefix in self._before_digits and following[:1].isascii() and following[:1].isdigit()
 
 
-@cache
+@lru_cache(maxsize=LANGUAGES)
 def _prefixes(main: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return Moses' abbreviations of a language: those that are such anywhere, and those before numbers alone."""
     from sacremoses import MosesTokenizer
@@ -103,7 +104,7 @@ def _prefixes(main: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(moses.NONBREAKING_PREFIXES) - numeric, numeric
 
 
-@cache
+@lru_cache(maxsize=LANGUAGES)
 def _words_of_runs(main: str) -> Callable[[str, bool, bool], Words]:
     """Return the function that cuts a run of a main language; its arguments tell whether the line begins or ends."""
     substitutions = _punctuation(main)

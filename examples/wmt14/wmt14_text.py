@@ -19,6 +19,7 @@ from typing import IO
 
 from deepnmt import beside, console
 from deepnmt.errors import UserError
+from deepnmt.text.lines import whole_text
 
 LANGUAGES = ("en", "de")
 SEGMENT = re.compile(rb"<seg[^>]*>\s*(.*?)\s*</seg>")
@@ -71,7 +72,7 @@ def extract(archives: Path, output: Path, parts: tuple[Part, ...] = PARTS) -> bo
         raise UserError(f"{archives} must hold the organisers' archives, but lacks {', '.join(lacking)}")
     stamp = {part.archive: (archives / part.archive).stat().st_size for part in parts}
     record = output / RECORD
-    if record.is_file() and record.read_text(encoding="utf-8") == json.dumps(stamp):
+    if record.is_file() and whole_text(record) == json.dumps(stamp):
         return False
     with beside.whole_folder(output) as folder:
         for part in parts:

@@ -10,7 +10,10 @@ import torch._dynamo  # noqa: F401  torch imports its compiler, which takes seco
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import deepnmt
+from deepnmt import console
 
+# What is forked from this process is fairseq-train.
+console._runs = True
 deepnmt.register()
 # The first one looks for Hydra's plug-ins.
 convert_namespace_to_omegaconf(Namespace())

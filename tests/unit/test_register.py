@@ -3,6 +3,7 @@
 Of the process it changes nothing before a command runs.
 """
 
+import os
 import subprocess
 import sys
 
@@ -112,5 +113,8 @@ assert os.environ["HYDRA_FULL_ERROR"] == "1" and logging.root.level == logging.I
 
 def test_light_imports_and_one_registration() -> None:
     code = f"LIGHT = {LIGHT}; WITHOUT_FAIRSEQ = {WITHOUT_FAIRSEQ}\n{SCRIPT}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    # Other tests of this process may have been commands.
+    set_by_commands = ("HYDRA_FULL_ERROR", "PYTHONUTF8", "PYTHONIOENCODING")
+    environment = {name: value for name, value in os.environ.items() if name not in set_by_commands}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr

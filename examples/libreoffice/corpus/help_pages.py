@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from deepnmt.text.lines import whole_text
+
 BLOCKS = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6"))
 IDENTIFIERS = ("par_", "hd_")
 
@@ -29,7 +31,7 @@ def read_pages(folder: Path) -> Iterator[tuple[Place, str]]:
     for path in sorted(folder.rglob("*.html")):
         page = path.relative_to(folder).with_suffix("").as_posix()
         seen: Counter[str] = Counter()
-        for identifier, text in paragraphs(path.read_text(encoding="utf-8", errors="replace")):
+        for identifier, text in paragraphs(whole_text(path, "replace")):
             yield Place(page, identifier, seen[identifier]), text
             seen[identifier] += 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"^embeddings cannot be read: {tmp_path}: Is a directory$"):
         utils.parse_embedding(str(tmp_path))
     other = tmp_path / "a.vec"
-    other.write_bytes(b"\xff\xfe w 1\n")
+    other.write_bytes(b"\xfc w 1\n")
     with pytest.raises(UserError, match=f"^{other}: embeddings must be UTF-8, but are not$"):
         utils.parse_embedding(str(other))
 
@@ -96,7 +95,6 @@ def test_vectors_of_another_width_than_the_model(stack: str, width: int, tmp_pat
 def test_no_type_of_the_dictionary(tmp_path: Path) -> None:
     path, embedding = written(tmp_path / "a.vec", "other 1 2\n</s> 3 4\n"), table(2)
     before = embedding.weight.detach().clone()
-    with pytest.raises(UserError, match=r"a\.vec cannot be used with this dictionary: it has no vector for any of its 20"):
+    with pytest.raises(UserError, match=r"a\.vec cannot be used .*: it has no vector for any of its 20 types$"):
         utils.load_embedding(utils.parse_embedding(path), dictionary(), embedding)
     assert embedding.weight.equal(before)
-

@@ -29,7 +29,7 @@ def test_record(folder: Path) -> None:
     assert record == {
         "dictionaries": {side: {"types": TYPES, "sha256": WORDS} for side in ("source", "target")},
         "files": {"codes": hashlib.sha256(b"#version: 0.2\na b\n").hexdigest()},
-        "settings": {"lowercase": True},
+        "settings": {"lowercase": True, "reversible": False},
     }
     assert is_record(record)
     for part, value in (
