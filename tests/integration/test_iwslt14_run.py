@@ -228,7 +228,7 @@ def test_help_and_list() -> None:
         done = subprocess.run([str(EXAMPLE / script), "--help"], capture_output=True, text=True, check=True)
         assert done.stdout.startswith(f"usage: {script}")
     lines = run(dict(os.environ), "--list").stdout.splitlines()
-    assert len(lines) == 48
+    assert len(lines) == 54
     assert re.match(r"3\.1/10 +35\.94  DLCL, 6 \+ 6 layers, pre-norm, dropout 0\.3", lines[9])
     faults = {"--samples": ["--samples", "few"], "unknown argument": ["--what"]}
     for message, arguments in faults.items():
