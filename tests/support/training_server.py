@@ -9,12 +9,12 @@ import fairseq_cli.train  # noqa: F401  sets up the logging, before the rest of 
 import torch._dynamo  # noqa: F401  torch imports its compiler, which takes seconds, with the first optimizer
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-import deepnmt
 from deepnmt import console
 
-# What is forked from this process is fairseq-train.
+# What is forked from this process is fairseq-train, in which the package changes the process too.
 console._runs = True
-deepnmt.register()
+while console._waiting:
+    console._waiting.pop(0)()
 # The first one looks for Hydra's plug-ins.
 convert_namespace_to_omegaconf(Namespace())
 # What is here by now is nothing to look through again in each process.
