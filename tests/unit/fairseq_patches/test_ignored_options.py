@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -93,7 +94,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("command", "given", "message"), REFUSED, ids=str)
 def test_refused(command: str, given: list[str], message: str) -> None:
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=re.escape(message)) as error:
         parse(command, *given)
     assert message in str(error.value).splitlines()
 
