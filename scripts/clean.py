@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Optional
 
 from deepnmt import console
-from deepnmt.cleaning.chunk_results import ChunkMeasurer, result_path, scores_path
-from deepnmt.cleaning.clean_job import Job, Options
-from deepnmt.cleaning.clean_page import html_page
-from deepnmt.cleaning.clean_report import summary, table, text_report
-from deepnmt.cleaning.decisions import decide
-from deepnmt.cleaning.filter_recipe import KINDS, OPTIONS, Filter, joined, parse_filter, read_recipe
-from deepnmt.cleaning.learnt import CLASSIFIER, Learnt
-from deepnmt.cleaning.outcome import write_pairs
+from deepnmt.corpus.cleaning.chunk_results import ChunkMeasurer, result_path, scores_path
+from deepnmt.corpus.cleaning.clean_job import Job, Options
+from deepnmt.corpus.cleaning.clean_page import html_page
+from deepnmt.corpus.cleaning.clean_report import summary, table, text_report
+from deepnmt.corpus.cleaning.decisions import decide
+from deepnmt.corpus.cleaning.filter_recipe import KINDS, OPTIONS, Filter, joined, parse_filter, read_recipe
+from deepnmt.corpus.cleaning.learnt import CLASSIFIER, Learnt
+from deepnmt.corpus.cleaning.outcome import write_pairs
 from deepnmt.errors import UserError
 from deepnmt.text.in_order import cores, in_order
 from deepnmt.text.record import read_record, write_record

@@ -19,9 +19,9 @@ from pathlib import Path
 import workers
 
 from deepnmt import console
-from deepnmt.alignment.grow_diag import Link
-from deepnmt.alignment.pharaoh import parse_line
-from deepnmt.alignment.term_examples import TermExamples
+from deepnmt.corpus.alignment.grow_diag import Link
+from deepnmt.corpus.alignment.pharaoh import parse_line
+from deepnmt.corpus.alignment.term_examples import TermExamples
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.index_writer import binarise

@@ -17,10 +17,10 @@ import manifest
 import numpy as np
 
 from deepnmt import console
+from deepnmt.corpus.selection.chosen import Scorer, best, score_all
+from deepnmt.corpus.selection.cross_entropy_difference import CrossEntropyDifference
+from deepnmt.corpus.selection.tfidf import TfIdf
 from deepnmt.errors import UserError
-from deepnmt.selection.chosen import Scorer, best, score_all
-from deepnmt.selection.cross_entropy_difference import CrossEntropyDifference
-from deepnmt.selection.tfidf import TfIdf
 from deepnmt.synthetic.leakage import held_out
 from deepnmt.synthetic.like_folder import TRAIN, binarise_text, check_like, copy_frame, frame_record, settings_record
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts

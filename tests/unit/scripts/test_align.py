@@ -15,8 +15,8 @@ from support.data_folders import data_folder
 from support.flow import SCRIPTS, contents
 from support.parallel_corpora import permuted_corpus, write_corpus
 
-from deepnmt.alignment import align_job
 from deepnmt.cli import align
+from deepnmt.corpus.alignment import align_job
 from deepnmt.errors import UserError
 
 LANGUAGES = ["--source-lang", "de", "--target-lang", "en"]

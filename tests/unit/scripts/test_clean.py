@@ -11,9 +11,9 @@ import clean
 import pytest
 from grammar.generate import sample_pairs
 
-from deepnmt.cleaning.breaking import FAULTS, Pair, broken
-from deepnmt.cleaning.chunk_results import result_path
-from deepnmt.cleaning.outcome import EXAMPLES
+from deepnmt.corpus.cleaning.breaking import FAULTS, Pair, broken
+from deepnmt.corpus.cleaning.chunk_results import result_path
+from deepnmt.corpus.cleaning.outcome import EXAMPLES
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record
 from deepnmt.text.words import words_of
@@ -326,8 +326,8 @@ def test_a_classifier_leaves_the_faulty_pairs_out(dirty: tuple[Path, list[str]],
 
 
 def test_fluency_is_the_cross_entropy_of_the_language_models(tmp_path: Path) -> None:
-    from deepnmt.ngram import arpa
-    from deepnmt.ngram.kneser_ney import estimate
+    from deepnmt.corpus.ngram import arpa
+    from deepnmt.corpus.ngram.kneser_ney import estimate
 
     prefix = write(tmp_path / "corpus", sample_pairs(300, seed=1))
     models = [estimate([words_of(pair[side], raw=True) for pair in sample_pairs(300, seed=2)], 2) for side in (0, 1)]
