@@ -22,7 +22,8 @@ from deepnmt.corpus.cleaning.clean_job import Job, Options
 from deepnmt.corpus.cleaning.clean_page import html_page
 from deepnmt.corpus.cleaning.clean_report import summary, table, text_report
 from deepnmt.corpus.cleaning.decisions import decide
-from deepnmt.corpus.cleaning.filter_recipe import KINDS, OPTIONS, Filter, joined, parse_filter, read_recipe
+from deepnmt.corpus.cleaning.filter_recipe import OPTIONS, Filter, joined, parse_filter, read_recipe
+from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.learnt import CLASSIFIER, Learnt
 from deepnmt.corpus.cleaning.outcome import write_pairs
 from deepnmt.errors import UserError

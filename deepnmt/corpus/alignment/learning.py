@@ -28,8 +28,8 @@ from deepnmt.corpus.alignment.parallel_text import ParallelText
 from deepnmt.corpus.alignment.priors import DIAGONAL, MODEL_1
 from deepnmt.corpus.alignment.word_numbers import WordNumbers
 from deepnmt.corpus.alignment.word_table import BAYES, LIKELIHOOD, MEAN, Tables, WordPairs, union
+from deepnmt.corpus.distinct import Keys
 from deepnmt.errors import UserError
-from deepnmt.text.distinct import Keys
 from deepnmt.text.in_order import in_order
 from deepnmt.text.lines import whole_text
 from deepnmt.text.words import Words

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deepnmt.corpus.alignment.word_numbers import Numbers
-from deepnmt.text.distinct import Keys, distinct
+from deepnmt.corpus.distinct import Keys, distinct
 
 # Links in a piece: bounds what a process needs, about 60 bytes for each.
 PIECE = 2_000_000

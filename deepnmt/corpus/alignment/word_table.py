@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.special import digamma, gammaln
 
 from deepnmt.corpus.alignment.word_numbers import Numbers
-from deepnmt.text.distinct import Keys
+from deepnmt.corpus.distinct import Keys
 
 ALPHA = 0.01
 # In single precision smaller ones would be zero, and so might be the probability of a whole sentence.

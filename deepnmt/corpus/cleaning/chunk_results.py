@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from deepnmt.console import whole_file
 from deepnmt.corpus.cleaning.clean_job import Job
 from deepnmt.corpus.cleaning.filter_recipe import Filter
+from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.learnt import Learnt, read_pairs
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.corpus.cleaning.pair_classifier import names_of_features
-from deepnmt.corpus.cleaning.pair_measures import MEASURES, columns_of, measured
+from deepnmt.corpus.cleaning.pair_measures import columns_of, measured
 
 KEPT = 255  # in the place of the number of a filter
 SCORE_BINS = 40
@@ -141,7 +142,8 @@ def columns(each: Filter, languages: tuple[str, str]) -> tuple[str, ...]:
 def edges_of(each: Filter) -> NDArray[np.float64]:
     """Return the edges of the bins of a filter's histogram; those of a score lie around its bound."""
     if each.measures:
-        return np.array(MEASURES[each.name].edges)
+        low, high, bins = KINDS[each.name].bins
+        return np.linspace(low, high, bins + 1)
     bound = each.low if np.isfinite(each.low) else each.high
     width = max(abs(bound), 1.0)
     return np.linspace(bound - width, bound + width, SCORE_BINS + 1)

@@ -1,7 +1,7 @@
-"""Recipes of clean.sh: a filter a line, in the order in which a pair meets them.
+"""Recipes of `deepnmt clean`: a filter a line, in the order in which a pair meets them.
 
     length 1:100
-    ratio 0.5:2            # whatever follows a sharp is a comment
+    ratio 0.5:2            # # starts a comment
     numbers
     score align.tsv:forward >= -5
     dedup pair
@@ -20,53 +20,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deepnmt.corpus.cleaning.filters import DEDUP, INTERVAL, KINDS, LEAST, SCORE, Kind
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
 
-INTERVAL, LEAST, MOST, DEDUP, SCORE = "LOW:HIGH", "LEAST", "MOST", "pair|source|target", "FILE[:COLUMN] >= X"
 DEDUP_KINDS = ("pair", "source", "target")
 CONDITION = re.compile(r"(?P<file>.+?)\s*(?P<sign>>=|<=)\s*(?P<bound>\S+)")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of filter.
-
-    Attributes:
-        syntax: of its value
-        default: its value where none is given; empty: there must be one
-        low: least bound it takes
-        high: highest bound it takes
-        whole: bounds are whole numbers
-        text: what it looks at
-    """
-
-    syntax: str
-    default: str
-    low: float
-    high: float
-    whole: bool
-    text: str
-
-
-KINDS = {
-    "length": Kind(INTERVAL, "1:100", 0, math.inf, True, "words on each side"),
-    "ratio": Kind(INTERVAL, "", 0, math.inf, False, "words of the target for each word of the source"),
-    "ratio-sigma": Kind(MOST, "4", 0, math.inf, False, "standard deviations of the log length ratio from its median"),
-    "max-word": Kind(MOST, "40", 1, math.inf, True, "characters of the longest word"),
-    "script": Kind(LEAST, "0.5", 0, 1, False, "share of the language's own letters among all letters"),
-    "letters": Kind(LEAST, "0.5", 0, 1, False, "share of letters among all signs but white space"),
-    "numbers": Kind(MOST, "0", 0, math.inf, True, "numbers without a partner on the other side"),
-    "no-copies": Kind(MOST, "0.8", 0, 1, False, "share of the words that both sides have"),
-    "repeats": Kind(MOST, "1", 0, math.inf, True, "words in a row that repeat those just before them"),
-    "characters": Kind(MOST, "6", 0, math.inf, False, "how unusual the characters are, in standard deviations"),
-    "language": Kind(LEAST, "0.2", -9, 9, False, "how much more usual the characters are here than on the other side"),
-    "endings": Kind(MOST, "0", 0, 1, True, "whether one side alone ends with a sign of punctuation"),
-    "partners": Kind(LEAST, "", -math.inf, 0, False, "mean log probability of the words by the lexicons"),
-    "fluency": Kind(MOST, "", 0, math.inf, False, "cross entropy by the language models, in nats a word"),
-    "score": Kind(SCORE, "", -math.inf, math.inf, False, "score in a file"),
-    "dedup": Kind(DEDUP, "pair", 0, 0, False, "equal to one before"),
-}
 # What else a recipe may say, and whether it has a value.
 OPTIONS = {
     "lexicon": True,
@@ -103,7 +62,7 @@ class Filter:
     @property
     def measures(self) -> bool:
         """Return whether it looks at a measure of the pair itself."""
-        return self.name in KINDS and KINDS[self.name].syntax not in (DEDUP, SCORE)
+        return self.name in KINDS and KINDS[self.name].measures
 
     @property
     def text(self) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from deepnmt.console import progress, whole_file
 from deepnmt.corpus.cleaning.character_model import CharacterModel
 from deepnmt.corpus.cleaning.clean_job import Job
+from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.corpus.cleaning.pair_classifier import PairClassifier, train
 from deepnmt.corpus.cleaning.pair_lexicon import PairLexicon
@@ -22,7 +23,6 @@ from deepnmt.text.words import spread
 
 FITTED_ON, TRAINED_ON = 50_000, 30_000  # pairs
 FITTED, CLASSIFIER = "fitted.npz", "classifier.json"
-LEARNING = ("ratio-sigma", "characters", "language")
 TABLES = ("singles", "pairs", "triples")  # of a character model
 ScoredPair = tuple[str, str, bool]
 
@@ -43,7 +43,8 @@ class Learnt:
     def of(cls, job: Job, folder: Path) -> Learnt:
         """Return what a job's pairs are measured by: what is in the folder of its work, or is learnt and put there."""
         options = job.options
-        if not (options.classifies or options.scores or any(each.name in LEARNING for each in options.filters)):
+        learning = any(KINDS[each.name].learnt for each in options.filters)
+        if not (options.classifies or options.scores or learning):
             return cls(_from_files(job))
         # Files first: where one is faulty, no work is begun.
         given = _from_files(job)

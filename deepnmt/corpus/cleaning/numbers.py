@@ -72,6 +72,8 @@ def disagreeing_numbers(source: str, target: str) -> int:
 
     Those up to 12 that only one side has may be written as words on the other.
     """
+    if not (HAS_NUMBER.search(source) or HAS_NUMBER.search(target)):
+        return 0
     first, second = NUMBER.findall(source), NUMBER.findall(target)
     if sorted(first) == sorted(second):
         return 0

@@ -18,17 +18,15 @@ from numpy.typing import NDArray
 
 from deepnmt.console import whole_file
 from deepnmt.corpus.cleaning.breaking import FAULTS, broken
+from deepnmt.corpus.cleaning.filters import KINDS, measures
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
-from deepnmt.corpus.cleaning.pair_measures import MEASURES, Fitted, columns_of, measured
+from deepnmt.corpus.cleaning.pair_measures import Fitted, columns_of, measured
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record, write_record
 
 FORMAT = 1
 MOST = 20.0  # values beyond it say nothing more
 HELD_OUT = 5  # every fifth pair is not learnt from
-# Measures that need files, and the attribute of `Fitted` and option that these are.
-GIVEN = {"partners": "lexicon", "fluency": "language_models"}
-LOGARITHMIC = ("length", "ratio", "max-word", "repeats")
 Floats = NDArray[np.float64]
 
 
@@ -59,9 +57,10 @@ class PairClassifier:
 
     def check(self, path: Path, fitted: Fitted) -> None:
         """Raise `UserError` if it looks at a measure that there is not."""
-        for name, source in GIVEN.items():
-            if name in self.measures and getattr(fitted, source) is None:
-                raise UserError(f"{path}: must be given with --{source.replace('_', '-')}, since it has learnt with it")
+        for kind in (KINDS[name] for name in self.measures):
+            if not kind.can(fitted):
+                option = kind.needs.replace("_", "-")
+                raise UserError(f"{path}: must be given with --{option}, since it has learnt with it")
 
     def write(self, path: Path, languages: Sequence[str]) -> None:
         """Write the classifier."""
@@ -79,8 +78,8 @@ class PairClassifier:
         if record["languages"] != list(languages):
             was = " to ".join(map(str, record["languages"]))
             raise UserError(f"{path}: must be a classifier of {' to '.join(languages)}, but is of {was}")
-        if unknown := [name for name in record["measures"] if name not in MEASURES]:
-            raise UserError(f"{path}: 'measures' must be of {', '.join(MEASURES)}, but has {unknown[0]}")
+        if unknown := [name for name in record["measures"] if name not in measures()]:
+            raise UserError(f"{path}: 'measures' must be of {', '.join(measures())}, but has {unknown[0]}")
         size = sum(len(columns_of(name, ("", ""))) for name in record["measures"])
         numbers: dict[str, tuple[float, ...]] = {}
         for name in ("mean", "scale", "weights"):
@@ -92,7 +91,7 @@ class PairClassifier:
 
 def names_of_features(fitted: Fitted) -> tuple[str, ...]:
     """Return the measures that a classifier looks at: all that there are."""
-    return tuple(name for name in MEASURES if name not in GIVEN or getattr(fitted, GIVEN[name]) is not None)
+    return tuple(name for name in measures() if KINDS[name].can(fitted))
 
 
 def measure_all(pairs: Pairs, fitted: Fitted, names: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -102,7 +101,7 @@ def measure_all(pairs: Pairs, fitted: Fitted, names: Sequence[str]) -> dict[str,
 
 def features(values: Mapping[str, NDArray[np.float32]], names: Sequence[str]) -> Floats:
     """Return the features of pairs, a row each: their measures, those without bounds as logarithms."""
-    columns = [np.log1p(values[name]) if name in LOGARITHMIC else values[name] for name in names]
+    columns = [np.log1p(values[name]) if KINDS[name].logarithmic else values[name] for name in names]
     return np.clip(np.concatenate(columns, axis=1).astype(np.float64), -MOST, MOST)
 
 

@@ -20,9 +20,9 @@ from scipy import sparse
 
 from deepnmt.corpus.alignment.align_job import LEXICONS
 from deepnmt.corpus.alignment.lexicon import HEADERS
+from deepnmt.corpus.cleaning.pair_chunk import Side
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
-from deepnmt.text.words import words_of
 
 LEAST = 0.01  # rarer translations say little and take memory
 FLOOR = 1e-4
@@ -94,11 +94,9 @@ class PairLexicon:
         check_folder(folder)
         return cls(*(Lexicon.read(folder / name, header) for name, header in zip(LEXICONS, HEADERS)))
 
-    def fits(self, sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
-        """Return how well the words of each side are translations of the other's: pairs x (source, target)."""
-        # As `align.sh --raw` tells words and signs apart.
-        source, target = ([words_of(line, raw=True) for line in lines] for lines in (sources, targets))
-        return np.stack([self.reverse.fit(target, source), self.forward.fit(source, target)], axis=1)
+    def fits(self, side: Side) -> NDArray[np.float64]:
+        """Return how well the words of each line are translations of the other side's."""
+        return (self.reverse, self.forward)[side.place].fit(side.other.plain, side.plain)
 
 
 def check_folder(folder: Path) -> None:

@@ -11,9 +11,9 @@ from typing import NoReturn
 import numpy as np
 
 from deepnmt import console
+from deepnmt.corpus.distinct import Keys
 from deepnmt.corpus.ngram.ngram_model import BEGIN, END, SPECIAL, Level, NgramModel
 from deepnmt.errors import UserError
-from deepnmt.text.distinct import Keys
 from deepnmt.text.lines import read_lines
 
 BLOCK = 200_000

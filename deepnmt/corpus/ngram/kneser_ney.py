@@ -20,8 +20,8 @@ from typing import NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
+from deepnmt.corpus.distinct import Keys, Numbers, distinct
 from deepnmt.corpus.ngram.ngram_model import BEGIN, END, SPECIAL, UNKNOWN, Level, NgramModel
-from deepnmt.text.distinct import Keys, Numbers, distinct
 
 # Where a text is so small or so regular that the formula gives none: those of KenLM.
 FALLBACK = (0.5, 1.0, 1.5)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from deepnmt.text.distinct import Keys, Numbers
+from deepnmt.corpus.distinct import Keys, Numbers
 
 UNKNOWN, BEGIN, END = SPECIAL = ("<unk>", "<s>", "</s>")
 Logs = npt.NDArray[np.float32]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deepnmt.corpus.cleaning.filter_recipe import KINDS, Filter, joined, parse_filter, read_recipe
+from deepnmt.corpus.cleaning.filter_recipe import Filter, joined, parse_filter, read_recipe
+from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.corpus.cleaning.pair_lexicon import FLOOR, LEAST, PairLexicon
 from deepnmt.errors import UserError
 
@@ -47,7 +48,8 @@ def test_fits_are_the_formula(tmp_path: Path) -> None:
     pairs += [(random.choices(GERMAN, k=5), random.choices([*ENGLISH, "x"], k=4)) for _ in range(20)]
     # Words and signs are told apart as align.sh --raw does, and case is ignored.
     sources = [" ".join(source).title().replace(" .", ".") for source, _ in pairs]
-    got = lexicon.fits(sources, [" ".join(target) for _, target in pairs])
+    sides = Pairs(sources, [" ".join(target) for _, target in pairs], ("de", "en")).sides
+    got = np.stack([lexicon.fits(side) for side in sides], axis=1)
     wanted = [[expected(reverse, target, source), expected(forward, source, target)] for source, target in pairs]
     np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
