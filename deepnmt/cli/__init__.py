@@ -32,6 +32,7 @@ class Subcommand(NamedTuple):
 
 # In the order of the flow.
 SUBCOMMANDS = {
+    "clean": Subcommand("deepnmt.cli.clean", "keep the pairs of a corpus that are worth training on"),
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),

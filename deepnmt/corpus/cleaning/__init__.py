@@ -1,4 +1,4 @@
-"""Clean text: which pairs of a corpus are worth training on. The steps of scripts/clean.sh.
+"""Clean text: which pairs of a corpus are worth training on. The work of `deepnmt clean`.
 
     corpus -> chunks -> measures of each pair -> filters, and perhaps a classifier's score
                                                     |

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.console import whole_file
-from deepnmt.corpus.cleaning.clean_job import Job
+from deepnmt.corpus.cleaning.clean_job import CleanJob
 from deepnmt.corpus.cleaning.filter_recipe import Filter
 from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.learnt import Learnt, read_pairs
@@ -73,12 +73,9 @@ class ChunkMeasurer:
         learnt: from the corpus
     """
 
-    def __init__(self, job: Job, folder: Path, learnt: Learnt) -> None:
+    def __init__(self, job: CleanJob, folder: Path, learnt: Learnt) -> None:
         self.job, self.folder, self.learnt = job, folder, learnt
-        names = {each.name: None for each in job.options.filters if each.measures}
-        if job.options.classifies or job.options.scores:
-            names |= dict.fromkeys(names_of_features(learnt.fitted))
-        self.names = tuple(names)
+        self.names = names_of(job)
 
     def __call__(self, chunk: int) -> int:
         """Write a chunk's result, and return the number of its pairs."""
@@ -126,12 +123,19 @@ class ChunkMeasurer:
         with whole_file(scores_path(self.folder, chunk)) as temporary, temporary.open("w", encoding="utf-8") as file:
             file.writelines("\t".join(f"{value:.6g}" for value in row) + "\n" for row in table.tolist())
 
-    def header(self) -> str:
-        """Return the names of the columns that `write_scores` writes."""
-        languages = self.job.options.languages
-        names = [column for name in self.names for column in columns_of(name, languages)]
-        ranked = self.job.options.classifies or self.job.options.rank_by
-        return "\t".join([*names, *(["score"] if ranked else [])]) + "\n"
+
+def names_of(job: CleanJob) -> tuple[str, ...]:
+    """Return the measures that a job needs."""
+    names = {each.name: None for each in job.options.filters if each.measures}
+    if job.options.classifies or job.options.scores:
+        names |= dict.fromkeys(names_of_features(job.options))
+    return tuple(names)
+
+
+def header(job: CleanJob) -> str:
+    """Return the names of the columns that `ChunkMeasurer.write_scores` writes."""
+    names = [column for name in names_of(job) for column in columns_of(name, job.options.languages)]
+    return "\t".join([*names, *(["score"] if job.options.classifies or job.options.rank_by else [])]) + "\n"
 
 
 def columns(each: Filter, languages: tuple[str, str]) -> tuple[str, ...]:

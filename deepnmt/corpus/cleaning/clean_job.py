@@ -1,9 +1,9 @@
-"""What clean.sh was asked for, and the index of the files that it reads."""
+"""What `deepnmt clean` was asked for, and the index of the files that it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
@@ -11,6 +11,7 @@ from deepnmt.corpus.alignment.align_job import LEXICONS
 from deepnmt.corpus.cleaning.best_pairs import Best
 from deepnmt.corpus.cleaning.corpus_index import FileIndex
 from deepnmt.corpus.cleaning.filter_recipe import Filter, split_column
+from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.pair_lexicon import check_folder
 from deepnmt.corpus.cleaning.score_file import Header, ScoreColumn
 from deepnmt.corpus.cleaning.writing_systems import LANGUAGES, knows
@@ -18,10 +19,16 @@ from deepnmt.errors import UserError
 from deepnmt.text.languages import language_fault
 from deepnmt.text.record import sha256
 
+# What filters need, and what it is.
+NEEDED = {
+    "lexicon": "a folder made by align.sh --raw --lexicon",
+    "language_models": "two files made by ngram.sh train --raw",
+}
+
 
 @dataclass(frozen=True)
 class Options:
-    """The options that decide what is kept; where it is read from is in `Job`.
+    """The options that decide what is kept; where it is read from is in `CleanJob`.
 
     Attributes:
         source_lang: language of the source
@@ -72,6 +79,16 @@ class Options:
         if self.lexicon:
             check_folder(Path(self.lexicon))
 
+    def score_files(self) -> dict[str, list[str]]:
+        """Return the names of the files of scores, and the columns that are wanted of each."""
+        wanted = [(each.file, each.column) for each in self.filters if each.file]
+        wanted += [split_column(self.rank_by)] if self.rank_by else []
+        return {file: [column for name, column in wanted if name == file] for file, _ in wanted}
+
+    def paths(self, prefix: str) -> list[Path]:
+        """Return the paths of all files that have a line for each pair."""
+        return [*(Path(f"{prefix}.{language}") for language in self.languages), *map(Path, self.score_files())]
+
     def _language_faults(self) -> Iterator[str]:
         for side, language in zip(("source", "target"), self.languages):
             if fault := language_fault(language):
@@ -85,16 +102,15 @@ class Options:
         if not (self.filters or self.keep_best or self.scores):
             yield "a filter must be given, as an option or in a --recipe, but there is none (see --help)"
         filters = {each.name for each in self.filters}
-        if "partners" in filters and not self.lexicon:
-            yield "partners must be given with --lexicon, a folder made by align.sh --raw --lexicon"
-        if "fluency" in filters and not self.language_models:
-            yield "fluency must be given with --language-models, two files made by ngram.sh train --raw"
-        if not (self.classifies or self.scores):
-            all_measures = "--score, --classifier or --train-classifier"
-            if self.lexicon and "partners" not in filters:
-                yield f"--lexicon must be given with --partners, {all_measures}, but there is none of them"
-            if self.language_models and "fluency" not in filters:
-                yield f"--language-models must be given with --fluency, {all_measures}, but there is none of them"
+        for needed, made_by in NEEDED.items():
+            option = f"--{needed.replace('_', '-')}"
+            names = [name for name, kind in KINDS.items() if kind.needs == needed]
+            for name in names:
+                if name in filters and not getattr(self, needed):
+                    yield f"{name} must be given with {option}, {made_by}"
+            if getattr(self, needed) and not (self.classifies or self.scores or filters.intersection(names)):
+                which = ", ".join(f"--{name}" for name in (*names, "score", "classifier"))
+                yield f"{option} must be given with {which} or --train-classifier, but there is none of them"
         if self.language_models and len(self.language_models) != 2:
             yield f"--language-models must be 2 files, of source and target, but is {len(self.language_models)}"
         given = {"classifier": self.classifier, "train-classifier": self.train_classifier, "rank-by": self.rank_by}
@@ -112,7 +128,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Job:
+class CleanJob:
     """Options, and the files.
 
     Attributes:
@@ -124,7 +140,7 @@ class Job:
     files: dict[str, FileIndex] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> Job:
+    def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> CleanJob:
         """Return the job with the index of all its files.
 
         Args:
@@ -138,7 +154,7 @@ class Job:
         job = cls(options)
         for side, language in zip(("source", "target"), options.languages):
             job.files[side] = FileIndex.of(Path(f"{prefix}.{language}"), options.chunk, tell=tell)
-        for file, columns in job.score_files().items():
+        for file, columns in options.score_files().items():
             header = Header.of(Path(file))
             for column in columns:
                 header.place(Path(file), column)
@@ -151,17 +167,6 @@ class Job:
                     "line n of both must be one pair"
                 )
         return job
-
-    def score_files(self) -> dict[str, list[str]]:
-        """Return the names of the files of scores, and the columns that are wanted of each."""
-        wanted = [(each.file, each.column) for each in self.options.filters if each.file]
-        wanted += [split_column(self.options.rank_by)] if self.options.rank_by else []
-        return {file: [column for name, column in wanted if name == file] for file, _ in wanted}
-
-    def paths(self, prefix: str) -> list[Path]:
-        """Return the paths of all files that have a line for each pair."""
-        languages = self.options.languages
-        return [*(Path(f"{prefix}.{language}") for language in languages), *map(Path, self.score_files())]
 
     def column(self, file: str, column: str) -> ScoreColumn:
         """Return a column of scores."""
@@ -193,21 +198,7 @@ class Job:
         models = list(self.options.language_models)
         return {**asdict(self.options), "filters": filters, "language_models": models, "inputs": inputs}
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the job as JSON; `from_json` is the way back."""
-        files = {name: {**asdict(index), "path": str(index.path)} for name, index in self.files.items()}
-        return {"options": asdict(self.options), "files": files}
-
-    @classmethod
-    def from_json(cls, job: dict[str, Any]) -> Job:
-        """Return the job that `as_json` has described."""
-        said = job["options"]
-        filters = tuple(Filter(**each) for each in said["filters"])
-        options = Options(**{**said, "filters": filters, "language_models": tuple(said["language_models"])})
-        indexes = (FileIndex(**{**index, "starts": tuple(index["starts"])}) for index in job["files"].values())
-        return cls(options, {name: replace(index, path=Path(index.path)) for name, index in zip(job["files"], indexes)})
-
 
 def _key(file: str) -> str:
-    """Return the name of a file of scores in `Job.files`, which the corpus's sides do not have."""
+    """Return the name of a file of scores in `CleanJob.files`, which the corpus's sides do not have."""
     return f"./{file}" if file in ("source", "target") else file

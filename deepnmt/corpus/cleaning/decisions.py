@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from deepnmt.console import progress
 from deepnmt.corpus.cleaning.best_pairs import Best, needed, ranked, seen_too_rarely
 from deepnmt.corpus.cleaning.chunk_results import KEPT, SCORE_BINS, ChunkResult, edges_of, histogram, read_result
-from deepnmt.corpus.cleaning.clean_job import Job
+from deepnmt.corpus.cleaning.clean_job import CleanJob
 from deepnmt.corpus.cleaning.filter_recipe import Filter
 from deepnmt.corpus.cleaning.learnt import read_pairs
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
@@ -68,7 +68,7 @@ class Decisions:
         return self.removed(KEPT)
 
 
-def decide(job: Job, folder: Path) -> Decisions:
+def decide(job: CleanJob, folder: Path) -> Decisions:
     """Return what becomes of each pair.
 
     Raises:
@@ -99,7 +99,7 @@ def decide(job: Job, folder: Path) -> Decisions:
     return decisions
 
 
-def keep_best(job: Job, folder: Path, decisions: Decisions) -> None:
+def keep_best(job: CleanJob, folder: Path, decisions: Decisions) -> None:
     """Remove all but the best pairs, and those that have rare words."""
     passed, number = decisions.reasons == KEPT, len(decisions.filters)
     scores = _collected(job, folder, passed, lambda result: result.scores)
@@ -132,7 +132,7 @@ def keep_best(job: Job, folder: Path, decisions: Decisions) -> None:
 
 
 def _collected(
-    job: Job, folder: Path, wanted: Mask, of: Callable[[ChunkResult], Optional[NDArray[Number]]]
+    job: CleanJob, folder: Path, wanted: Mask, of: Callable[[ChunkResult], Optional[NDArray[Number]]]
 ) -> NDArray[Number]:
     """Return what the results of chunks have about those pairs that are wanted."""
     found = []

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from deepnmt.corpus.cleaning.filters import DEDUP, INTERVAL, KINDS, LEAST, SCORE, Kind
 from deepnmt.errors import UserError
@@ -26,16 +27,31 @@ from deepnmt.text.lines import read_lines
 
 DEDUP_KINDS = ("pair", "source", "target")
 CONDITION = re.compile(r"(?P<file>.+?)\s*(?P<sign>>=|<=)\s*(?P<bound>\S+)")
-# What else a recipe may say, and whether it has a value.
+
+
+class Said(NamedTuple):
+    """What else a recipe, or an option, may say.
+
+    Attributes:
+        metavar: of its value; empty: it has none
+        help: a line
+    """
+
+    metavar: str
+    help: str
+
+
 OPTIONS = {
-    "lexicon": True,
-    "language-models": True,
-    "classifier": True,
-    "train-classifier": False,
-    "rank-by": True,
-    "keep-best": True,
-    "keep-unseen": True,
-}
+    "lexicon": Said("FOLDER", "lexicons made by deepnmt align --raw --lexicon"),
+    "language-models": Said("'SOURCE.arpa TARGET.arpa'", "models made by deepnmt ngram train --raw"),
+    "classifier": Said("FILE", "score by a classifier that was learnt before"),
+    "train-classifier": Said("", "learn to tell pairs that pass the filters but --dedup from broken ones, by all "
+        "measures; the classifier becomes OUTPUT.classifier.json"),
+    "rank-by": Said("FILE[:COLUMN]", "scores in a file, a line for each pair, in place of a classifier's"),
+    "keep-best": Said("N|SHARE", "keep the best of the pairs that pass the filters: a number, or a share such as 0.9"),
+    "keep-unseen": Said("C", "keep a pair that --keep-best leaves out if it has a word that is kept fewer than C "
+        "times, best pairs first"),
+}  # fmt: skip
 REPEATABLE = ("score", "dedup")
 
 
@@ -145,8 +161,9 @@ def read_recipe(path: Path) -> tuple[list[Filter], dict[str, str]]:
         words = line.split("#")[0].split(maxsplit=1)
         name, value = words[:1], "".join(words[1:]).strip()
         if name and name[0] in OPTIONS:
-            if bool(value) != OPTIONS[name[0]]:
-                raise UserError(f"{path}:{number}: {name[0]} must have {'a' if OPTIONS[name[0]] else 'no'} value")
+            wanted = bool(OPTIONS[name[0]].metavar)
+            if bool(value) != wanted:
+                raise UserError(f"{path}:{number}: {name[0]} must have {'a' if wanted else 'no'} value")
             options[name[0]] = value
         elif words:
             place = f"{path}:{number}" + (f": {words[0]}" if words[0] in KINDS else "")

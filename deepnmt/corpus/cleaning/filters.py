@@ -39,7 +39,7 @@ class Kind:
         pair: measures pairs: a value for each
         side: measures the lines of one side of pairs: a value for each
         learnt: needs what is learnt from a sample of the corpus
-        needs: attribute of `Fitted` that has to be given, by the option of that name
+        needs: the option that has to be given, which `Fitted` has too
         logarithmic: a classifier looks at log (1 + value)
     """
 
@@ -61,9 +61,9 @@ class Kind:
         """Return whether it looks at a measure of the pair itself."""
         return bool(self.pair or self.side)
 
-    def can(self, fitted: Fitted) -> bool:
-        """Return whether everything is given that it needs."""
-        return not self.needs or getattr(fitted, self.needs) is not None
+    def is_given_to(self, given: Any) -> bool:
+        """Return whether options, or what measures have learnt, have everything that it needs."""
+        return not self.needs or bool(getattr(given, self.needs))
 
 
 def length_ratio(source: Sequence[str], target: Sequence[str]) -> float:
@@ -141,12 +141,12 @@ KINDS: Mapping[str, Kind] = {
         side=lambda side, fitted: [repeated_words(words) for words in side.folded],
     ),
     "characters": Kind(
-        "how unusual the characters are, in standard deviations from the corpus's median", MOST, "6",
+        "standard deviations by which the characters are less usual than the corpus's median", MOST, "6",
         bins=(-6, 14, 40), learnt=True,
         side=lambda side, fitted: fitted.characters[side.place](side.trigrams),
     ),
     "language": Kind(
-        "how much more usual the characters are here than on the other side, in nats for each", LEAST, "0.2",
+        "margin by which the characters are more usual here than on the other side, in nats for each", LEAST, "0.2",
         low=-9, high=9, bins=(-2, 4, 48), learnt=True, side=_language,
     ),
     "endings": Kind(
@@ -163,8 +163,8 @@ KINDS: Mapping[str, Kind] = {
         needs="language_models",
         side=lambda side, fitted: fitted.language_models[side.place].cross_entropies(side.plain),
     ),
-    "score": Kind("score in a file, a line for each pair; or <= X", SCORE, "", low=-ANY),
-    "dedup": Kind("the first of equal pairs, or of those with an equal side, is kept", DEDUP, "pair"),
+    "score": Kind("score in a file, a line for each pair (>= or <=)", SCORE, "", low=-ANY),
+    "dedup": Kind("pair, or one side of it, that is equal to one before", DEDUP, "pair"),
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from deepnmt.console import progress, whole_file
 from deepnmt.corpus.cleaning.character_model import CharacterModel
-from deepnmt.corpus.cleaning.clean_job import Job
+from deepnmt.corpus.cleaning.clean_job import CleanJob
 from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.corpus.cleaning.pair_classifier import PairClassifier, train
@@ -40,7 +40,7 @@ class Learnt:
     classifier: Optional[PairClassifier] = None
 
     @classmethod
-    def of(cls, job: Job, folder: Path) -> Learnt:
+    def of(cls, job: CleanJob, folder: Path) -> Learnt:
         """Return what a job's pairs are measured by: what is in the folder of its work, or is learnt and put there."""
         options = job.options
         learning = any(KINDS[each.name].learnt for each in options.filters)
@@ -69,7 +69,7 @@ class Learnt:
         return cls(fitted, classifier)
 
 
-def _from_files(job: Job) -> Fitted:
+def _from_files(job: CleanJob) -> Fitted:
     """Return what measures need of files that other commands have made."""
     fitted = NOTHING
     if job.options.lexicon:
@@ -80,7 +80,7 @@ def _from_files(job: Job) -> Fitted:
     return fitted
 
 
-def read_pairs(job: Job, chunk: int) -> Pairs:
+def read_pairs(job: CleanJob, chunk: int) -> Pairs:
     """Return the pairs of a chunk. Raises `UserError` with the number of a line that is not UTF-8."""
     source, target = (job.files[side].read_text(chunk) for side in ("source", "target"))
     return Pairs(source, target, job.options.languages)
@@ -99,7 +99,7 @@ class Sample:
     well_scored: tuple[bool, ...]
 
     @classmethod
-    def of(cls, job: Job, most: int) -> Sample:
+    def of(cls, job: CleanJob, most: int) -> Sample:
         """Return pairs that are evenly spread over the corpus, however it is cut into chunks."""
         with progress(job.pairs, "taking a sample", " pairs") as bar:
             return cls._of(spread(_scored_pairs(job, bar.update), most, job.pairs), job.options.languages)
@@ -116,7 +116,7 @@ class Sample:
         return self._of(spread(rows, most, len(self.pairs)), languages)
 
 
-def _scored_pairs(job: Job, tell: Callable[[int], object]) -> Iterator[ScoredPair]:
+def _scored_pairs(job: CleanJob, tell: Callable[[int], object]) -> Iterator[ScoredPair]:
     scored = [(each, job.column(each.file, each.column)) for each in job.options.filters if each.file]
     for chunk in range(job.chunks):
         pairs = read_pairs(job, chunk)
@@ -128,7 +128,7 @@ def _scored_pairs(job: Job, tell: Callable[[int], object]) -> Iterator[ScoredPai
         tell(len(pairs))
 
 
-def passing(job: Job, sample: Sample, fitted: Fitted) -> Pairs:
+def passing(job: CleanJob, sample: Sample, fitted: Fitted) -> Pairs:
     """Return those pairs of a sample that pass all filters that look at a pair by itself."""
     pairs, good = sample.pairs, np.array(sample.well_scored, dtype=bool)
     for each in job.options.filters:

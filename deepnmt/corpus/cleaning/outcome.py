@@ -7,12 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
+from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.corpus.cleaning.chunk_results import KEPT
-from deepnmt.corpus.cleaning.clean_job import Job
+from deepnmt.corpus.cleaning.clean_job import CleanJob
 from deepnmt.corpus.cleaning.decisions import Decisions
 from deepnmt.corpus.cleaning.filter_recipe import Filter
 
@@ -46,7 +47,7 @@ class Outcome:
 
 
 def write_pairs(
-    job: Job, decisions: Decisions, kept: str, rejected: str, tell: Callable[[int], object]
+    job: CleanJob, decisions: Decisions, kept: Path, rejected: Optional[Path], tell: Callable[[int], object]
 ) -> list[Outcome]:
     """Write kept pairs, byte for byte and in their order, and perhaps the rejected ones; return what the filters did.
 
@@ -54,7 +55,7 @@ def write_pairs(
         job: that was asked for
         decisions: about all pairs
         kept: prefix of the files of kept pairs
-        rejected: prefix of the files of rejected pairs and of their reasons; empty: none
+        rejected: prefix of the files of rejected pairs and of their reasons; None: none
         tell: called with the number of pairs of each chunk
     """
     languages, files = job.options.languages, [job.files["source"], job.files["target"]]

@@ -58,7 +58,7 @@ class PairClassifier:
     def check(self, path: Path, fitted: Fitted) -> None:
         """Raise `UserError` if it looks at a measure that there is not."""
         for kind in (KINDS[name] for name in self.measures):
-            if not kind.can(fitted):
+            if not kind.is_given_to(fitted):
                 option = kind.needs.replace("_", "-")
                 raise UserError(f"{path}: must be given with --{option}, since it has learnt with it")
 
@@ -89,9 +89,9 @@ class PairClassifier:
         return cls(tuple(record["measures"]), **numbers, bias=record["bias"], areas=record["areas"])
 
 
-def names_of_features(fitted: Fitted) -> tuple[str, ...]:
-    """Return the measures that a classifier looks at: all that there are."""
-    return tuple(name for name in measures() if KINDS[name].can(fitted))
+def names_of_features(given: Any) -> tuple[str, ...]:
+    """Return the measures that a classifier looks at: all that have what they need in options, or in `Fitted`."""
+    return tuple(name for name in measures() if KINDS[name].is_given_to(given))
 
 
 def measure_all(pairs: Pairs, fitted: Fitted, names: Sequence[str]) -> dict[str, NDArray[np.float32]]:

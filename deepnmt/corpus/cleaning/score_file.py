@@ -1,6 +1,6 @@
 """Scores of pairs that other tools have written: a line for each pair, numbers with tabs between them.
 
-A first line that is not of numbers names the columns, as in what `clean.sh --score` writes. Other columns have the
+A first line that is not of numbers names the columns, as in what `clean --score` writes. Other columns have the
 numbers 1, 2, ... as their names.
 """
 

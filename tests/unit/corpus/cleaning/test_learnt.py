@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deepnmt.corpus.cleaning import learnt
-from deepnmt.corpus.cleaning.clean_job import Job, Options
+from deepnmt.corpus.cleaning.clean_job import CleanJob, Options
 from deepnmt.corpus.cleaning.filter_recipe import Filter, parse_filter
 from deepnmt.corpus.cleaning.learnt import FITTED, Learnt, Sample, passing, read_fitted
 
@@ -18,10 +18,10 @@ from deepnmt.corpus.cleaning.learnt import FITTED, Learnt, Sample, passing, read
 PARTS = {1: 300, 2: 500, 4: 200}
 
 
-def job_of(folder: Path, lines: list[tuple[str, str]], *filters: Filter) -> Job:
+def job_of(folder: Path, lines: list[tuple[str, str]], *filters: Filter) -> CleanJob:
     for side, language in enumerate(("de", "en")):
         (folder / f"corpus.{language}").write_text("".join(f"{pair[side]}\n" for pair in lines))
-    return Job.of(Options("de", "en", filters, chunk=40), f"{folder}/corpus", lambda size: None)
+    return CleanJob.of(Options("de", "en", filters, chunk=40), f"{folder}/corpus", lambda size: None)
 
 
 @pytest.mark.parametrize("order", itertools.permutations(PARTS))

@@ -1,24 +1,28 @@
-"""scripts/clean.py: which pairs are kept, in which order, what is counted, and that work can be resumed."""
+"""`deepnmt clean`: which pairs are kept, in which order, what is counted, and that work can be resumed."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
 from random import Random
 
-import clean
 import pytest
 from grammar.generate import sample_pairs
 
+from deepnmt.cli.clean import main
+from deepnmt.corpus.cleaning import clean_steps
 from deepnmt.corpus.cleaning.breaking import FAULTS, Pair, broken
 from deepnmt.corpus.cleaning.chunk_results import result_path
+from deepnmt.corpus.cleaning.clean_job import CleanJob
+from deepnmt.corpus.cleaning.decisions import Decisions, decide
 from deepnmt.corpus.cleaning.outcome import EXAMPLES
 from deepnmt.errors import UserError
-from deepnmt.text.record import read_record
+from deepnmt.text.record import read_record, sha256
 from deepnmt.text.words import words_of
 
-RECIPE = Path(__file__).resolve().parents[3] / "configs" / "clean.txt"
+RECIPE = Path(__file__).resolve().parents[4] / "configs" / "clean.txt"
 
 
 def write(prefix: Path, pairs: list[Pair]) -> Path:
@@ -32,19 +36,23 @@ def read(prefix: Path) -> list[Pair]:
     return list(zip(*sides))
 
 
-def begin(prefix: Path, output: Path, *words: str) -> bool:
-    """What clean.sh does first."""
-    given = ["--input", str(prefix), "--output", str(output), "--source-lang", "de", "--target-lang", "en", *words]
-    return clean.begin(output.with_name(f"{output.name}.parts"), *clean.parse(given))
-
-
-def cleaned(prefix: Path, output: Path, *words: str, processes: int = 1) -> list[Pair]:
-    """What clean.sh does."""
-    parts = output.with_name(f"{output.name}.parts")
-    begin(prefix, output, *words)
-    clean.measure(parts, processes)
-    clean.finish(parts)
+def cleaned(prefix: Path, output: Path, *words: str, workers: int = 1) -> list[Pair]:
+    languages = ["--source-lang", "de", "--target-lang", "en"]
+    main(["--input", str(prefix), "--output", str(output), *languages, *words, "--workers", str(workers)])
     return read(output)
+
+
+def stopped(monkeypatch: pytest.MonkeyPatch, prefix: Path, output: Path, *words: str) -> Path:
+    """Work that is interrupted when all chunks are measured; returns its folder."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clean_steps, "finish", stop)
+        with pytest.raises(KeyboardInterrupt, match=r"resume from the work done in .*"):
+            cleaned(prefix, output, *words)
+    return output.with_name(f"{output.name}.parts")
 
 
 def removed(output: Path) -> dict[str, int]:
@@ -142,15 +150,19 @@ def test_faults_are_found_by_kind(dirty: tuple[Path, list[str]], tmp_path: Path)
     assert max(recall["shuffled"], recall["cut"]) < 0.7, recall
 
 
-def test_any_number_of_processes_and_starts_gives_the_same_files(dirty: tuple[Path, list[str]], tmp_path: Path) -> None:
+def test_any_number_of_processes_and_starts_gives_the_same_files(
+    dirty: tuple[Path, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     prefix, _ = dirty
     words = ["--recipe", str(RECIPE), "--chunk", "700"]
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    whole = cleaned(prefix, tmp_path / "one" / "out", *words, processes=2)
-    parts = tmp_path / "two" / "out.parts"
-    begin(prefix, tmp_path / "two" / "out", *words)
-    clean.measure(parts, 1)
+    whole = cleaned(prefix, tmp_path / "one" / "out", *words, workers=2)
+    assert capsys.readouterr().out.endswith("/one/out.report.html\n")
+    parts = stopped(monkeypatch, prefix, tmp_path / "two" / "out", *words)
     # What a kill in the middle leaves: chunks that are missing, a file that is not whole.
     stamps = {}
     for chunk in range(7):
@@ -159,11 +171,21 @@ def test_any_number_of_processes_and_starts_gives_the_same_files(dirty: tuple[Pa
         else:
             stamps[chunk] = result_path(parts, chunk).stat().st_mtime_ns
     (parts / "chunk-000001.npz.tmp.1").write_bytes(b"half")
+    found: dict[int, int] = {}
+
+    def noted(job: CleanJob, folder: Path) -> Decisions:
+        found.update({chunk: result_path(folder, chunk).stat().st_mtime_ns for chunk in stamps})
+        return decide(job, folder)
+
+    monkeypatch.setattr(clean_steps, "decide", noted)
     assert cleaned(prefix, tmp_path / "two" / "out", *words) == whole
-    assert {chunk: result_path(parts, chunk).stat().st_mtime_ns for chunk in stamps} == stamps
+    assert found == stamps
+    assert not parts.exists()
     for end in ("de", "en", "report.txt", "report.html", "clean.json"):
         assert (tmp_path / "one" / f"out.{end}").read_bytes() == (tmp_path / "two" / f"out.{end}").read_bytes()
-    assert begin(prefix, tmp_path / "two" / "out", *words)
+    capsys.readouterr()
+    cleaned(prefix, tmp_path / "two" / "out", *words)
+    assert capsys.readouterr().out == f"{tmp_path}/two/out is up to date\n"
 
 
 def test_reports_have_numbers_and_examples(dirty: tuple[Path, list[str]], tmp_path: Path) -> None:
@@ -191,7 +213,7 @@ def test_reports_have_numbers_and_examples(dirty: tuple[Path, list[str]], tmp_pa
         ([], r"a filter must be given, as an option or in a --recipe, but there is none"),
         (["--ratio", "2:1"], r"--ratio: must have a low bound that is at most the high one, but is 2:1"),
         (["--ratio"], r"argument --ratio: expected one argument"),
-        (["--chunk", "0", "--dedup"], r"--chunk must be a whole number from 1 to 1000000, but is 0"),
+        (["--chunk", "0", "--dedup"], r"--chunk must be a whole number from 1 to 1000000, but is '0'"),
         (["--nonsense"], r"unrecognized arguments: --nonsense"),
         (["--score-filter", "none.tsv >= 1"], r"none\.tsv"),
     ],
@@ -199,20 +221,24 @@ def test_reports_have_numbers_and_examples(dirty: tuple[Path, list[str]], tmp_pa
 def test_refused_options(tmp_path: Path, words: list[str], message: str) -> None:
     prefix = write(tmp_path / "corpus", [("a", "b")])
     with pytest.raises((UserError, FileNotFoundError), match=message):
-        begin(prefix, tmp_path / "out", *words)
+        cleaned(prefix, tmp_path / "out", *words)
     assert not (tmp_path / "out.parts").exists()
 
 
-def test_a_language_of_unknown_letters_is_refused(tmp_path: Path) -> None:
-    words = ["--input", "x", "--output", "y", "--source-lang", "tlh", "--target-lang", "en", "--script"]
-    with pytest.raises(UserError, match=r"script: the language must be one of af, .*, but is tlh"):
-        clean.begin(tmp_path / "parts", *clean.parse(words))
-
-
-def test_a_language_that_no_data_folder_can_have_is_refused(tmp_path: Path) -> None:
-    words = ["--input", "x", "--output", "y", "--source-lang", "de", "--target-lang", "en.x", "--numbers"]
-    with pytest.raises(UserError, match=r"^--target-lang must be a language such as de, but is 'en\.x'$"):
-        clean.begin(tmp_path / "parts", *clean.parse(words))
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tlh", "--target-lang", "en", "--script"], r"script: the language must be one of af, .*, but is tlh$"),
+        # No data folder can have it.
+        (
+            ["de", "--target-lang", "en.x", "--numbers"],
+            r"^--target-lang must be a language such as de, but is 'en\.x'$",
+        ),
+    ],
+)
+def test_refused_languages(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        main(["--input", "x", "--output", "y", "--source-lang", *words])
 
 
 def test_a_filter_that_removes_all_is_refused(tmp_path: Path) -> None:
@@ -229,10 +255,9 @@ def test_a_faulty_classifier_is_read_before_any_work(tmp_path: Path) -> None:
     prefix = write(tmp_path / "corpus", [("a b", "c"), ("d", "e")])
     (tmp_path / "classifier.json").write_text("none")
     options = ["--length", "1:9", "--classifier", str(tmp_path / "classifier.json"), "--keep-best", "1"]
-    begin(prefix, tmp_path / "out", *options)
     with pytest.raises(UserError, match=r"classifier\.json cannot be read: Expecting value"):
-        clean.measure(tmp_path / "out.parts", 1)
-    assert [path.name for path in (tmp_path / "out.parts").iterdir()] == ["job.json"]
+        cleaned(prefix, tmp_path / "out", *options)
+    assert not (tmp_path / "out.parts").exists()
 
 
 def test_files_of_other_lengths_are_refused(tmp_path: Path) -> None:
@@ -240,33 +265,62 @@ def test_files_of_other_lengths_are_refused(tmp_path: Path) -> None:
     scores = tmp_path / "scores"
     scores.write_text("1\n")
     with pytest.raises(UserError, match=r"corpus\.de has 2 lines, but .*scores has 1: line n of both must be one pair"):
-        begin(prefix, tmp_path / "out", "--score-filter", f"{scores} >= 1")
+        cleaned(prefix, tmp_path / "out", "--score-filter", f"{scores} >= 1")
 
 
-def test_work_begun_or_done_with_something_else_is_refused(tmp_path: Path) -> None:
+def test_work_begun_or_done_with_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = write(tmp_path / "corpus", GOOD)
-    begin(prefix, tmp_path / "out", "--numbers")
+    stopped(monkeypatch, prefix, tmp_path / "out", "--numbers")
     with pytest.raises(UserError, match=r"out\.parts was begun with filters numbers 0, not numbers 1; remove it"):
-        begin(prefix, tmp_path / "out", "--numbers", "1")
+        cleaned(prefix, tmp_path / "out", "--numbers", "1")
     (tmp_path / "out.parts" / "job.json").unlink()
     result_path(tmp_path / "out.parts", 0).write_bytes(b"of other filters")
     assert cleaned(prefix, tmp_path / "out", "--numbers") == GOOD
     write(prefix, GOOD[:2])
-    with pytest.raises(UserError, match=r"out\.clean\.json was made with another input; remove it"):
-        begin(prefix, tmp_path / "out", "--numbers")
+    with pytest.raises(UserError, match=r"out\.clean\.json was made with another input: source; remove it"):
+        cleaned(prefix, tmp_path / "out", "--numbers")
     with pytest.raises(UserError, match="--output must be another prefix than --input"):
-        begin(prefix, prefix, "--numbers")
+        cleaned(prefix, prefix, "--numbers")
     write(tmp_path / "other", GOOD)
-    with pytest.raises(UserError, match=r"other\.de exists, and clean\.sh has not finished it"):
-        begin(prefix, tmp_path / "other", "--numbers")
+    with pytest.raises(UserError, match=r"other\.de exists, and was not made by deepnmt clean; remove it"):
+        cleaned(prefix, tmp_path / "other", "--numbers")
+
+
+def test_records_of_version_0_1_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    prefix = write(Path("corpus"), GOOD)
+    options: dict[str, object] = {
+        "source_lang": "de", "target_lang": "en", "filters": ["length 3:9"], "chunk": 20000, "lexicon": "",
+        "language_models": [], "classifier": "", "train_classifier": False, "rank_by": "", "keep_best": "",
+        "keep_unseen": 0, "seed": 1, "scores": "", "rejected": "",
+        "inputs": {"source": sha256(Path("corpus.de")), "target": sha256(Path("corpus.en"))},
+    }  # fmt: skip
+    # Of begun work it also had what has become of the command line.
+    Path("out.parts").mkdir()
+    begun = {"record": options, "output": "out", "input": "corpus", "options": {}, "files": {}}
+    Path("out.parts/job.json").write_text(json.dumps(begun))
+    with pytest.raises(UserError, match=r"^out\.parts was begun with filters length 3:9, not length 3:8; remove"):
+        cleaned(prefix, Path("out"), "--length", "3:8")
+    assert cleaned(prefix, Path("out"), "--length", "3:9") == [GOOD[0], GOOD[2]]
+    assert read_record(Path("out.clean.json")) == {
+        "job": options,
+        "counts": {"read": 3, "kept": 2, "unseen": 0},
+        "removed": {"length 3:9": 1},
+        "files": {end: Path(f"out.{end}").stat().st_size for end in ("de", "en", "report.txt", "report.html")},
+    }
+    capsys.readouterr()
+    cleaned(prefix, Path("out"), "--length", "3:9")
+    assert capsys.readouterr().out == "out is up to date\n"
 
 
 def test_no_file_is_overwritten_and_folders_are_made(tmp_path: Path) -> None:
     prefix = write(tmp_path / "corpus", GOOD)
     mine = write(tmp_path / "mine", GOOD[:1])
     for words in (["--rejected", str(mine)], ["--score", f"{prefix}.de"], ["--score", f"{mine}.en"]):
-        with pytest.raises(UserError, match=r"(mine|corpus)\.(de|en) exists, and clean\.sh has not finished it"):
-            begin(prefix, tmp_path / "out", "--length", "3:9", *words)
+        with pytest.raises(UserError, match=r"(mine|corpus)\.(de|en) exists, and was not made by deepnmt clean"):
+            cleaned(prefix, tmp_path / "out", "--length", "3:9", *words)
     assert read(prefix) == GOOD
     new = tmp_path / "new"
     words = ["--rejected", str(new / "rest" / "bad"), "--score", str(new / "scores" / "all.tsv")]
@@ -280,16 +334,14 @@ def test_a_result_that_has_lost_a_file_is_not_up_to_date(tmp_path: Path, name: s
     prefix = write(tmp_path / "corpus", GOOD)
     words = ["--length", "3:9", "--rejected", str(tmp_path / "bad"), "--score", str(tmp_path / "all.tsv")]
     cleaned(prefix, tmp_path / "out", *words)
-    assert begin(prefix, tmp_path / "out", *words)
     size = (tmp_path / name).stat().st_size
     (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(
-        UserError, match=rf"{name}: must have the {size} bytes of .*out\.clean\.json, but has 1; remove the"
-    ):
-        begin(prefix, tmp_path / "out", *words)
+    message = rf"{name}: must have the {size} bytes of its record; remove the result's files to make it again$"
+    with pytest.raises(UserError, match=message):
+        cleaned(prefix, tmp_path / "out", *words)
     (tmp_path / name).unlink()
-    with pytest.raises(UserError, match=rf"{name}: must have the {size} bytes of .*, but has none; remove the"):
-        begin(prefix, tmp_path / "out", *words)
+    with pytest.raises(UserError, match=message):
+        cleaned(prefix, tmp_path / "out", *words)
 
 
 # One score out of many
@@ -371,7 +423,7 @@ def test_words_that_would_be_unseen_are_kept_so_often_if_the_input_has_them(tmp_
         (["--keep-best", "0.5"], "--keep-best must be given with --train-classifier, --classifier or --rank-by"),
         (["--keep-best", "2.5", "--train-classifier"], "--keep-best must be a number of pairs, or a share such as 0.9"),
         (["--numbers", "--keep-unseen", "2"], "--keep-unseen must be given with --keep-best"),
-        (["--numbers", "--keep-unseen", "x"], "--keep-unseen must be a whole number from 0 to 1000000, but is x"),
+        (["--numbers", "--keep-unseen", "x"], "--keep-unseen must be a whole number from 0 to 1000000, but is 'x'"),
         (["--numbers", "--rank-by", "x"], "--rank-by must be given with --keep-best"),
         (
             ["--train-classifier", "--rank-by", "x", "--keep-best", "2"],
@@ -389,4 +441,4 @@ def test_words_that_would_be_unseen_are_kept_so_often_if_the_input_has_them(tmp_
 def test_refused_ranking(tmp_path: Path, words: list[str], message: str) -> None:
     prefix = write(tmp_path / "corpus", GOOD)
     with pytest.raises(UserError, match=message):
-        begin(prefix, tmp_path / "out", *words)
+        cleaned(prefix, tmp_path / "out", *words)

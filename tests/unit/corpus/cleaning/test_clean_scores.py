@@ -1,4 +1,4 @@
-"""scripts/clean.py with files of scores: their names, places and values."""
+"""`deepnmt clean` with files of scores: their names, places and values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from test_clean import GOOD, begin, cleaned, write
+from test_clean import GOOD, cleaned, write
 
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record, sha256
@@ -40,6 +40,6 @@ def test_scores_that_are_infinite_have_a_histogram(tmp_path: Path) -> None:
 def test_scores_are_not_written_over_a_result(end: str, tmp_path: Path) -> None:
     prefix = write(tmp_path / "corpus", GOOD)
     with pytest.raises(
-        UserError, match=r"^--score must be another file than those that clean\.sh writes, but is .*out\."
+        UserError, match=r"^--score must be another file than those that deepnmt clean writes, but is .*out\."
     ):
-        begin(prefix, tmp_path / "out", "--length", "1:9", "--score", f"{tmp_path}/out.{end}")
+        cleaned(prefix, tmp_path / "out", "--length", "1:9", "--score", f"{tmp_path}/out.{end}")
