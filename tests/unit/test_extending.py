@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
+import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -37,6 +39,37 @@ def added(path: str) -> str:
     return dedent("\n".join(line[1:] for line in CHANGED[path].splitlines() if line.startswith("+")))
 
 
+def applied(text: str, diff: str) -> str:
+    """Return a file with a page's lines: each part of them takes the one place of its old lines, or the end."""
+    for part in re.split(r"^@@\n", diff, flags=re.MULTILINE):
+        lines = part.splitlines(keepends=True)
+        old = "".join(line[1:] for line in lines if line[0] in " -")
+        if not old:
+            text += "\n\n" + "".join(line[1:] for line in lines)
+            continue
+        assert text.count(f"\n{old}") == 1, f"must stand once in the file: {old}"
+        text = text.replace(f"\n{old}", "\n" + "".join(line[1:] for line in lines if line[0] in " +"))
+    return text
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package in which each example has been followed to the letter."""
+    root = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "deepnmt", root / "deepnmt", ignore=shutil.ignore_patterns("__pycache__"))
+    for path, text in NEW.items():
+        (root / path).write_text(text, "utf-8")
+    for path, diff in CHANGED.items():
+        (root / path).write_text(applied((root / path).read_text("utf-8"), diff), "utf-8")
+    return root
+
+
+def run_in(copy: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run a subcommand of the copy."""
+    command = [sys.executable, "-m", "deepnmt", *map(str, words)]
+    return subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=300, check=False)
+
+
 @pytest.fixture
 def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """One of the new files, imported under the name that it would have."""
@@ -49,7 +82,7 @@ def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_examples_of_every_kind_are_found() -> None:
     assert {Path(path).parent.name for path in NEW} == {"initializers", "lr_schedulers", "criterions", "recipe"}
-    assert len(CHANGED) >= 4
+    assert len(CHANGED) >= 5
 
 
 @pytest.mark.parametrize("path", CHANGED)
@@ -133,3 +166,21 @@ def test_the_recipe_key_sets_both_depths(example: Any, tmp_path: Path) -> None:
     recipe.write_text("layers: 0\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"a\.yaml:1: layers must be a positive whole number, but is '0'"):
         example.both_stacks(dict(read_recipe(recipe)), 1)
+
+
+def test_the_filter_is_one_row(copy: Path, tmp_path: Path) -> None:
+    pairs = [("a (b)", "a (b)"), ("a (b) c", "a b c"), ("((a) (b))", "(a) (b)"), ("a b (c", "d")]
+    for side, language in enumerate(("de", "en")):
+        (tmp_path / f"text.{language}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    words = ["--input", tmp_path / "text", "--source-lang", "de", "--target-lang", "en", "--workers", 1]
+    (tmp_path / "recipe").write_text("brackets 1\n")
+    run_in(copy, "clean", *words, "--output", tmp_path / "out", "--brackets", "--score", tmp_path / "scores")
+    assert (tmp_path / "out.de").read_text() == "a (b)\n"
+    header, *rows = ((line.split("\t")) for line in (tmp_path / "scores").read_text().splitlines())
+    assert [row[header.index("brackets")] for row in rows] == ["0", "1", "1", "1"]
+    done = run_in(copy, "clean", *words, "--output", tmp_path / "two", "--recipe", tmp_path / "recipe")
+    assert "brackets 1" in done.stdout
+    assert (tmp_path / "two.en").read_text() == "".join(f"{target}\n" for _, target in pairs)
+    assert "brackets that one side has more than the other (default: 0)" in " ".join(
+        run_in(copy, "clean", "--help").stdout.split()
+    )
