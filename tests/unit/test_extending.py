@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fairseq.optim import lr_scheduler
-from support import schedules
+from support import schedules, trainings
 from support.models import EXAMPLE, build, task
 from torch import nn
 
@@ -68,6 +68,47 @@ def run_in(copy: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """Run a subcommand of the copy."""
     command = [sys.executable, "-m", "deepnmt", *map(str, words)]
     return subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=300, check=False)
+
+
+# Trains by a recipe with the page's key, and translates, in one process: importing fairseq takes seconds.
+TRAINING = """
+import sys
+from pathlib import Path
+import fairseq
+from deepnmt.recipe import recipe_file, own_keys
+recipe, data, save = Path("recipe.yaml"), sys.argv[1], sys.argv[2]
+options = dict(recipe_file.read_recipe(recipe))
+options = own_keys.OWN_KEYS["layers"].options(options, 1)
+words = [f"--{name}={option.value}" for name, option in options.items()]
+from fairseq_cli import generate, train
+user = ["--user-dir", "deepnmt"]
+sys.argv = ["fairseq-train", data, *user, *words, "--save-dir", save, "--cpu"]
+train.cli_main()
+sys.argv = ["fairseq-generate", data, *user, "--path", f"{save}/checkpoint_last.pt", "--task", "deep_translation",
+            "--no-echo", "--cpu"]
+generate.cli_main()
+"""
+RECIPE = """
+arch: dlcl_transformer
+encoder-groups: none
+decoder-groups: none
+layers: 3
+initializer: orthogonal
+encoder-norm: pre-b2t
+lr-scheduler: inverse_sqrt_hold
+hold-updates: 2
+lr: 0.01
+criterion: label_smoothed_cross_entropy_confidence
+optimizer: adam
+encoder-embed-dim: 16
+decoder-embed-dim: 16
+encoder-ffn-embed-dim: 16
+decoder-ffn-embed-dim: 16
+encoder-attention-heads: 2
+decoder-attention-heads: 2
+max-tokens: 200
+max-update: 4
+"""
 
 
 @pytest.fixture
@@ -184,3 +225,18 @@ def test_the_filter_is_one_row(copy: Path, tmp_path: Path) -> None:
     assert "brackets that one side has more than the other (default: 0)" in " ".join(
         run_in(copy, "clean", "--help").stdout.split()
     )
+
+
+def test_all_parts_of_a_training_and_the_search_rule_work_together(copy: Path, tmp_path: Path) -> None:
+    (copy / "recipe.yaml").write_text(RECIPE)
+    data = trainings.binarised_text(tmp_path)
+    command = [sys.executable, "-c", TRAINING, str(data), str(tmp_path / "save")]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (hypotheses,) = [line for line in [done.stdout] if "\nH-" in line]
+    found = [line.split("\t")[2].split() for line in hypotheses.splitlines() if line.startswith("H-")]
+    assert len(found) == 6
+    assert all(one != other for words in found for one, other in zip(words, words[1:]))
+    model = torch.load(tmp_path / "save" / "checkpoint_last.pt", weights_only=True)["cfg"]["model"]
+    assert (model["encoder_layers"], model["decoder_layers"], model["initializer"]) == (3, 3, "orthogonal")
+    assert model["encoder_norm"] == "pre-b2t"
