@@ -87,9 +87,6 @@ setup(
         "tensorboardX>=2.5",
         "PyYAML>=6",
         "numpy",
-        "scipy",
-        "scikit-learn",
-        "matplotlib>=3.7",
         "tabulate",
         "tqdm",
     ],
@@ -109,6 +106,7 @@ setup(
     },
     extras_require={
         "chinese": ["jieba>=0.42"],
+        "corpus": ["scipy", "scikit-learn>=1.3"],
         "ctranslate2": ["ctranslate2>=4.8"],
         "dev": [
             "pytest",
@@ -122,6 +120,7 @@ setup(
         ],
         "onnx": ["onnxruntime>=1.20", "numpy"],
         "onnx-export": ["onnxruntime>=1.20", "onnx>=1.17"],
+        "pictures": ["matplotlib>=3.7"],
         "subwords": ["sentencepiece>=0.2,!=0.2.2"],  # the unigram trainer of 0.2.2 keeps other pieces
         "docs": ["sphinx", "myst-parser", "furo"],
     },

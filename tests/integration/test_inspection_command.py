@@ -184,12 +184,12 @@ def test_missing_matplotlib_is_said_before_anything_is_measured(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("matplotlib.")] + ["matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "deepnmt.inspection.page")
-    monkeypatch.delattr(deepnmt.inspection, "page")
+    monkeypatch.delitem(sys.modules, "deepnmt.inspection.page", raising=False)
+    monkeypatch.delattr(deepnmt.inspection, "page", raising=False)
     monkeypatch.setattr(inspect, "measure", lambda arguments: pytest.fail("measured"))
     assert run(monkeypatch, toy.recipe, "--data", toy.data, "--html", tmp_path / "a.html") == 2
     assert capsys.readouterr().err == (
-        "deepnmt-inspect: error: pictures and pages need matplotlib: pip install matplotlib\n"
+        "deepnmt-inspect: error: matplotlib is not installed: pip install 'deepnmt[pictures]'\n"
     )
 
 
