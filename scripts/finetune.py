@@ -21,8 +21,8 @@ from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.recipe.parser import parse, training_parser
 from deepnmt.recipe.ranges import TWO_SIDED
-from deepnmt.synthetic.like_folder import check_like, check_same_subwords
 from deepnmt.text.data_folder import check_data_folder, subset_prefix
+from deepnmt.text.like_folder import check_like, check_same_subwords
 from deepnmt.text.record import read_record, sha256, write_record
 from deepnmt.text.settings import RECORD
 

@@ -33,8 +33,12 @@ class Subcommand(NamedTuple):
 # In the order of the flow.
 SUBCOMMANDS = {
     "clean": Subcommand("deepnmt.cli.clean", "keep the pairs of a corpus that are worth training on"),
+    "preprocess": Subcommand("deepnmt.cli.preprocess", "turn raw parallel text into binarised data"),
+    "binarise": Subcommand("deepnmt.cli.binarise", "prepare more text as a data folder has it"),
+    "mix": Subcommand("deepnmt.cli.mix", "join real and synthetic pairs to one data folder"),
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
+    "truecase": Subcommand("deepnmt.cli.true_case", "learn, apply or undo true case"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
     "grow": Subcommand("deepnmt.commands.grow", "make a deeper checkpoint out of a shallower one"),
     "shrink": Subcommand("deepnmt.commands.shrink", "make a shallower checkpoint out of a deeper one"),

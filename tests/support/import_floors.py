@@ -22,7 +22,7 @@ FLOORS = (
     ("kernels", "literals", "lr_schedulers", "text"),
     ("jobs",),
     ("corpus", "data", "model", "training"),
-    ("criterions", "recipe", "search"),
+    ("criterions", "preparation", "recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
     ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),
     ("export",),

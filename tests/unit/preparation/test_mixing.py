@@ -1,22 +1,21 @@
-"""Real and synthetic pairs in one folder: scripts/mix.sh."""
+"""Real and synthetic pairs in one folder: `deepnmt mix`."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
-import manifest
-import mix as script
 import pytest
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from support.flow import SCRIPTS, Result, contents, errors
+from support.flow import Result, contents, errors, in_process
 from support.substitution import LANGUAGES, SIZES, substitution_data, write_lines
 
-from deepnmt.synthetic.like_folder import binarise_text
+from deepnmt.preparation.mixing import Mixture
 from deepnmt.text.data_folder import check_data_folder
+from deepnmt.text.data_record import check_same
 from deepnmt.text.dictionary import append_types, read_types
+from deepnmt.text.like_folder import binarise_text
 
 TAG = "<BT>"
 
@@ -41,8 +40,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def mix(*words: object) -> Result:
-    command = [SCRIPTS / "mix.sh", *words]
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
+    return in_process("mix", *words)
 
 
 def test_counts_are_exact_and_real_sources_untouched(parts: tuple[Path, Path], tmp_path: Path) -> None:
@@ -82,15 +80,13 @@ def test_texts_that_parts_were_selected_on_are_kept(parts: tuple[Path, Path], tm
         record = json.loads((part / "preprocess.json").read_text())
         (part / "preprocess.json").write_text(json.dumps({**record, "selected_on": said}))
     for number, (given, expected) in enumerate([((one,), news), ((one, two), [news, talks]), ((real,), None)]):
-        (tmp_path / str(number)).mkdir()
-        script.begin(tmp_path / str(number), 1, [real, *given])
-        record = json.loads((tmp_path / str(number) / "preprocess.json").read_text())
+        record = Mixture([real, *given]).record()
         assert record.get("selected_on") == expected
         # What an earlier version has made did not say so.
-        new = dict(record)
-        record.pop("selected_on", None)
-        (tmp_path / str(number) / "preprocess.json").write_text(json.dumps(record))
-        manifest.check_same(tmp_path / str(number) / "preprocess.json", new, "OUT")
+        earlier = tmp_path / str(number) / "preprocess.json"
+        earlier.parent.mkdir()
+        earlier.write_text(json.dumps({key: value for key, value in record.items() if key != "selected_on"}))
+        check_same(earlier, record, "OUT")
 
 
 def test_refused(parts: tuple[Path, Path], tmp_path: Path) -> None:
@@ -107,8 +103,8 @@ def test_refused(parts: tuple[Path, Path], tmp_path: Path) -> None:
     record = json.loads((copies / "preprocess.json").read_text("utf-8"))
     (copies / "preprocess.json").write_text(json.dumps({**record, "copies": 2, "bpe_dropout": 0.1}), "utf-8")
     for words, fault in [
-        ((real, synthetic, "--upsample", 0), "--upsample must be at least 1, but is 0"),
-        ((real,), "OUT, REAL and at least one SYNTHETIC must be given"),
+        ((real, synthetic, "--upsample", 0), "--upsample must be a whole number from 1 to 1000, but is '0'"),
+        ((real,), "the following arguments are required: SYNTHETIC"),
         ((real, tmp_path / "none"), "no such file; is"),
         ((real, alone), "the subset must be one of"),
         ((real, other), f"codes: must be the codes of {real}, but are others"),
@@ -120,4 +116,4 @@ def test_refused(parts: tuple[Path, Path], tmp_path: Path) -> None:
         assert fault in line
         assert not list(tmp_path.glob("out*"))
     (line,) = errors(mix("", real, synthetic))
-    assert "OUT, REAL and at least one SYNTHETIC must be given" in line
+    assert "the name of a file or folder must not be empty" in line

@@ -1,19 +1,12 @@
-"""Learn subwords of a kind for preprocess.sh: codes of so many types, the characters among them.
-
-usage: learn_subwords.py KIND CODES SIZE TEXT... [--min-pair-count N]
-
-A BPE of so many merges is learnt by segment.py.
-"""
+"""Learn the codes of each kind of subwords."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-
-import segment
 
 from deepnmt import console
 from deepnmt.errors import UserError
@@ -22,14 +15,12 @@ from deepnmt.text.subwords import CHARACTERS, MERGES
 from deepnmt.text.unigram import learn_unigram
 from deepnmt.text.word_pieces import learn_word_pieces, symbols_of
 
-KINDS = ("bpe", "unigram", "wordpiece", "char")
 
-
-def learn(kind: str, codes: Path, size: int, texts: list[Path], least: int) -> None:
-    """Write codes.
+def learn(kind: str, codes: Path, size: int, texts: Sequence[Path], least: int) -> None:
+    """Write codes of so many types.
 
     Args:
-        kind: one of `KINDS`
+        kind: one of `preprocessing.KINDS`
         codes: to write
         size: types, in characters too; of no use to characters
         texts: in tokens
@@ -50,7 +41,7 @@ def learn(kind: str, codes: Path, size: int, texts: list[Path], least: int) -> N
             f"their ends, but is {size}"
         )
     if kind == "bpe":
-        segment.learn(codes, size - characters, texts)
+        learn_merges(codes, size - characters, texts)
         return
     with console.whole_file(codes) as temporary:
         if kind == "unigram":
@@ -71,21 +62,34 @@ def learn(kind: str, codes: Path, size: int, texts: list[Path], least: int) -> N
         print(f"warning: --vocabulary is {size}, but the text has only {made} types to learn", file=sys.stderr)
 
 
-def _lines(texts: list[Path]) -> Iterator[str]:
+def learn_merges(codes: Path, merges: int, texts: Sequence[Path]) -> int:
+    """Write the codes of a BPE, and return how many merges the texts had for them.
+
+    Raises:
+        UserError: there is nothing to merge, or the disk is full
+    """
+    from subword_nmt.learn_bpe import learn_bpe
+
+    names = " and ".join(map(str, texts))
+    nothing = UserError(
+        f"{names}: must have two symbols side by side that occur twice for the BPE to merge, but have none; "
+        "is there more text?"
+    )
+    with console.whole_file(codes) as temporary:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            try:
+                learn_bpe(_lines(texts), file, merges)
+            except ValueError:
+                # Of `max` over no pairs at all: every word has one character.
+                raise nothing from None
+        with temporary.open("rb") as file:
+            made = sum(1 for _ in file) - 1
+        if not made:
+            raise nothing
+    if made < merges:
+        print(f"warning: --bpe-merges is {merges}, but the text has only {made} merges to make", file=sys.stderr)
+    return made
+
+
+def _lines(texts: Sequence[Path]) -> Iterator[str]:
     return chain.from_iterable(map(read_lines, texts))
-
-
-def main() -> None:
-    """Do what the command line says."""
-    parser = console.Parser(description=__doc__)
-    parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("codes", type=Path, metavar="CODES")
-    parser.add_argument("size", type=int, metavar="SIZE")
-    parser.add_argument("texts", type=Path, nargs="+", metavar="TEXT")
-    parser.add_argument("--min-pair-count", type=int, default=30, metavar="N", help="for word pieces (default: 30)")
-    arguments = parser.parse_args()
-    learn(arguments.kind, arguments.codes, arguments.size, arguments.texts, arguments.min_pair_count)
-
-
-if __name__ == "__main__":
-    console.run(main)

@@ -1,19 +1,19 @@
-"""Subwords of other kinds through preprocess.sh and binarise.sh, and what is refused."""
+"""Subwords of other kinds through `deepnmt preprocess` and `binarise`, and what is refused."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
-import tag_units
-from support.flow import SCRIPTS, contents, corpus, errors, preprocess, refused, write
+from support.flow import contents, corpus, errors, in_process, preprocess, refused, write
 
 from deepnmt.errors import UserError
-from deepnmt.synthetic.like_folder import check_like
+from deepnmt.preparation.tagging import tag
 from deepnmt.text.dictionary import read_types
+from deepnmt.text.like_folder import check_like
 from deepnmt.text.pipeline import TextPipeline, tokens_of
+from deepnmt.text.settings import TextSettings
 from deepnmt.text.translated_folder import write_translations
 
 LIMITED = [
@@ -39,8 +39,6 @@ def test_unigram_with_bytes(tmp_path: Path) -> None:
     expected = {"subwords": "unigram", "vocabulary": 60, "separate": True, "byte_fallback": True}
     assert record | expected | {"vocabulary_threshold": 2} == record
     assert {"codes.de", "codes.en", "vocabulary.de", "vocabulary.en"} < set(contents(data))
-    # Of both languages: it is made once.
-    assert result.stderr.count("segment.py dictionary") == 1
     assert (data / "dict.de.txt").read_bytes() == (data / "dict.en.txt").read_bytes()
     types = set(read_types(data / "dict.de.txt"))
     assert {"<0x00>", "<0xFF>@@"} <= types
@@ -54,16 +52,7 @@ def test_unigram_with_bytes(tmp_path: Path) -> None:
     assert pipeline.encode("Der 狗 schläft.") == (data / "text" / "test.bpe.de").read_text().rstrip("\n")
     assert pipeline.decode((data / "text" / "test.bpe.en").read_text()) == "The 狗 sleeps."
     more = write(tmp_path / "raw", "more", ["Die 猫 schläft."], ["The 猫 sleeps."])
-    command = [
-        str(SCRIPTS / "binarise.sh"),
-        "--like",
-        str(data),
-        "--train",
-        str(more),
-        "--dest",
-        str(tmp_path / "more"),
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    result = in_process("binarise", "--like", data, "--train", more, "--dest", tmp_path / "more")
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "more" / "text" / "train.bpe.de").read_text().rstrip("\n") == pipeline.encode("Die 猫 schläft.")
     assert (tmp_path / "more" / "vocabulary.en").read_bytes() == (data / "vocabulary.en").read_bytes()
@@ -120,10 +109,8 @@ def test_addresses_with_brackets_through_the_flow(tmp_path: Path) -> None:
     out.mkdir()
     write_translations(out, ["see <url> here ."] * 5, tmp_path / "urls", "test", 0)
     assert (out / "hyp.en").read_text() == "see https://a.org/Rust_(X) here.\n" * 5
-    more = [str(SCRIPTS / "binarise.sh"), "--like", str(tmp_path / "protect"), "--train", str(files["train"])]
-    result = subprocess.run(
-        [*more, "--dest", str(tmp_path / "more")], capture_output=True, text=True, timeout=300, check=False
-    )
+    more = ("--like", tmp_path / "protect", "--train", files["train"], "--dest", tmp_path / "more")
+    result = in_process("binarise", *more)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "more" / "text" / "train.tok.de").read_text().split()[:2] == ["Siehe", "AB–1"]
     assert json.loads((tmp_path / "more" / "preprocess.json").read_text())["units_first"] is True
@@ -131,12 +118,11 @@ def test_addresses_with_brackets_through_the_flow(tmp_path: Path) -> None:
 
 def test_an_address_without_its_like_is_words(tmp_path: Path) -> None:
     """Where the sides disagree, there is no tag, and no case to be kept for it."""
-    (tmp_path / "text").mkdir()
-    for language, lines in {"de": "siehe https://a.org/X\nein www.B.org", "en": "see that\na www.B.org"}.items():
-        (tmp_path / "text" / f"train.tok.{language}").write_text(lines + "\n")
-    record = {"source_lang": "de", "target_lang": "en", "lowercase": True, "pretokenized": True, "placeholders": "urls"}
-    (tmp_path / "preprocess.json").write_text(json.dumps(record))
-    tag_units.tag(tmp_path, "train", tmp_path / "out", training=True)
+    texts = [tmp_path / f"train.tok.{language}" for language in ("de", "en")]
+    texts[0].write_text("siehe https://a.org/X\nein www.B.org\n")
+    texts[1].write_text("see that\na www.B.org\n")
+    settings = TextSettings("de", "en", lowercase=True, pretokenized=True, placeholders="urls")
+    tag(settings, texts, [tmp_path / "out.de", tmp_path / "out.en"], training=True, workers=1)
     assert (tmp_path / "out.de").read_text() == "siehe https://a.org/x\nein <url>\n"
     assert (tmp_path / "out.en").read_text() == "see that\na <url>\n"
 
@@ -153,10 +139,7 @@ def test_folders_of_earlier_versions_are_up_to_date(tmp_path: Path) -> None:
     (data / "preprocess.json").write_text(json.dumps(record, indent=2))
     result = preprocess(files, data, *options)
     assert (result.returncode, result.stdout) == (0, f"{data} is up to date\n")
-    more = [str(SCRIPTS / "binarise.sh"), "--like", str(data), "--train", str(files["train"])]
-    result = subprocess.run(
-        [*more, "--dest", str(tmp_path / "more")], capture_output=True, text=True, timeout=300, check=False
-    )
+    result = in_process("binarise", "--like", data, "--train", files["train"], "--dest", tmp_path / "more")
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "more" / "text" / "train.tok.de").read_text().split()[:2] == ["Siehe", "AB-1"]
     assert "reversible" not in json.loads((tmp_path / "more" / "preprocess.json").read_text())
@@ -178,26 +161,29 @@ def test_units_that_are_refused(tmp_path: Path) -> None:
     ("options", "fault"),
     [
         (["--subwords", "words"], "--subwords must be bpe, wordpiece, unigram or char, but is 'words'"),
-        (["--bpe-merges", "20", "--vocabulary", "100"], "--bpe-merges and --vocabulary must not be given together"),
+        (["--bpe-merges", "20", "--vocabulary", "100"], "--bpe-merges cannot be combined with --vocabulary"),
         (
             ["--bpe-merges", "20", "--subwords", "unigram"],
             "--bpe-merges is for --subwords bpe, but KIND is unigram; use --vocabulary",
         ),
         (
             ["--subwords", "char", "--vocabulary", "9"],
-            "--vocabulary must not be given with --subwords char",
+            "--vocabulary cannot be combined with --subwords char",
         ),
         (["--min-pair-count", "9"], "--min-pair-count is for --subwords wordpiece, but KIND is bpe"),
-        (["--vocabulary", "x"], "--vocabulary must be a whole number, but is 'x'"),
-        (["--vocabulary-threshold", "-1"], "--vocabulary-threshold must be a whole number, but is '-1'"),
+        (["--vocabulary", "x"], "--vocabulary must be a whole number from 1 to 2147483647, but is 'x'"),
+        (
+            ["--vocabulary-threshold", "-1"],
+            "--vocabulary-threshold must be a whole number from 0 to 2147483647, but is '-1'",
+        ),
         (
             ["--subwords", "char", "--bpe-dropout", "0.1", "--copies", "2"],
             "is for --subwords bpe or",
         ),
-        (["--separate", "--bpe-dropout", "0.1", "--copies", "2"], "--copies must not be given with --separate, --voc"),
+        (["--separate", "--bpe-dropout", "0.1", "--copies", "2"], "--copies cannot be combined with --separate, --voc"),
         (["--segment", "moses"], "--segment must be jieba, but is 'moses'"),
         (["--segment", "jieba"], "--segment jieba: one of the languages must be zh, but they are de and en"),
-        (["--placeholders", "names"], "--placeholders must be numbers, urls or numbers,urls, but is 'names'"),
+        (["--placeholders", "names"], "--placeholders must be numbers, urls, or both with a comma, but has 'names'"),
         (["--vocabulary", "30"], "--vocabulary must be at least "),
     ],
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deepnmt.errors import UserError
-from deepnmt.synthetic.like_folder import is_training
 from deepnmt.text.data_folder import subsets_of
+from deepnmt.text.like_folder import is_training
 from deepnmt.text.lines import read_lines
 
 

@@ -1,21 +1,19 @@
-"""More text for an existing data folder: scripts/binarise.sh (that it is fairseq's: test_flow_text.py)."""
+"""More text for an existing data folder: `deepnmt binarise` (that it is fairseq's: test_preprocess.py)."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from binarise import begin
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from support.flow import SCRIPTS, Result, contents, errors
+from support.flow import Result, contents, errors, in_process
 from support.substitution import sentences, substituted, substitution_data, write_lines
 
 from deepnmt.errors import UserError
-from deepnmt.synthetic.like_folder import check_like
+from deepnmt.text.like_folder import check_like
 
 LINES = sentences(20, seed=7)
 
@@ -26,8 +24,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def binarise(data: Path, dest: Path, *options: object) -> Result:
-    command = [SCRIPTS / "binarise.sh", "--like", data, "--dest", dest, "--workers", 1, *options]
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
+    return in_process("binarise", "--like", data, "--dest", dest, "--workers", 1, *options)
 
 
 def test_monolingual_text_without_held_out_lines(data: Path, tmp_path: Path) -> None:
@@ -63,20 +60,6 @@ def test_monolingual_text_without_held_out_lines(data: Path, tmp_path: Path) -> 
     ]
 
 
-def test_patterns_of_protected_words_are_not_on_the_command_line(data: Path, tmp_path: Path) -> None:
-    like = shutil.copytree(data, tmp_path / "like")
-    record = json.loads((like / "preprocess.json").read_text())
-    patterns = ["A-1(?#" + "x" * 70_000 + ")", "B-2"]
-    (like / "preprocess.json").write_text(json.dumps({**record, "protect": patterns}))
-    write_lines(tmp_path / "news.en", ["A-1 and B-2"])
-    (tmp_path / "made").mkdir()
-    languages, *options = begin(tmp_path / "made", like, str(tmp_path / "news"), "en", [], False)
-    assert languages == "en"
-    named = options[options.index("--protect") + 1]
-    assert json.loads(Path(named).read_text())["protect"] == patterns
-    assert sum(map(len, options)) < 1000
-
-
 def test_pairs_and_the_rest_of_the_folder(data: Path, tmp_path: Path) -> None:
     write_lines(tmp_path / "news.en", LINES)
     write_lines(tmp_path / "news.de", [substituted(line) for line in LINES])
@@ -96,7 +79,7 @@ def test_pairs_and_the_rest_of_the_folder(data: Path, tmp_path: Path) -> None:
         ("--mono news --lang fr", "--lang must be de or en, as DATA is, but is 'fr'"),
         ("--mono news", "--mono needs --lang, the language of the text"),
         ("--train news --lang en", "--lang is for --mono alone"),
-        ("--train news --mono news --lang en", "--train and --mono must not be given together"),
+        ("--train news --mono news --lang en", "--train cannot be combined with --mono"),
         ("--train news --drop-overlap", "--drop-overlap is for --mono alone"),
         ("", "--train or --mono must be given"),
         ("--mono news --lang en --symbols a@@", "--symbols must be a word without white space such as <BT>"),
@@ -139,19 +122,3 @@ def test_a_damaged_folder_is_refused(data: Path, tmp_path: Path) -> None:
         file.write("more 1\n")
     (line,) = errors(binarise(broken, tmp_path / "made", "--mono", tmp_path / "news", "--lang", "en"))
     assert f"{broken}/dict.en.txt: must have the" in line
-
-
-def test_nothing_beside_the_destination_is_removed(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
-    prefix = tmp_path / "news"
-    write_lines(tmp_path / "news.en", ["a b"])
-    # What the script reads from its Python must not be taken for a folder of begun work.
-    (tmp_path / "work").mkdir()
-    printed = "\n".join(begin(tmp_path / "work", data, prefix, "en", [], False))
-    (tmp_path / printed).mkdir()
-    before = set(tmp_path.iterdir())
-    monkeypatch.chdir(tmp_path)
-    result = binarise(data, tmp_path / "made", "--mono", str(prefix), "--lang", "en")
-    assert result.returncode == 0, result.stderr
-    assert set(tmp_path.iterdir()) == {*before, tmp_path / "made"}

@@ -1,4 +1,4 @@
-"""The text steps of scripts/preprocess.sh on odd, hostile and long text: scripts/prepare_text.py."""
+"""The text steps of `deepnmt preprocess` on odd, hostile and long text."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import prepare_text
 import pytest
-import workers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.flow import SCRIPTS, refused, write
 
 from deepnmt.errors import UserError
-from deepnmt.text import TextSettings
+from deepnmt.preparation.splits import Preparer, Rules, prepare_split
+from deepnmt.text import TextSettings, in_order
 from deepnmt.text.record import read_record
 
 
-def rules(max_len: int = 0, max_ratio: float = 0, **text: bool) -> prepare_text.Rules:
-    return prepare_text.Rules(TextSettings("de", "en", **text), max_len, max_ratio)
+def rules(max_len: int = 0, max_ratio: float = 0, **text: bool) -> Rules:
+    return Rules(TextSettings("de", "en", **text), max_len, max_ratio)
 
 
-def prepare(folder: Path, job: prepare_text.Rules, inputs: list[Path], processes: int = 1) -> dict[str, list[str]]:
+def prepare(folder: Path, job: Rules, prefixes: list[Path], processes: int = 1) -> dict[str, list[str]]:
     (folder / "out").mkdir()
-    prepare_text.prepare_split(inputs, str(folder / "out" / "x"), job, processes)
+    prepare_split(list(map(str, prefixes)), str(folder / "out" / "x"), job, processes)
     return {path.name[2:]: path.read_bytes().decode().split("\n")[:-1] for path in (folder / "out").iterdir()}
 
 
 def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     odd = ["\ufeffa\u2028b\r", "c\x00d\x0be\x0cf\x85g\u00a0h", "i\rj\x1ek\u3000l"]
     prefix = write(tmp_path, "odd", odd, ["one", "two", "three"])
-    texts = prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
+    texts = prepare(tmp_path, rules(), [prefix])
     assert texts["tok.de"] == texts["raw.de"] == ["a b", "c d e f g h", "i j k l"]
     assert texts["tok.en"] == ["one", "two", "three"]
 
@@ -44,8 +43,7 @@ def test_pretokenised_text_is_kept_and_stays_beside_its_raw_text(tmp_path: Path)
         tmp_path, "tok", ["Ein &quot; Wort &quot;", "", "zwei .", "c"], ["a &quot; word &quot;", "b", "two .", "c"]
     )
     raw = write(tmp_path, "raw", ['Ein "Wort"', "x", "zwei.", ""], ['a "word"', "y", "two.", "c"])
-    inputs = [Path(f"{p}.{lang}") for p in (tokenised, raw) for lang in ("de", "en")]
-    assert prepare(tmp_path, rules(pretokenized=True, lowercase=True), inputs) == {
+    assert prepare(tmp_path, rules(pretokenized=True, lowercase=True), [tokenised, raw]) == {
         "tok.de": ["ein &quot; wort &quot;", "zwei ."],
         "tok.en": ["a &quot; word &quot;", "two ."],
         "raw.de": ['Ein "Wort"', "zwei."],
@@ -54,11 +52,10 @@ def test_pretokenised_text_is_kept_and_stays_beside_its_raw_text(tmp_path: Path)
 
 
 def test_several_processes_keep_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "BATCH", 70)
-    monkeypatch.setattr(workers, "CHUNK", 7)
+    monkeypatch.setattr(in_order, "CHUNK", 7)
     numbers = [f"{number}" for number in range(300)]
     prefix = write(tmp_path, "numbers", numbers, numbers)
-    texts = prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")], processes=3)
+    texts = prepare(tmp_path, rules(), [prefix], processes=3)
     assert texts["tok.de"] == texts["tok.en"] == numbers
 
 
@@ -68,7 +65,7 @@ def suicide() -> Callable[[int], int]:
 
 def test_killed_worker_is_one_line() -> None:
     with pytest.raises(UserError, match="a worker was killed, perhaps for want of memory; run with fewer --workers"):
-        list(workers.map_in_order(suicide, range(9), 2))
+        list(in_order.lines_in_order(suicide, range(9), 2))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +81,13 @@ def test_killed_worker_is_one_line() -> None:
     ],
 )
 def test_length_filter(german: str, english: str, skipped: str) -> None:
-    preparer = prepare_text.Preparer(rules(max_len=4, max_ratio=2, pretokenized=True))
+    preparer = Preparer(rules(max_len=4, max_ratio=2, pretokenized=True))
     assert preparer((german, english)).skipped == skipped
 
 
 def test_text_that_has_had_bpe_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prefix = write(tmp_path, "train", ["Hun@@ de", "Hund"], ["dogs", "dog"])
-    prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
+    prepare(tmp_path, rules(), [prefix])
     said = capsys.readouterr().err
     assert "train.en seem to have had BPE already: 1 of 2 pairs have words that end in @@" in said
 
@@ -123,7 +120,7 @@ def test_any_bytes_are_one_line_of_error_or_parallel_text(
     (folder / "x.de").write_bytes(german)
     (folder / "x.en").write_bytes(english)
     try:
-        counts = prepare_text.prepare_split([folder / "x.de", folder / "x.en"], str(folder / "out"), rules(), 1)
+        counts = prepare_split([str(folder / "x")], str(folder / "out"), rules(), 1)
     except UserError as error:
         message = str(error)
         counts = None
@@ -139,7 +136,7 @@ def test_any_bytes_are_one_line_of_error_or_parallel_text(
 
 def test_line_of_megabytes(tmp_path: Path) -> None:
     prefix = write(tmp_path, "train", ["ein Hund " * 60_000, "a" * 2_000_000, "Hund"], ["dog", "dog", "dog"])
-    texts = prepare(tmp_path, rules(), [Path(f"{prefix}.de"), Path(f"{prefix}.en")])
+    texts = prepare(tmp_path, rules(), [prefix])
     assert [len(line) for line in texts["tok.de"]] == [9 * 60_000 - 1, 4]
 
 
@@ -153,7 +150,7 @@ def test_full_disk_is_one_line(tmp_path: Path) -> None:
     prefix = write(tmp_path, "train", ["Hund"] * 3000, ["dog"] * 3000)
     os.symlink("/dev/full", tmp_path / "x.tok.en")
     with pytest.raises(UserError, match=r"cannot write .*/x\.\*: No space left on device"):
-        prepare_text.prepare_split([Path(f"{prefix}.de"), Path(f"{prefix}.en")], str(tmp_path / "x"), rules(), 1)
+        prepare_split([str(prefix)], str(tmp_path / "x"), rules(), 1)
 
 
 def test_unreadable_record(tmp_path: Path) -> None:

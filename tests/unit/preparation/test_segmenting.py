@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import resource
-import subprocess
-import sys
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import segment
-import workers
 from fairseq.data import Dictionary
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -20,8 +16,13 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from deepnmt.errors import UserError
+from deepnmt.preparation.dictionaries import dropout_types, write_dictionary
+from deepnmt.preparation.segmenting import Segmentation
+from deepnmt.preparation.subword_learning import learn_merges
+from deepnmt.text import in_order
 from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.lines import clean
+from deepnmt.text.settings import TextSettings
 
 TOKENS = st.text(st.sampled_from("abäß中@'\u0301🙂"), min_size=1, max_size=8)
 TEXTS = st.lists(st.lists(TOKENS, min_size=1, max_size=6).map(" ".join).map(clean), min_size=1, max_size=12)
@@ -36,9 +37,9 @@ def lines_of(path: Path) -> list[str]:
     return path.read_bytes().decode().split("\n")[:-1]
 
 
-def segmented(folder: Path, lines: list[str], processes: int = 1, **options: float) -> list[str]:
-    make = partial(segment.Segmenter, folder / "codes", **options)
-    segment.apply(write(folder / "in", lines), folder / "out", make, processes)
+def segmented(folder: Path, lines: list[str], workers: int = 1, dropout: float = 0, seed: int = 1) -> list[str]:
+    how = Segmentation(folder, TextSettings("de", "en"), ("de",), dropout=dropout, seed=seed)
+    how.write([write(folder / "in", lines)], [folder / "out"], workers)
     return lines_of(folder / "out")
 
 
@@ -67,33 +68,33 @@ def test_any_text(tmp_path_factory: pytest.TempPathFactory, german: list[str], e
         with pytest.raises(
             UserError, match=r"train\.de and .*train\.en: must have two symbols side by side that occur"
         ):
-            segment.learn(folder / "codes", merges, texts)
+            learn_merges(folder / "codes", merges, texts)
         assert {path.name for path in folder.iterdir()} == {"train.de", "train.en"}
         return
-    assert segment.learn(folder / "codes", merges, texts) == made
+    assert learn_merges(folder / "codes", merges, texts) == made
     assert (folder / "codes").read_bytes().decode() == expected.getvalue()
     bpe = BPE(io.StringIO(expected.getvalue()))
     assert segmented(folder, german) == [spelt_where_ambiguous(bpe, line) for line in german]
 
 
 def test_fewer_merges_than_asked_for_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = segment.learn(tmp_path / "codes", 10_000, [write(tmp_path / "train", ["dog dog dogs"])])
+    made = learn_merges(tmp_path / "codes", 10_000, [write(tmp_path / "train", ["dog dog dogs"])])
     # d+o, do+g</w>, and do+g in dogs, which stands once alone.
     assert made == len(lines_of(tmp_path / "codes")) - 1 == 2
     said = capsys.readouterr().err
     assert "warning: --bpe-merges is 10000, but the text has only 2 merges to make\n" in said
-    segment.learn(tmp_path / "codes", 2, [tmp_path / "train"])
+    learn_merges(tmp_path / "codes", 2, [tmp_path / "train"])
     assert "warning" not in capsys.readouterr().err
 
 
 def test_dropout_is_the_same_for_any_number_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "CHUNK", 7)
+    monkeypatch.setattr(in_order, "CHUNK", 7)
     text = ["the dogs sleep and the dogs eat"] * 60
-    segment.learn(tmp_path / "codes", 40, [write(tmp_path / "train", text)])
+    learn_merges(tmp_path / "codes", 40, [write(tmp_path / "train", text)])
     whole = segmented(tmp_path, text)
     assert whole == text
     dropped = segmented(tmp_path, text, dropout=0.3)
-    assert dropped == segmented(tmp_path, text, processes=3, dropout=0.3)
+    assert dropped == segmented(tmp_path, text, workers=3, dropout=0.3)
     assert dropped != segmented(tmp_path, text, dropout=0.3, seed=2)
     assert len(set(dropped)) > 30
     assert {line.replace("@@ ", "") for line in dropped} == set(text)
@@ -101,27 +102,28 @@ def test_dropout_is_the_same_for_any_number_of_processes(tmp_path: Path, monkeyp
     assert segmented(tmp_path, ["the dogs"], dropout=1) == ["t@@ h@@ e d@@ o@@ g@@ s"]
 
 
-def small_files() -> None:
-    # A larger file fails as a full disk does; Python ignores the signal that comes with it.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+@contextmanager
+def small_files() -> Iterator[None]:
+    """Let files that become larger than 100 bytes fail as on a full disk; Python ignores the signal that comes."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("command", ["learn", "apply"])
 def test_full_disk(tmp_path: Path, command: str) -> None:
     text = write(tmp_path / "train", ["the dogs sleep and the cats eat"] * 50)
-    segment.learn(tmp_path / "codes", 15, [text])
-    arguments = {
-        "learn": ["learn", tmp_path / "new", "60", text],
-        "apply": ["apply", tmp_path / "codes", "--workers", "1", "--text", text, tmp_path / "new"],
+    learn_merges(tmp_path / "codes", 15, [text])
+    how = Segmentation(tmp_path, TextSettings("de", "en"), ("de",))
+    writers: dict[str, Callable[[], object]] = {
+        "learn": lambda: learn_merges(tmp_path / "new", 60, [text]),
+        "apply": lambda: how.write([text], [tmp_path / "new"], 1),
     }
-    done = subprocess.run(
-        [sys.executable, segment.__file__, *map(str, arguments[command])],
-        capture_output=True, text=True, check=False, preexec_fn=small_files,
-        env={**os.environ, "PYTHONPATH": str(Path(segment.__file__).parents[1])},
-    )  # fmt: skip
-    assert done.returncode == 2
-    errors = [line for line in done.stderr.split("\n") if "error" in line.lower() or "Traceback" in line]
-    assert errors == [f"segment.py: error: cannot write {tmp_path}/new: File too large"]
+    with small_files(), pytest.raises(UserError, match=f"^cannot write {tmp_path}/new: File too large$"):
+        writers[command]()
     assert {path.name for path in tmp_path.iterdir()} == {"train", "codes"}
 
 
@@ -134,9 +136,10 @@ def test_dictionary_has_all_that_dropout_can_leave(
     assume(not any(word.endswith("@@") for line in text for word in line.split()))
     folder = tmp_path_factory.mktemp("bpe")
     text = [line for line in text if line] * 2 + ["ab ab"]
-    segment.learn(folder / "codes", 20, [write(folder / "train", text)])
+    learn_merges(folder / "codes", 20, [write(folder / "train", text)])
     whole = segmented(folder, text)
-    segment.write_dropout_dictionary(folder / "codes", folder / "dict", [folder / "out"])
+    texts = [folder / "out"]
+    write_dictionary(folder / "dict", texts, dropout_types(folder / "codes", texts))
     stock = Dictionary()
     for line in whole:
         for word in line.split():
