@@ -34,6 +34,8 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS = {
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
+    "average": Subcommand("deepnmt.cli.average", "average checkpoints of a training"),
+    "score": Subcommand("deepnmt.cli.score", "score translations"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
     "grow": Subcommand("deepnmt.commands.grow", "make a deeper checkpoint out of a shallower one"),
     "shrink": Subcommand("deepnmt.commands.shrink", "make a shallower checkpoint out of a deeper one"),

@@ -14,11 +14,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from score import COMPOUNDS, TOKENISED
-
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record
+from deepnmt.text.scores import COMPOUNDS, TOKENISED
 
 RECORD = "run.json"
 SETTING = re.compile(r"\.beam(\d+)\.lenpen([\d.]+)$")
