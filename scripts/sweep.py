@@ -23,11 +23,11 @@ from translations import check_data
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.limits import BEAM, LENPEN
+from deepnmt.text.corpus_scores import TOKENISED, tokenised_bleu
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
 from deepnmt.text.pipeline import restored
 from deepnmt.text.record import read_record, size_and_time, write_record
-from deepnmt.text.scores import TOKENISED, tokenised_bleu
 from deepnmt.text.subwords import join_bpe
 from deepnmt.text.translated_folder import RECORD as GENERATED
 from deepnmt.text.translated_folder import data_settings

@@ -21,10 +21,10 @@ example:
 
 # Options, of which one must be given.
 WHICH = {
-    "last": "the last N checkpoints",
-    "until-best": "the last N checkpoints up to the best by validation (checkpoint_best.pt), as --validate-average N "
+    "--last": "the last N checkpoints",
+    "--until-best": "the last N checkpoints up to the best by validation (checkpoint_best.pt), as --validate-average N "
     "has validated them",
-    "around-best": "N consecutive checkpoints with the best in the middle; too near the start or the end of the "
+    "--around-best": "N consecutive checkpoints with the best in the middle; too near the start or the end of the "
     "training, the first or the last N",
 }
 
@@ -37,7 +37,7 @@ def parser() -> Parser:
     add("output", type=Path, metavar="OUT.pt", help="checkpoint to write")
     group = parser.add_mutually_exclusive_group(required=True)
     for name, text in WHICH.items():
-        group.add_argument(f"--{name}", dest=name, type=whole(f"--{name}", 1, MOST), metavar="N", help=text)
+        group.add_argument(name, dest=name, type=whole(name, 1, MOST), metavar="N", help=text)
     return parser
 
 
@@ -48,6 +48,6 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     # Here, since it imports torch.
     from deepnmt.checkpoints.averaging import write_average
 
-    paths = write_average(given.save, given.output, kind, number)
+    paths = write_average(given.save, given.output, kind[2:], number)
     size = given.output.stat().st_size
     print(f"{given.output} is ready: {len(paths)} checkpoints averaged, {size / 1e6:.1f} MB")

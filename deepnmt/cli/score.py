@@ -11,7 +11,7 @@ from deepnmt.console import Parser, program
 from deepnmt.errors import UserError
 
 if TYPE_CHECKING:
-    from deepnmt.text.scores import Scores
+    from deepnmt.text.corpus_scores import Scores
 
 NAME = "score"
 DESCRIPTION = """Score translations: a folder made by generate.sh, or a text and its reference, a sentence a line. The
@@ -60,7 +60,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         raise UserError(f"{place}: {'not found' if given.reference else 'no such folder'}")
     check_options(given)
     # Here, since sacrebleu takes longer than --help may.
-    from deepnmt.text import scores
+    from deepnmt.text import corpus_scores as scores
 
     if place.is_dir():
         found = scores.score_result(place, given.reference, given.reverse, given.split_compounds, given.output)
@@ -88,7 +88,7 @@ def check_options(given: Namespace) -> None:
 
 def score_texts(given: Namespace) -> Scores:
     """Return the scores of a text. Raises `UserError` if it has not as many lines as its reference."""
-    from deepnmt.text import scores
+    from deepnmt.text import corpus_scores as scores
     from deepnmt.text.casing import Casing
 
     texts = scores.read_pair(given.translations, given.reference)

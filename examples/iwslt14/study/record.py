@@ -16,8 +16,8 @@ from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.corpus_scores import COMPOUNDS, TOKENISED
 from deepnmt.text.record import read_record
-from deepnmt.text.scores import COMPOUNDS, TOKENISED
 
 RECORD = "run.json"
 SETTING = re.compile(r"\.beam(\d+)\.lenpen([\d.]+)$")

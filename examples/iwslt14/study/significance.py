@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sacrebleu.significance import PairedTest, Result
 
 from deepnmt.errors import UserError
-from deepnmt.text.scores import tokenised_bleu
+from deepnmt.text.corpus_scores import tokenised_bleu
 from study.results import Run
 
 

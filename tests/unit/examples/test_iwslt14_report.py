@@ -17,7 +17,7 @@ from study.results import spread
 
 from deepnmt.cli.score import main as score_main
 from deepnmt.errors import UserError
-from deepnmt.text.scores import split_compounds
+from deepnmt.text.corpus_scores import split_compounds
 
 REFERENCE = [f"das ist der satz nummer {n} von vielen sätzen" for n in range(40)]
 

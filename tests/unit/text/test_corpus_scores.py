@@ -1,4 +1,4 @@
-"""Translations to scores: deepnmt/text/scores.py, `deepnmt score` and score.sh."""
+"""Translations to scores: deepnmt/text/corpus_scores.py, `deepnmt score` and score.sh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.script_runs import folder_of_translations, run_script
 
 from deepnmt.cli import score as command
 from deepnmt.errors import UserError
-from deepnmt.text import scores as score
+from deepnmt.text import corpus_scores as score
 
 
 def test_tokenised_bleu_by_hand() -> None:
