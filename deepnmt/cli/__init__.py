@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
     "average": Subcommand("deepnmt.cli.average", "average checkpoints of a training"),
+    "generate": Subcommand("deepnmt.cli.generate", "translate a subset of a data folder"),
     "score": Subcommand("deepnmt.cli.score", "score translations"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
     "grow": Subcommand("deepnmt.commands.grow", "make a deeper checkpoint out of a shallower one"),
