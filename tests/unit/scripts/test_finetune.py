@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import shutil
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,21 @@ import finetune
 import pytest
 import select_pairs
 import torch
-import translations
 from support.models import ROOT
 from support.processes import finish
 from support.progressive_runs import environment
 from support.restarts import train_until
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
-from deepnmt.commands import generate
 from deepnmt.errors import UserError
+from deepnmt.generation.subset_search import check_checkpoints
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.own_keys import to_arguments
 from deepnmt.recipe.parser import parse, training_parser
 from deepnmt.recipe.recipe_file import read_recipe
 from deepnmt.text.data_folder import check_data_folder
 from deepnmt.text.lines import read_text
+from deepnmt.text.translated_folder import lines_of, write_translations
 
 MODEL = {"encoder_norm": "pre", "encoder_groups": "2", "decoder_groups": "none", "share_all_embeddings": True}
 
@@ -188,24 +187,14 @@ def test_the_old_validation_set_stands_beside_the_new_one(folders: dict[str, Pat
         finetune.link_data(folders["chosen"], other, tmp_path / "joint")
 
 
-def test_translations_say_which_text_the_training_pairs_were_like(
-    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_translations_say_which_text_the_training_pairs_were_like(folders: dict[str, Path], tmp_path: Path) -> None:
     selected = json.loads((folders["chosen"] / "preprocess.json").read_text())["selected_on"]
-    assert contents(folders)["task_state"]["selected_on"] == selected
-    model = folders["model"]
-    assert generate.check_checkpoints(f"{model}:{model}", folders["data"], False) == [selected]
-    monkeypatch.setattr(
-        sys, "argv", ["", str(folders["data"]), f"--path={model}", f"--selected-on={tmp_path / 'told'}"]
-    )
-    generate.main()
-    (tmp_path / "log").write_text("H-0\t-0.1\ta b\n")
-    for name, expected in (("told", [selected]), ("absent", None)):
-        output = tmp_path / f"output-{name}"
-        output.mkdir()
-        translations.extract(tmp_path / "log", folders["data"], "test", output, selected_on=tmp_path / name)
-        record = json.loads((output / "generate.json").read_text())
-        assert record.get("selected_on") == expected
+    texts = check_checkpoints([folders["model"]] * 2, folders["data"], False)
+    assert texts == [selected]
+    lines = ["a b"] * len(lines_of(folders["data"] / "text" / "test.tok.en"))
+    for chosen, expected in ((texts, [selected]), ([], None)):
+        write_translations(tmp_path, lines, folders["data"], "test", 0, selected_on=chosen)
+        assert json.loads((tmp_path / "generate.json").read_text()).get("selected_on") == expected
 
 
 def test_a_further_training_keeps_what_the_pairs_of_the_first_were_like(

@@ -1,15 +1,11 @@
-"""The steps of sweep.sh around averaging and translating.
+"""Settings of a search compared on the validation set: what there is to search, the scores of all, and the best.
 
-commands:
-  sweep.py plan [--last N,N...] --beam=N,N... --lenpen=X,X... OUT SAVE DATA [OPTION...]
-                              note what to do; print a line for each search: LAST BEAM
-  sweep.py table OUT          write sweep.tsv, print it; print the best: LAST BEAM LENPEN
-  sweep.py best OUT FOLDER    write best.json from the search of the best setting
+fairseq's search applies a length penalty to finished hypotheses alone. So one search with --nbest for each average and
+beam has the translations of every penalty.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
@@ -17,13 +13,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from score import TOKENISED, tokenised_bleu
-from search_inputs import changed, contents
-from translations import check_data
-
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.generation.search_inputs import changed, contents
 from deepnmt.limits import BEAM, LENPEN
+from deepnmt.text.corpus_scores import TOKENISED, tokenised_bleu
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
 from deepnmt.text.pipeline import restored
@@ -34,6 +28,9 @@ from deepnmt.text.translated_folder import data_settings
 
 RECORD, TABLE, BEST = "sweep.json", "sweep.tsv", "best.json"
 DEFAULT = (1, 3, 5, 10)
+# Beginnings of options that are set here, or that n-best lists know nothing of.
+REFUSED = ("--nbest", "--subset", "--gen-subset", "--unnormalized", "--length-penalty", "--coverage", "--beam-stop",
+           "--prune-gap")  # fmt: skip
 
 
 def whole_numbers(option: str, text: str, most: int) -> list[int]:
@@ -58,8 +55,17 @@ def penalties(text: str) -> list[float]:
     return values
 
 
-def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> None:
-    """Note in OUT/sweep.json what is to be done, and print the searches.
+def check_options(options: Sequence[str]) -> None:
+    """Raise `UserError` for an option of the search by which settings cannot be compared."""
+    if refused := [word for word in options if word.startswith(REFUSED)]:
+        raise UserError(
+            f"{refused[0]} cannot be used here: settings are compared by the n-best lists of fairseq's own search, on "
+            "the validation set"
+        )
+
+
+def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> list[tuple[int, int]]:
+    """Note in OUT/sweep.json what is to be done, and return the searches: last checkpoints and beam.
 
     Args:
         output: OUT
@@ -100,13 +106,13 @@ def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: li
                 f"{settings[other[0]]}; remove it or choose another OUT"
             )
     elif output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UserError(f"{output} exists, and was not made by sweep.sh; remove it or choose another OUT")
+        raise UserError(
+            f"{output} exists, and was not made by {console.program('sweep')}; remove it or choose another OUT"
+        )
     output.mkdir(parents=True, exist_ok=True)
     with console.whole_file(record) as temporary:
         write_record(temporary, {**settings, **searches})
-    for number in lasts:
-        for width in searches["beam"]:
-            print(number, width)
+    return [(number, width) for number in lasts for width in searches["beam"]]
 
 
 def chosen(translations: Iterable[Translation], lenpen: float, sentences: int) -> list[str]:
@@ -144,8 +150,8 @@ def rows(output: Path) -> list[dict[str, Any]]:
     return [setting for *_, setting in sorted(found, key=lambda row: row[:4])]
 
 
-def table(output: Path) -> None:
-    """Write OUT/sweep.tsv; print it where people look, and the best setting where the script does."""
+def table(output: Path) -> dict[str, Any]:
+    """Write OUT/sweep.tsv, show it, and return the best setting."""
     settings = rows(output)
     lines = [list(settings[0]), *([str(value) for value in row.values()] for row in settings)]
     with console.whole_file(output / TABLE) as temporary:
@@ -153,7 +159,7 @@ def table(output: Path) -> None:
     widths = [max(map(len, column)) for column in zip(*lines)]
     for line in lines:
         print(*(value.rjust(width) for value, width in zip(line, widths)), sep="  ", file=sys.stderr)
-    print(settings[0]["last"], settings[0]["beam"], settings[0]["lenpen"])
+    return settings[0]
 
 
 def best(output: Path, folder: Path) -> None:
@@ -185,34 +191,3 @@ def read_tsv(path: Path) -> dict[str, str]:
     """Return the first row of a table, by the names of its columns."""
     names, first = (line.split("\t") for line in read_text(path)[:2])
     return dict(zip(names, first))
-
-
-def main() -> None:
-    """Do what the command line says."""
-    parser = console.Parser(description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("plan")
-    for name in ("output", "save", "data"):
-        command.add_argument(name, type=Path)
-    command.add_argument("--last", default="")
-    command.add_argument("--beam", required=True)
-    command.add_argument("--lenpen", required=True)
-    command.add_argument("options", nargs=argparse.REMAINDER)
-    command = commands.add_parser("table")
-    command.add_argument("output", type=Path)
-    command = commands.add_parser("best")
-    command.add_argument("output", type=Path)
-    command.add_argument("folder", type=Path)
-    arguments = parser.parse_args()
-    if arguments.command == "plan":
-        check_data(arguments.data, "valid")
-        texts = arguments.last, arguments.beam, arguments.lenpen
-        plan(arguments.output, arguments.save, arguments.data, texts, arguments.options)
-    elif arguments.command == "table":
-        table(arguments.output)
-    else:
-        best(arguments.output, arguments.folder)
-
-
-if __name__ == "__main__":
-    console.run(main)

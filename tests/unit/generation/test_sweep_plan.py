@@ -1,19 +1,22 @@
-"""scripts/sweep.py: what is chosen from n-best lists, the table, and what is refused."""
+"""`deepnmt sweep`: what is chosen from n-best lists, the table, and what is refused."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
-import sweep
 import torch
-from support.checkpoints import checkpoint, run_main
+from support.checkpoints import checkpoint
 from support.data_folders import change_record, data_folder
-from support.script_runs import run_script
 
+from deepnmt.cli.sweep import main
 from deepnmt.errors import UserError
+from deepnmt.generation import sweep_plan as sweep
+from deepnmt.jobs import job
 from deepnmt.text.nbest import Translation, write_nbest
 
 
@@ -53,10 +56,10 @@ def searched(output: Path) -> Path:
     return output
 
 
-def test_the_table_has_the_best_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_the_best_first(tmp_path: Path) -> None:
     output = searched(tmp_path / "out")
-    sweep.table(output)
-    assert capsys.readouterr().out == "5 2 1\n"
+    best = sweep.table(output)
+    assert [best[name] for name in ("last", "beam", "lenpen")] == [5, 2, "1"]
     lines = [line.split("\t") for line in (output / "sweep.tsv").read_text(encoding="utf-8").splitlines()]
     assert lines[0] == ["last", "beam", "lenpen", "tokenised BLEU", "length ratio"]
     assert lines[1] == ["5", "2", "1", "100.00", "1.000"]
@@ -123,10 +126,9 @@ def test_faulty_numbers_are_refused(texts: tuple[str, str, str], message: str, t
 def test_faulty_data_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     save = save_checkpoints(tmp_path / "save")
     data = data_folder(tmp_path / "data", subsets=("train", "test"))
-    words = ("plan", "--beam=5", "--lenpen=1", tmp_path / "out", save, data)
     message = rf"^the subset must be one of test, train \({data}\), but is valid$"
     with pytest.raises(UserError, match=message):
-        run_main(sweep.main, "sweep.py", *words)
+        main([str(save), str(data), str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()
 
 
@@ -142,18 +144,25 @@ def test_faulty_data_is_refused_before_anything_is_made(tmp_path: Path) -> None:
 )
 def test_lists_that_begin_with_a_minus_are_no_options(options: list[str], message: str, tmp_path: Path) -> None:
     save, data = save_checkpoints(tmp_path / "save"), data_folder(tmp_path / "data")
-    refused = run_script("sweep.sh", save, data, tmp_path / "out", *options)
-    assert (refused.returncode, refused.stderr) == (2, f"sweep.sh: error: {message}\n")
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
+        main([str(save), str(data), str(tmp_path / "out"), *options])
     assert not (tmp_path / "out").exists()
 
 
 def test_negative_penalties_are_planned(tmp_path: Path) -> None:
     save, data = save_checkpoints(tmp_path / "save"), data_folder(tmp_path / "data")
-    words = ("plan", "--beam=5", "--lenpen=-1,0.5", tmp_path / "out", save, data, "--unkpen", "-1", "--fp16")
-    run_main(sweep.main, "sweep.py", *words)
+    options = ["--unkpen", "-1", "--fp16"]
+    assert sweep.plan(tmp_path / "out", save, data, ("", "5", "-1,0.5"), options) == [(1, 5)]
     record = json.loads((tmp_path / "out" / "sweep.json").read_text(encoding="utf-8"))
     assert (record["lenpen"], record["last"], record["beam"]) == ([-1.0, 0.5], [1], [5])
-    assert record["options"] == ["--unkpen", "-1", "--fp16"]
+    assert record["options"] == options
+
+
+@pytest.mark.parametrize("option", ["--nbest", "--nbest=3", "--subset=test", "--coverage-weight", "--prune-gap=1"])
+def test_options_by_which_lists_cannot_be_compared_are_refused(option: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^{option} cannot be used here: settings are compared by the n-best lists"):
+        main(["save", "data", str(tmp_path / "out"), "--beam", "4", option, "3"])
+    assert not (tmp_path / "out").exists()
 
 
 def test_averages_of_checkpoints_that_were_replaced_are_refused(tmp_path: Path) -> None:
@@ -187,11 +196,10 @@ def test_data_that_was_made_anew_is_refused(tmp_path: Path) -> None:
         sweep.plan(output, save, data, ("", "5", "1"), [])
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
     data = data_folder(tmp_path / "data")
-    sweep.plan(output, save, data, ("", "5,4", "1"), [])
-    assert capsys.readouterr().out == "1 4\n1 5\n"
+    assert sweep.plan(output, save, data, ("", "5,4", "1"), []) == [(1, 4), (1, 5)]
     with pytest.raises(
         UserError, match=r"out must be of the same options as before, \[\], .* now \['--fp16'\]; remove"
     ):
@@ -200,9 +208,27 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(UserError, match=r"out must be of the same checkpoints as before, .*checkpoint1\.pt of update"):
         sweep.plan(output, save, data, ("", "5", "1"), [])
     with pytest.raises(
-        UserError, match=r"save exists, and was not made by sweep\.sh; remove it or choose another OUT$"
+        UserError, match=r"save exists, and was not made by deepnmt sweep; remove it or choose another OUT$"
     ):
         sweep.plan(save, save, data, ("", "5", "1"), [])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"empty: must have checkpoints, but has none$"):
         sweep.plan(output, tmp_path / "empty", data, ("", "5", "1"), [])
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "WAIT", 0.0)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "sweep.json").write_text("the first one's")
+    with (out / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match=f"^OUT must not be in use, but a command .* is still running in '{out}'$"):
+            main([str(tmp_path / "model"), str(tmp_path / "data"), str(out)])
+    assert (out / "sweep.json").read_text() == "the first one's"
+    # What is refused for another reason gets no lock.
+    (out / "sweep.json").unlink()
+    (out / "lock").unlink()
+    with pytest.raises(UserError, match=r"data/preprocess\.json: no such file"):
+        main([str(tmp_path / "model"), str(tmp_path / "data"), str(out)])
+    assert [*out.iterdir()] == []
