@@ -58,6 +58,38 @@ class Parser(argparse.ArgumentParser):
         """As `parse_args`, with positional arguments between options."""
         return super().parse_intermixed_args(self._checked(args), namespace)
 
+    def parse_before_options(self, args: Optional[Sequence[str]], other: str) -> tuple[argparse.Namespace, list[str]]:
+        """Read this command's options, and its arguments, which stand before the options of another program.
+
+        Args:
+            args: words (default: those of the command line)
+            other: name of the other program
+
+        Returns:
+            what was read, and the options of the other program
+
+        Raises:
+            UserError: an argument is missing, or stands behind an option of the other program
+        """
+        own, others = [], []
+        words = iter(sys.argv[1:] if args is None else args)
+        for word in words:
+            name, equals, _ = word.partition("=")
+            action = self._option_string_actions.get(name)
+            if action is None:
+                others.append(word)
+            elif action.nargs == 0 or equals:
+                own.append(word)
+            else:
+                # Joined, so that a value may begin with a dash.
+                own.append(f"{name}={next(words, '')}")
+        places = self._get_positional_actions()
+        leading = others[: len(places)]
+        if not {"-h", "--help"} & {*own} and (len(leading) < len(places) or any(x.startswith("-") for x in leading)):
+            *names, last = (str(place.metavar) for place in places)
+            self.error(f"{', '.join(names)} and {last} must be given, before any option of {other}")
+        return self.parse_args([*own, *leading]), others[len(places) :]
+
     def _checked(self, args: Optional[Sequence[str]]) -> list[str]:
         words = sys.argv[1:] if args is None else list(args)
         for option, word in zip(["", *words], words):
@@ -112,6 +144,8 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     use_utf8()
     # As on Ctrl-C, temporary files have to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(143))
     hear_interruptions()
     try:
         while _waiting:

@@ -34,6 +34,10 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS = {
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
+    "train": Subcommand("deepnmt.cli.train", "train the model of a recipe"),
+    "train-lm": Subcommand("deepnmt.cli.train_lm", "train a language model on one side of a data folder"),
+    "train-progressive": Subcommand("deepnmt.cli.train_progressive", "train, grow and train a model, stage by stage"),
+    "finetune": Subcommand("deepnmt.cli.finetune", "train a model further on other data"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
     "grow": Subcommand("deepnmt.commands.grow", "make a deeper checkpoint out of a shallower one"),
     "shrink": Subcommand("deepnmt.commands.shrink", "make a shallower checkpoint out of a deeper one"),
