@@ -17,20 +17,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from score import TOKENISED, tokenised_bleu
-from search_inputs import changed, contents
-from translations import check_data
-
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.generation.search_inputs import changed, contents
 from deepnmt.limits import BEAM, LENPEN
+from deepnmt.text.corpus_scores import TOKENISED, tokenised_bleu
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
 from deepnmt.text.pipeline import restored
 from deepnmt.text.record import read_record, size_and_time, write_record
 from deepnmt.text.subwords import join_bpe
 from deepnmt.text.translated_folder import RECORD as GENERATED
-from deepnmt.text.translated_folder import data_settings
+from deepnmt.text.translated_folder import check_data, data_settings
 
 RECORD, TABLE, BEST = "sweep.json", "sweep.tsv", "best.json"
 DEFAULT = (1, 3, 5, 10)

@@ -25,7 +25,7 @@ FLOORS = (
     ("cleaning", "criterions", "recipe", "search", "selection"),
     ("checkpoints", "inspection", "translation_task"),
     ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),
-    ("export", "runs"),
+    ("export", "generation", "runs"),
     ("commands",),
     ("cli",),
     ("__main__",),

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 import select_pairs
 import torch
-import translations
 from support.restarts import train_until
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
 from deepnmt import cli
-from deepnmt.commands import generate
 from deepnmt.errors import UserError
+from deepnmt.generation.subset_search import check_checkpoints
 from deepnmt.jobs import job
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.own_keys import to_arguments
@@ -29,6 +28,7 @@ from deepnmt.recipe.recipe_file import read_recipe
 from deepnmt.runs import finetuning
 from deepnmt.text.data_folder import check_data_folder
 from deepnmt.text.lines import read_text
+from deepnmt.text.translated_folder import lines_of, write_translations
 
 MODEL = {"encoder_norm": "pre", "encoder_groups": "2", "decoder_groups": "none", "share_all_embeddings": True}
 
@@ -187,24 +187,14 @@ def test_the_old_validation_set_stands_beside_the_new_one(folders: dict[str, Pat
         finetuning.link_data(folders["chosen"], other, tmp_path / "joint")
 
 
-def test_translations_say_which_text_the_training_pairs_were_like(
-    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_translations_say_which_text_the_training_pairs_were_like(folders: dict[str, Path], tmp_path: Path) -> None:
     selected = json.loads((folders["chosen"] / "preprocess.json").read_text())["selected_on"]
-    assert contents(folders)["task_state"]["selected_on"] == selected
-    model = folders["model"]
-    assert generate.check_checkpoints(f"{model}:{model}", folders["data"], False) == [selected]
-    monkeypatch.setattr(
-        sys, "argv", ["", str(folders["data"]), f"--path={model}", f"--selected-on={tmp_path / 'told'}"]
-    )
-    generate.main()
-    (tmp_path / "log").write_text("H-0\t-0.1\ta b\n")
-    for name, expected in (("told", [selected]), ("absent", None)):
-        output = tmp_path / f"output-{name}"
-        output.mkdir()
-        translations.extract(tmp_path / "log", folders["data"], "test", output, selected_on=tmp_path / name)
-        record = json.loads((output / "generate.json").read_text())
-        assert record.get("selected_on") == expected
+    texts = check_checkpoints([folders["model"]] * 2, folders["data"], False)
+    assert texts == [selected]
+    lines = ["a b"] * len(lines_of(folders["data"] / "text" / "test.tok.en"))
+    for chosen, expected in ((texts, [selected]), ([], None)):
+        write_translations(tmp_path, lines, folders["data"], "test", 0, selected_on=chosen)
+        assert json.loads((tmp_path / "generate.json").read_text()).get("selected_on") == expected
 
 
 def test_a_further_training_keeps_what_the_pairs_of_the_first_were_like(

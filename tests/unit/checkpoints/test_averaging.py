@@ -1,4 +1,4 @@
-"""scripts/average.py against a mean in float64 written out here, and which files can be read."""
+"""Averages of checkpoints against a mean in float64 written out here, and which files can be read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import average
 import numpy as np
 import pytest
 import torch
-from support.checkpoints import BAD_STATES, checkpoint, run_main
+from support.checkpoints import BAD_STATES, checkpoint
 
 from deepnmt.checkpoints import averaging
 from deepnmt.checkpoints.file import load, read
+from deepnmt.cli import average
 from deepnmt.errors import UserError
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -88,12 +88,11 @@ def chosen(folder: Path, **size: int) -> list[str]:
     return [path.name for path in averaging.choose(folder, which.replace("_", "-"), number)]
 
 
-def test_average_is_the_mean(tmp_path: Path) -> None:
+def test_average_is_the_mean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for epoch in range(1, 5):
         save(tmp_path / f"checkpoint{epoch}.pt", updates=10 * epoch)
-    result = run_average(tmp_path, tmp_path / "mean.pt", "--last", 3)
-    assert result.returncode == 0, result.stderr
-    assert "checkpoint2.pt checkpoint3.pt checkpoint4.pt\n" in result.stderr
+    average.main([str(tmp_path), str(tmp_path / "mean.pt"), "--last", "3"])
+    assert "checkpoint2.pt checkpoint3.pt checkpoint4.pt\n" in capsys.readouterr().err
     averaged = read(tmp_path / "mean.pt")
     models = [model(updates) for updates in (20, 30, 40)]
     assert list(averaged["model"]) == list(models[0])
@@ -120,7 +119,7 @@ def test_size_is_that_of_one_model(tmp_path: Path, tied: bool) -> None:
     for epoch in (1, 2):
         save(tmp_path / f"checkpoint{epoch}.pt", updates=epoch, tied=tied)
     torch.save(model(1, tied), tmp_path / "model.pt")
-    run_main(average.main, "average.py", tmp_path, tmp_path / "mean.pt", "--last", 2)
+    average.main([str(tmp_path), str(tmp_path / "mean.pt"), "--last", "2"])
     size, bare = (tmp_path / "mean.pt").stat().st_size, (tmp_path / "model.pt").stat().st_size
     embeddings = 1 if tied else 2
     assert embeddings * ROWS * COLUMNS * 4 < size < bare + 8_000
@@ -199,8 +198,8 @@ def test_around_best_needs_the_best(tmp_path: Path) -> None:
 def test_too_few_checkpoints(tmp_path: Path) -> None:
     save(tmp_path / "checkpoint1.pt", updates=1)
     (tmp_path / "mean.pt").write_text("earlier")
-    message = error_of(run_average(tmp_path, tmp_path / "mean.pt", "--last", 2))
-    assert f"--last must be at most the number of checkpoints in {tmp_path}, 1, but is 2" in message
+    with pytest.raises(UserError, match=f"^--last must be at most the number of .* in {tmp_path}, 1, but is 2"):
+        average.main([str(tmp_path), str(tmp_path / "mean.pt"), "--last", "2"])
     assert (tmp_path / "mean.pt").read_text() == "earlier"
 
 
@@ -209,7 +208,7 @@ def test_different_models(tmp_path: Path) -> None:
     save(second, updates=2, model={**model(2), "encoder.embed_tokens.weight": torch.ones(400, COLUMNS)})
     message = f"encoder.embed_tokens.weight is (500, 64) in {first}, but (400, 64) in {second}"
     with pytest.raises(UserError, match=re.escape(message)):
-        run_main(average.main, "average.py", tmp_path, tmp_path / "mean.pt", "--last", 2)
+        average.main([str(tmp_path), str(tmp_path / "mean.pt"), "--last", "2"])
     assert not (tmp_path / "mean.pt").exists()
     save(second, updates=2, model={**model(2), "decoder.extra": torch.ones(1)})
     with pytest.raises(UserError, match=r"decoder\.extra is in .*checkpoint2\.pt, but not in .*checkpoint1\.pt"):
@@ -225,26 +224,30 @@ def test_models_that_are_not_those_of_their_options(name: str, tmp_path: Path) -
     later = {"optimizer_history": [{"num_updates": 9, "lr_scheduler_state": {}}]}
     torch.save({**change(checkpoint()), **later}, tmp_path / "checkpoint_2_9.pt")
     with pytest.raises(UserError, match=r"checkpoint_2_9\.pt: (cfg\.)?model.* must (be|hold) .*, but (is|holds)"):
-        run_main(average.main, "average.py", tmp_path, tmp_path / "mean.pt", "--last", 2)
+        average.main([str(tmp_path), str(tmp_path / "mean.pt"), "--last", "2"])
     assert not (tmp_path / "mean.pt").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{0}", "{0}/mean.pt"], "one of --last, --until-best and --around-best must be given"),
-        (["{0}", "{0}/mean.pt", "--last", "1", "--around-best", "1"], "must be given, but not two"),
-        (["{0}", "{0}/mean.pt", "--last", "some"], "--last must be a whole number, but is 'some'"),
-        (["{0}", "{0}/mean.pt", "--last", "0"], "--last must be at least 1, but is 0"),
-        (["{0}"], "SAVE_DIR and OUT.pt must be given"),
+        (["{0}", "{0}/mean.pt"], "one of the arguments --last --until-best --around-best is required"),
+        (
+            ["{0}", "{0}/mean.pt", "--last", "1", "--around-best", "1"],
+            "--around-best: not allowed with",
+        ),
+        (["{0}", "{0}/mean.pt", "--last", "some"], "--last must be a whole number from 1 to 1000000, but is 'some'"),
+        (["{0}", "{0}/mean.pt", "--last", "0"], "--last must be a whole number from 1 to 1000000, but is '0'"),
+        (["{0}"], "the following arguments are required: OUT.pt"),
         (["{0}/no", "{0}/mean.pt", "--last", "1"], "{0}/no: no such folder"),
         (["{0}", "{0}/checkpoint_best.pt", "--last", "1"], "must not be named like a checkpoint of the training"),
-        (["{0}", "{0}/no/mean.pt", "--last", "1"], "{0}/no/mean.pt: No such file or directory"),
+        (["{0}", "{0}/no/mean.pt", "--last", "1"], "cannot write {0}/no/mean.pt: No such file or directory"),
     ],
 )
 def test_bad_arguments(tmp_path: Path, arguments: list[str], message: str) -> None:
     save(tmp_path / "checkpoint1.pt", updates=1)
-    assert message.format(tmp_path) in error_of(run_average(*(argument.format(tmp_path) for argument in arguments)))
+    with pytest.raises(UserError, match=re.escape(message.format(tmp_path))):
+        average.main([argument.format(tmp_path) for argument in arguments])
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint1.pt"]
 
 

@@ -1,4 +1,4 @@
-"""scripts/search_inputs.py: by what sweep.sh and bleu_per_depth.sh know files that were replaced."""
+"""By what sweep.sh and bleu_per_depth.sh know files that were replaced."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search_inputs import changed, contents
 from support.data_folders import change_record, data_folder
+
+from deepnmt.generation.search_inputs import changed, contents
 
 
 @pytest.mark.parametrize(

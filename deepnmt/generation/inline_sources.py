@@ -1,10 +1,4 @@
-"""The steps of generate.sh --glossary: translations of terms beside them in the sources, then what became of them.
-
-commands:
-  glossary.py inline FILE DATA SUBSET FOLDER [--reverse]    make FOLDER, a data folder with such sources of SUBSET and
-                                                            links to the other files of DATA
-  glossary.py note FOLDER DATA OUT_DIR [--reverse]          count the terms in OUT_DIR, and keep its sources' subwords
-"""
+"""Sources with the translations of terms beside them, for models with inline targets, and what became of the terms."""
 
 from __future__ import annotations
 
@@ -12,7 +6,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from deepnmt import console
 from deepnmt.text.data_folder import subset_prefix
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.found_terms import note_terms
@@ -72,29 +65,3 @@ def note(folder: Path, data: Path, output: Path, reverse: bool) -> None:
     note_terms(folder / WANTED, output, settings, "glossary")
     name = f"{INLINE}.{settings.source_lang}"
     shutil.copyfile(folder / name, output / name)
-
-
-def main() -> None:
-    """Do what the command line says."""
-    parser = console.Parser(description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("inline")
-    command.add_argument("terms", type=Path, metavar="FILE")
-    command.add_argument("data", type=Path)
-    command.add_argument("subset")
-    command.add_argument("folder", type=Path)
-    command.add_argument("--reverse", action="store_true")
-    command = commands.add_parser("note")
-    command.add_argument("folder", type=Path)
-    command.add_argument("data", type=Path)
-    command.add_argument("output", type=Path)
-    command.add_argument("--reverse", action="store_true")
-    given = parser.parse_args()
-    if given.command == "inline":
-        inline(given.terms, given.data, given.subset, given.folder, given.reverse)
-    else:
-        note(given.folder, given.data, given.output, given.reverse)
-
-
-if __name__ == "__main__":
-    console.run(main)

@@ -1,19 +1,20 @@
-"""Translations to scores: scripts/score.py and score.sh."""
+"""Translations to scores: deepnmt/text/corpus_scores.py, `deepnmt score` and score.sh."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
+import re
 from pathlib import Path
 
 import pytest
-import score
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import data_folder
-from support.script_runs import error_of, folder_of_translations, run_script
+from support.script_runs import folder_of_translations, run_script
 
+from deepnmt.cli import score as command
 from deepnmt.errors import UserError
+from deepnmt.text import corpus_scores as score
 
 
 def test_tokenised_bleu_by_hand() -> None:
@@ -23,7 +24,7 @@ def test_tokenised_bleu_by_hand() -> None:
     totals = [7, 6, 5, 4]
     expected = 100 * math.exp(1 - 8 / 7) * math.prod(m / t for m, t in zip(matches, totals)) ** 0.25
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    assert score.score(metric, [hypothesis], [reference])["score"] == round(expected, 2)
+    assert score.score(metric, ([hypothesis], [reference]))["score"] == round(expected, 2)
 
 
 def test_scores_of_known_text(tmp_path: Path) -> None:
@@ -63,12 +64,12 @@ def test_lower_cased_data_is_scored_without_case(tmp_path: Path) -> None:
     assert mixed["chrF"]["score"] < 100
 
 
-def test_without_raw_reference_only_tokenised(tmp_path: Path) -> None:
+def test_without_raw_reference_only_tokenised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = folder_of_translations(
         tmp_path / "out", {"hyp.tok": ["a b c d"], "ref.tok": ["a b c d"], "hyp": ["a b c d"]}
     )
-    result = run_script("score.sh", folder)
-    assert "no detokenised scores" in result.stdout
+    command.main([str(folder)])
+    assert "no detokenised scores" in capsys.readouterr().out
     assert list(json.loads((folder / "scores.json").read_text())) == ["tokenised BLEU"]
 
 
@@ -81,13 +82,14 @@ def test_without_raw_reference_only_tokenised(tmp_path: Path) -> None:
             "hyp.en has 1 lines, but {}/ref.en has 2",
         ),
         ({"hyp.tok": ["a"], "ref.tok": []}, "ref.tok.en is empty"),
-        ({"ref.tok": ["a"]}, "hyp.tok.en: No such file or directory"),
+        ({"ref.tok": ["a"]}, "No such file or directory: '{}/hyp.tok.en'"),
     ],
 )
 def test_bad_translations(tmp_path: Path, texts: dict[str, list[str]], message: str) -> None:
     folder = folder_of_translations(tmp_path / "out", texts)
     (folder / "scores.json").write_text("earlier")
-    assert message.format(folder) in error_of(run_script("score.sh", folder))
+    with pytest.raises((UserError, OSError), match=re.escape(message.format(folder))):
+        command.main([str(folder)])
     assert (folder / "scores.json").read_text() == "earlier"
 
 
@@ -99,12 +101,11 @@ def test_bad_translations(tmp_path: Path, texts: dict[str, list[str]], message: 
         ('{"target_lang": "en", "lowercase": 1}', "generate.json: 'lowercase' must be true or false, but is 1"),
     ],
 )
-def test_record_without_a_key(tmp_path: Path, record: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_without_a_key(tmp_path: Path, record: str, message: str) -> None:
     folder = folder_of_translations(tmp_path / "out", {"hyp": ["a"]})
     (folder / "generate.json").write_text(record)
-    monkeypatch.setattr(sys, "argv", ["score.py", str(folder)])
     with pytest.raises(UserError, match=message):
-        score.main()
+        command.main([str(folder)])
 
 
 def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
@@ -114,9 +115,11 @@ def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
 
 
 def test_folder_not_made_by_generate(tmp_path: Path) -> None:
-    assert "nowhere: no such folder" in error_of(run_script("score.sh", tmp_path / "nowhere"))
+    with pytest.raises(UserError, match="nowhere: no such folder"):
+        command.main([str(tmp_path / "nowhere")])
     (tmp_path / "out").mkdir()
-    assert "generate.json: no such file" in error_of(run_script("score.sh", tmp_path / "out"))
+    with pytest.raises(UserError, match=r"generate\.json: no such file"):
+        command.main([str(tmp_path / "out")])
 
 
 def test_scores_of_the_other_direction(tmp_path: Path) -> None:

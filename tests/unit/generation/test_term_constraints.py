@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import translations
 from support.data_folders import data_folder
 from support.script_runs import folder_of_translations
 
 from deepnmt.errors import UserError
+from deepnmt.generation import term_constraints
+from deepnmt.text.found_terms import note_terms
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.truecase import model_name
 
@@ -25,13 +26,13 @@ def given_terms(
     (data / "dict.en.txt").write_text("".join(f"{word} 1\n" for word in ("machine", "translation", "10", "windows")))
     (data / model_name("de")).write_text("maschine (3/4) Maschine (1)\n")
     (tmp_path / "terms").write_text(terms)
-    monkeypatch.setattr(translations, "Subwords", lambda *_: str)
+    monkeypatch.setattr(term_constraints, "Subwords", lambda *_: str)
     monkeypatch.setattr(
-        translations,
+        term_constraints,
         "data_settings",
         lambda *_: TextSettings(source_lang="de", target_lang="en", lowercase=False, **settings),
     )
-    translations.write_constraints(tmp_path / "terms", data, "test", tmp_path / "constraints")
+    term_constraints.write_constraints(tmp_path / "terms", data, "test", tmp_path / "constraints")
     return (tmp_path / "constraints").read_text().splitlines()
 
 
@@ -78,7 +79,7 @@ def test_terms_are_counted_in_every_form(tmp_path: Path) -> None:
     hypotheses = ["the Apple Inc. here .", "the Apple Inc .", "the Apple here", "&apos; 90s"]
     folder = folder_of_translations(tmp_path / "out", {"hyp.tok": hypotheses})
     (tmp_path / "constraints").write_text("App@@ le Inc@@ .\n" * 3 + "&apos;@@ 90s\n")
-    translations.note_terms(tmp_path / "constraints", folder, TextSettings("de", "en"))
+    note_terms(tmp_path / "constraints", folder, TextSettings("de", "en"))
     assert json.loads((folder / "generate.json").read_text())["terms"] == {"wanted": 4, "found": 3}
 
 
