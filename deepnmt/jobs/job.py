@@ -204,6 +204,8 @@ def _lock_of(folder: Path) -> IO[bytes] | None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         file = (folder / LOCK).open("wb")
+        # Steps, which outlive a command that is killed, hold it too.
+        os.set_inheritable(file.fileno(), True)
         if try_lock(file) and os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
             return file
     except FileNotFoundError:

@@ -25,7 +25,7 @@ FLOORS = (
     ("criterions", "preparation", "recipe", "search"),
     ("checkpoints", "inspection", "translation_task"),
     ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),
-    ("export", "generation"),
+    ("export", "generation", "runs"),
     ("commands",),
     ("cli",),
     ("__main__",),

@@ -1,4 +1,4 @@
-"""scripts/finetune.py: the recipe of a checkpoint, data with two validation sets, and what translations say of it."""
+"""Training a model further: the recipe of a checkpoint, two validation sets, and what translations say of it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import fcntl
 import hashlib
 import json
 import shutil
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import finetune
 import pytest
 import select_pairs
 import torch
-from support.models import ROOT
-from support.processes import finish
-from support.progressive_runs import environment
 from support.restarts import train_until
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
+from deepnmt import cli
 from deepnmt.errors import UserError
 from deepnmt.generation.subset_search import check_checkpoints
+from deepnmt.jobs import job
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.own_keys import to_arguments
 from deepnmt.recipe.parser import parse, training_parser
 from deepnmt.recipe.recipe_file import read_recipe
+from deepnmt.runs import finetuning
 from deepnmt.text.data_folder import check_data_folder
 from deepnmt.text.lines import read_text
 from deepnmt.text.translated_folder import lines_of, write_translations
@@ -57,7 +57,7 @@ def contents(folders: dict[str, Path]) -> dict[str, Any]:
 
 
 def test_the_recipe_builds_the_model_of_the_checkpoint(folders: dict[str, Path], tmp_path: Path) -> None:
-    finetune.write_recipe(folders["model"], folders["data"], tmp_path / "recipe.yaml")
+    finetuning.write_recipe(folders["model"], folders["data"], tmp_path / "recipe.yaml")
     arguments = to_arguments(read_recipe(tmp_path / "recipe.yaml"))
     parsed = vars(parse(training_parser(), arguments))
     model = contents(folders)["cfg"]["model"]
@@ -77,7 +77,7 @@ def test_options_of_fairseqs_models_are_found_among_all(folders: dict[str, Path]
     options = {"arch": "transformer", "encoder_layers": 3, "max_tokens": 99, "lr": [0.5], "dropout": 0.25}
     state["cfg"]["model"] = Namespace(**options, no_cross_attention=False, share_all_embeddings=True)
     torch.save(state, tmp_path / "model.pt")
-    finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    finetuning.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
     found = {name: option.value for name, option in read_recipe(tmp_path / "recipe.yaml").items()}
     assert found.items() >= {"arch": "transformer", "encoder-layers": "3", "dropout": "0.25"}.items()
     assert found["share-all-embeddings"] == "true"
@@ -89,7 +89,7 @@ def test_files_of_embeddings_are_not_read_again(folders: dict[str, Path], tmp_pa
     state = contents(folders)
     state["cfg"]["model"] |= {"encoder_embed_path": "gone.vec", "decoder_embed_path": "gone.vec"}
     torch.save(state, tmp_path / "model.pt")
-    finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    finetuning.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
     assert not [name for name in read_recipe(tmp_path / "recipe.yaml") if "embed-path" in name]
 
 
@@ -100,7 +100,7 @@ def test_a_right_to_left_model_stays_one_and_other_criterions_become_plain(
     state["task_state"]["right_to_left"] = True
     state["cfg"]["criterion"]["_name"] = "cross_entropy"
     torch.save(state, tmp_path / "model.pt")
-    finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    finetuning.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
     found = {name: option.value for name, option in read_recipe(tmp_path / "recipe.yaml").items()}
     assert (found["right-to-left"], found["criterion"]) == ("true", "cross_entropy")
     assert "label-smoothing" not in found
@@ -110,12 +110,12 @@ def test_a_training_that_began_with_another_checkpoint_is_not_resumed(folders: d
     model, save = tmp_path / "model.pt", tmp_path / "save"
     save.mkdir()
     shutil.copy(folders["model"], model)
-    finetune.write_recipe(model, folders["data"], save / "recipe.yaml")
+    finetuning.write_recipe(model, folders["data"], save / "recipe.yaml")
     expected = hashlib.sha256(model.read_bytes()).hexdigest()
     start = (save / "finetune.json").read_text()
     assert json.loads(start) == {"checkpoint": str(model), "sha256": expected}
     (save / "checkpoint_last.pt").touch()
-    finetune.write_recipe(folders["model"], folders["data"], save / "recipe.yaml")
+    finetuning.write_recipe(folders["model"], folders["data"], save / "recipe.yaml")
     assert (save / "finetune.json").read_text() == start
     recipe = (save / "recipe.yaml").read_text()
 
@@ -124,18 +124,18 @@ def test_a_training_that_began_with_another_checkpoint_is_not_resumed(folders: d
     torch.save(state, model)
     message = rf"^SAVE must have been begun with CHECKPOINT, but {save} was begun with {model}, whose .* another SAVE$"
     with pytest.raises(UserError, match=message):
-        finetune.write_recipe(model, folders["data"], save / "recipe.yaml")
+        finetuning.write_recipe(model, folders["data"], save / "recipe.yaml")
     assert (save / "recipe.yaml").read_text() == recipe
 
     # Where nothing was trained, it begins with this one; and an earlier version did not note it.
     (save / "checkpoint_last.pt").unlink()
-    finetune.write_recipe(model, folders["data"], save / "recipe.yaml")
+    finetuning.write_recipe(model, folders["data"], save / "recipe.yaml")
     expected = hashlib.sha256(model.read_bytes()).hexdigest()
     assert json.loads((save / "finetune.json").read_text())["sha256"] == expected
     state["cfg"]["checkpoint"]["finetune_from_model"] = str(model)
     torch.save(state, save / "checkpoint_last.pt")
     (save / "finetune.json").unlink()
-    finetune.write_recipe(folders["model"], folders["data"], save / "recipe.yaml")
+    finetuning.write_recipe(folders["model"], folders["data"], save / "recipe.yaml")
     assert not (save / "finetune.json").exists()
 
 
@@ -143,7 +143,7 @@ def test_a_training_that_began_with_no_checkpoint_is_not_resumed(folders: dict[s
     shutil.copy(folders["model"], tmp_path / "checkpoint_last.pt")
     message = rf"^SAVE must be new or of finetune\.sh, but {tmp_path}/checkpoint_last\.pt is of .* choose another SAVE$"
     with pytest.raises(UserError, match=message):
-        finetune.write_recipe(folders["model"], folders["data"], tmp_path / "recipe.yaml")
+        finetuning.write_recipe(folders["model"], folders["data"], tmp_path / "recipe.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint_last.pt"]
 
 
@@ -156,7 +156,7 @@ def test_a_two_sided_model_is_trained_by_its_own_criterion(
     name = "label_smoothed_cross_entropy_two_sided"
     state["cfg"]["criterion"] = {"_name": name, "label_smoothing": 0.2, **kept}
     torch.save(state, tmp_path / "model.pt")
-    finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+    finetuning.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
     # As train.sh does.
     parsed = vars(check_recipe(tmp_path / "recipe.yaml", read_recipe(tmp_path / "recipe.yaml"), []))
     assert (parsed["criterion"], parsed["label_smoothing"], parsed["two_sided_weight"]) == (name, 0.2, weight)
@@ -169,12 +169,12 @@ def test_a_model_of_other_data_is_refused(folders: dict[str, Path], tmp_path: Pa
     with pytest.raises(
         UserError, match=r"must have the \d+ types of .* in its encoder, but has 7: it was trained on other"
     ):
-        finetune.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
+        finetuning.write_recipe(tmp_path / "model.pt", folders["data"], tmp_path / "recipe.yaml")
     assert not (tmp_path / "recipe.yaml").exists()
 
 
 def test_the_old_validation_set_stands_beside_the_new_one(folders: dict[str, Path], tmp_path: Path) -> None:
-    finetune.link_data(folders["chosen"], folders["data"], tmp_path / "joint")
+    finetuning.link_data(folders["chosen"], folders["data"], tmp_path / "joint")
     check_data_folder(tmp_path / "joint", ["train", "valid", "old", "test"], (SOURCE, TARGET))
     for language in (SOURCE, TARGET):
         name = f"de-en.{language}.bin"
@@ -184,7 +184,7 @@ def test_the_old_validation_set_stands_beside_the_new_one(folders: dict[str, Pat
     shutil.copytree(folders["data"], other)
     (other / "codes").write_text("#version: 0.2\na b\n")
     with pytest.raises(UserError, match=r"other.codes: must be the codes of .*chosen, but are others; make .* with "):
-        finetune.link_data(folders["chosen"], other, tmp_path / "joint")
+        finetuning.link_data(folders["chosen"], other, tmp_path / "joint")
 
 
 def test_translations_say_which_text_the_training_pairs_were_like(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -214,17 +214,46 @@ def test_a_further_training_keeps_what_the_pairs_of_the_first_were_like(
         model.unlink(missing_ok=True)
 
 
-def test_another_start_leaves_what_one_trains_by(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_another_start_leaves_what_one_trains_by(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The recipe and what the training began with, which it would be resumed by."""
+    monkeypatch.setattr(job, "WAIT", 0.2)
     recipe = tmp_path / "recipe.yaml"
-    finetune.write_recipe(folders["model"], folders["chosen"], recipe)
+    finetuning.write_recipe(folders["model"], folders["chosen"], recipe)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        command = [ROOT / "scripts" / "finetune.sh", folders["model"], folders["data"], tmp_path]
-        done = finish([str(word) for word in command], env=environment())
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == (
-        f"finetune.sh: error: SAVE must not be in use, but a command of an earlier run is still running in '{tmp_path}'"
-    )
+        message = "^SAVE must not be in use, but a command of an earlier run is still running in "
+        with pytest.raises(UserError, match=message):
+            finetuning.begin(folders["model"], folders["data"], tmp_path, None, [])
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"} == before
+
+
+def test_the_training_that_is_begun(folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(finetuning.training, "begin", lambda *given: begun.append(given))
+    words = [str(folders["model"]), str(folders["chosen"]), str(tmp_path), str(folders["data"]), "--lr", "2"]
+    monkeypatch.setattr(sys, "argv", ["finetuning.py", *words])
+    finetuning.main()
+    start = ["--finetune-from-model", str(folders["model"])]
+    old = ["--valid-subset", "valid,old"]
+    assert begun == [(tmp_path / "recipe.yaml", str(tmp_path / "data"), tmp_path, [*start, *old, "--lr", "2"])]
+    assert (tmp_path / "data" / "old.de-en.de.bin").exists()
+    # It is held as long as the process lives, here of all tests.
+    with finetuning.HELD, (tmp_path / "lock").open("w") as lock, pytest.raises(BlockingIOError, match="Resource"):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["none.pt", "data", "save"], r"^CHECKPOINT must be a file, but there is no 'none\.pt'$"),
+        (["a", "b"], r"^CHECKPOINT, DATA and SAVE must be given, before any option of fairseq-train \(see --help\)$"),
+        (["a", "b", "c", "--finetune-from-model=x"], "^--finetune-from-model cannot be used here: CHECKPOINT is what"),
+        (["a", "b", "c", "--old"], r"^option --old needs a value \(see --help\)$"),
+    ],
+)
+def test_faulty_command_lines(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        cli.call("finetune", words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import SUBSET_FILE
 from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary
@@ -61,21 +60,3 @@ def make(data: Path, save: Path, language: str, train: str, valid: str, text: Pa
     for name, each in sides.items():
         for ending in ("idx", "bin"):
             link(Path(f"{each}.{ending}"), folder / f"{name}.{ending}")
-
-
-def main() -> None:
-    """Do what the command line says."""
-    parser = console.Parser(description=__doc__)
-    parser.add_argument("data", type=Path, metavar="DATA")
-    parser.add_argument("save", type=Path, metavar="SAVE")
-    parser.add_argument("--lang", required=True)
-    parser.add_argument("--train", default="train")
-    parser.add_argument("--valid", default="valid")
-    parser.add_argument("--text", type=Path, help="folder of the training text (default: DATA)")
-    arguments = parser.parse_args()
-    text = arguments.text or arguments.data
-    make(arguments.data, arguments.save, arguments.lang, arguments.train, arguments.valid, text)
-
-
-if __name__ == "__main__":
-    console.run(main)

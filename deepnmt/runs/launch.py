@@ -13,11 +13,11 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.run import main as torchrun
 
-from deepnmt.console import run
+from deepnmt.console import program, run
 from deepnmt.errors import UserError
 from deepnmt.training import launched
 
-PROGRAM = "train.sh"
+PROGRAM = program("train")
 
 
 def main(arguments: Optional[list[str]] = None) -> None:

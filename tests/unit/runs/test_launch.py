@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.processes import SECONDS, finish, started
 
-from deepnmt.commands import train
+from deepnmt.runs import training
 
 # Process 1 ends as it is told, and the other one waits for it.
 PROGRAM = """
@@ -30,7 +30,7 @@ elif sys.argv[1] != "0":
 def launched(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     program = folder / "program.py"
     program.write_text(PROGRAM)
-    return finish([*train.LAUNCHER, *arguments[:-1], program, arguments[-1]])
+    return finish([*training.LAUNCHER, *arguments[:-1], program, arguments[-1]])
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def launched(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         ("0", 0, []),
         ("3", 1, ["program: error: so it is"]),
-        ("killed", 1, ["train.sh: error: process 1 was killed by SIGKILL"]),
+        ("killed", 1, ["deepnmt train: error: process 1 was killed by SIGKILL"]),
     ],
 )
 def test_what_processes_end_with(
@@ -51,7 +51,7 @@ def test_what_processes_end_with(
 
 def test_a_signal_ends_launcher_and_processes(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import os, time\nos.write(1, b'begun\\n')\ntime.sleep(600)\n")
-    command = [*train.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
+    command = [*training.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
     pipe = subprocess.PIPE
     with started(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None
@@ -75,7 +75,7 @@ time.sleep(600)
 
 def test_processes_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(FOLLOWING)
-    command = [*train.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
+    command = [*training.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
     with started(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["begun\n"] * 2
@@ -115,6 +115,6 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         done = launched(tmp_path, *place, "0")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(
-        "train.sh: error: MASTER must be HOST:PORT of machine 0, with a port that is free, but: The server socket"
+        "deepnmt train: error: MASTER must be HOST:PORT of machine 0, with a port that is free, but: The server socket"
     )
     assert "Traceback" not in done.stderr

@@ -1,21 +1,22 @@
-"""train_lm.sh: the data folder of a language model, its recipe, and what is refused before a training."""
+"""`deepnmt train-lm`: the data folder of a language model, its recipe, and what is refused before a training."""
 
 from __future__ import annotations
 
-import subprocess
+import re
 import sys
 from pathlib import Path
 
-import language_model_data
 import pytest
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import train
 from support.data_folders import SENTENCES, TYPES, data_folder, write_side
 
-from deepnmt import recipe
+from deepnmt import cli, recipe
 from deepnmt.errors import UserError
 from deepnmt.recipe.checking import check_recipe
+from deepnmt.runs import supervision
+from deepnmt.text import language_model_data
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPE = ROOT / "configs" / "language_model.yaml"
@@ -82,17 +83,22 @@ def test_refused(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["data"], "DATA and SAVE must be given, before any option of fairseq-train (see --help)"),
-        (["data", "lm"], "--lang must be given"),
+        (["data", "lm"], "the following arguments are required: --lang (see --help)"),
         (
             ["data", "lm", "--lang", "de", "--recipe", "none.yaml"],
-            "--recipe must be a file, but there is no 'none.yaml'",
+            "--recipe must be a file, or a name that 'deepnmt recipe' lists, but there is no 'none.yaml'",
         ),
     ],
 )
-def test_script_refuses(words: list[str], message: str) -> None:
-    script = ROOT / "scripts" / "train_lm.sh"
-    done = subprocess.run([str(script), *words], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (2, f"train_lm.sh: error: {message}\n")
-    help_ = subprocess.run([str(script), "--help"], capture_output=True, text=True, timeout=60, check=False)
-    assert help_.returncode == 0
-    assert "--lang LANG" in help_.stdout
+def test_faulty_command_lines(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+        cli.call("train-lm", words)
+
+
+def test_the_training_that_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, save, begun = data_folder(tmp_path / "data"), tmp_path / "lm", []
+    monkeypatch.setattr(supervision, "run_process", lambda command: begun.append(command[-6:]) or 0)
+    cli.call("train-lm", [f"{data}/", "--lang", "de", str(save), "--max-update", "3", "--valid=train"])
+    words = [str(RECIPE), str(save / "data"), str(save), "--max-update", "3"]
+    assert begun == [["deepnmt.runs.training", *words]]
+    assert (save / "data" / "valid.idx").resolve() == data / "train.de-en.de.idx"

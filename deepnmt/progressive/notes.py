@@ -12,8 +12,10 @@ from typing import Any
 from deepnmt import console
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
+from deepnmt.progressive.folders import DONE, LAST
 from deepnmt.text.lines import whole_text
 
+TABLE = "stages.tsv"
 MODEL = ("encoder_layers", "decoder_layers", "encoder_groups", "decoder_groups")
 
 
@@ -29,7 +31,7 @@ def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
         those of training since the first stage began, `valid_loss` the best validation, or `valid_` with the name of
         another metric by which the best checkpoint is chosen
     """
-    state = CheckpointState.of(folder / "checkpoint_last.pt", numbers=False)
+    state = CheckpointState.of(folder / LAST, numbers=False)
     try:
         scores = json.loads(whole_text(folder / "valid" / "scores.json"))
     except FileNotFoundError as error:
@@ -58,21 +60,20 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def main() -> None:
-    """Note the stage named on the command line."""
-    parser = console.Parser(description=__doc__)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the stage")
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="name of the checkpoint that was scored")
-    arguments = parser.parse_args()
-    folder: Path = arguments.folder.resolve()
-    row = summary(folder, arguments.checkpoint)
+def note(folder: Path, checkpoint: str) -> None:
+    """Write what a stage reached.
+
+    Args:
+        folder: of the stage
+        checkpoint: name of the one that was scored
+
+    Raises:
+        UserError: it has not been scored
+    """
+    row = summary(folder, checkpoint)
     noted = (json.loads(whole_text(path)) for path in folder.parent.glob("stage-*/stage.json"))
     rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
-    with console.whole_file(folder.parent / "stages.tsv") as temporary:
+    with console.whole_file(folder.parent / TABLE) as temporary:
         temporary.write_text(table(rows), encoding="utf-8")
-    with console.whole_file(folder / "stage.json") as temporary:
+    with console.whole_file(folder / DONE) as temporary:
         temporary.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    console.run(main)

@@ -1,8 +1,6 @@
-"""The steps of finetune.sh: what a model was trained with, as a recipe for training it further.
+"""Train a model further: what it was trained with, as a recipe, and the process of that training.
 
-commands:
-  finetune.py recipe CHECKPOINT DATA FILE       write a recipe, and beside it what the training begins with
-  finetune.py data DATA OLD FOLDER              link DATA, and OLD's validation set as `old`, into FOLDER
+python -m deepnmt.runs.finetuning CHECKPOINT DATA SAVE OLD|'' [options of fairseq-train]
 """
 
 from __future__ import annotations
@@ -10,23 +8,31 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+# Before the rest of fairseq.
+from deepnmt.runs import training
+
+# isort: split
 from deepnmt import console
 from deepnmt.checkpoints.averaging import LAST
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
+from deepnmt.jobs.job import locked
 from deepnmt.recipe.parser import parse, training_parser
 from deepnmt.recipe.ranges import TWO_SIDED
 from deepnmt.text.data_folder import check_data_folder, subset_prefix
 from deepnmt.text.like_folder import check_like, check_same_subwords
 from deepnmt.text.record import read_record, sha256, write_record
-from deepnmt.text.settings import RECORD
+from deepnmt.text.settings import RECORD as DATA_RECORD
 
-START = "finetune.json"
+RECIPE, START = "recipe.yaml", "finetune.json"
+HELD = ExitStack()
 VALID, OLD = "valid", "old"
 FUSED, SMOOTHED = "label_smoothed_cross_entropy_fused", "label_smoothed_cross_entropy"
 # Files of embeddings to begin with, of which the checkpoint has what became of them.
@@ -138,7 +144,7 @@ def link_data(data: Path, old: Path, folder: Path) -> None:
     check_same_subwords(old, data, f"binarise.sh --like {data}")
     check_data_folder(old, [VALID], languages)
     prefix = subset_prefix(old, VALID, languages)
-    links = {path.name: path for path in data.iterdir() if path.name != RECORD}
+    links = {path.name: path for path in data.iterdir() if path.name != DATA_RECORD}
     for language in languages:
         for ending in ("bin", "idx"):
             links[f"{OLD}.{'-'.join(languages)}.{language}.{ending}"] = Path(f"{prefix}.{language}.{ending}")
@@ -146,20 +152,38 @@ def link_data(data: Path, old: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     for name, target in links.items():
         (folder / name).symlink_to(target.resolve())
-    shutil.copyfile(data / RECORD, folder / RECORD)
+    shutil.copyfile(data / DATA_RECORD, folder / DATA_RECORD)
+
+
+def begin(checkpoint: Path, data: Path, save: Path, old: Path | None, options: Sequence[str]) -> None:
+    """Begin or resume a training, as `training.begin` does.
+
+    Args:
+        checkpoint: the model
+        data: data folder
+        save: folder of the training
+        old: data folder with another validation set, or None
+        options: of fairseq-train
+
+    Raises:
+        UserError: something does not fit, or the folder is in use or of another training
+    """
+    # Before the recipe is written, and as long as this process lives.
+    save.mkdir(parents=True, exist_ok=True)
+    HELD.enter_context(locked(save, "SAVE"))
+    write_recipe(checkpoint, data, save / RECIPE)
+    if old:
+        link_data(data, old, save / "data")
+        data, options = save / "data", ["--valid-subset", f"{VALID},{OLD}", *options]
+    # fairseq starts from it where there is no checkpoint yet.
+    training.begin(save / RECIPE, str(data), save, ["--finetune-from-model", str(checkpoint), *options])
 
 
 def main() -> None:
-    """Do what the command line says."""
-    parser = console.Parser(description=__doc__)
-    commands: dict[str, Callable[..., None]] = {"recipe": write_recipe, "data": link_data}
-    parser.add_argument("command", choices=commands)
-    parser.add_argument("paths", type=Path, nargs=3)
-    given = parser.parse_args()
-    if given.command == "recipe" and not given.paths[0].is_file():
-        raise UserError(f"CHECKPOINT must be a file, but there is no '{given.paths[0]}'")
-    commands[given.command](*given.paths)
+    """Begin the training that the command line names."""
+    checkpoint, data, save, old, *options = sys.argv[1:]
+    begin(Path(checkpoint), Path(data), Path(save), Path(old) if old else None, options)
 
 
 if __name__ == "__main__":
-    console.run(main)
+    training.become_fairseq_train(main)

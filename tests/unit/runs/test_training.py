@@ -1,4 +1,4 @@
-"""What train.sh runs: precision, on made-up GPUs; torchrun for several processes; one training at a time a folder."""
+"""The process of a training: precision, on made-up GPUs; torchrun for several processes; one training a folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -15,13 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 from support.data_folders import data_folder
-from support.processes import SECONDS, finish
 
 from deepnmt import console
-from deepnmt.commands import train
 from deepnmt.errors import UserError
+from deepnmt.runs import training
 
-ROOT = Path(__file__).resolve().parents[3]
 RECIPE = "arch: dlcl_transformer_tiny\noptimizer: adam\nmax-tokens: 100\nlr: 0.001\nbf16: true\n"
 RECIPE += "encoder-layers: 2\ndecoder-layers: 2\nencoder-ffn-embed-dim: 8\ndecoder-ffn-embed-dim: 8\n"
 
@@ -30,15 +27,19 @@ RECIPE += "encoder-layers: 2\ndecoder-layers: 2\nencoder-ffn-embed-dim: 8\ndecod
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """RECIPE, DATA and SAVE; output is not copied to a log."""
     (tmp_path / "r.yaml").write_text(RECIPE, encoding="utf-8")
-    monkeypatch.setattr(train, "copy_output", lambda log: None)
+    monkeypatch.setattr(training, "copy_output", lambda log: None)
     return [str(tmp_path / "r.yaml"), str(data_folder(tmp_path / "data", ["train", "valid"])), str(tmp_path / "save")]
 
 
-def start(monkeypatch: pytest.MonkeyPatch, gpus: int, *arguments: str) -> list[str]:
-    """The command line of fairseq-train on a machine with so many GPUs."""
+def start(monkeypatch: pytest.MonkeyPatch, gpus: int, *arguments: str, **place: str) -> list[str]:
+    """The command line of fairseq-train on a machine with so many GPUs, and PROCESSES and others in the environment."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
-    train.main()
+    monkeypatch.setattr(sys, "argv", ["training.py", *arguments])
+    for name in ("PROCESSES", "NODES", "NODE", "MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    training.main()
     return sys.argv
 
 
@@ -56,7 +57,7 @@ def test_two_precisions_are_refused(places: list[str], monkeypatch: pytest.Monke
 
 
 def test_folder_of_a_training_that_still_works_is_refused(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(training, "LOCK_SECONDS", 0.3)
     save = Path(places[2])
     save.mkdir()
     with (save / "train.lock").open("w") as lock:
@@ -66,7 +67,7 @@ def test_folder_of_a_training_that_still_works_is_refused(places: list[str], mon
     assert [path.name for path in save.iterdir()] == ["train.lock"]
     start(monkeypatch, 0, *places)
     # A training that is killed may leave children behind, which have its files.
-    held = train.KEPT[-1]
+    held = training.KEPT[-1]
     assert os.get_inheritable(held.fileno())  # type: ignore[attr-defined]
     with pytest.raises(UserError, match="SAVE must not be in use"):
         start(monkeypatch, 0, *places)
@@ -81,18 +82,18 @@ def ending_launcher(monkeypatch: pytest.MonkeyPatch, status: int) -> list[list[s
         if status:
             sys.exit(status)
 
-    monkeypatch.setattr(train.launch, "main", end)
+    monkeypatch.setattr(training.launch, "main", end)
     return calls
 
 
 @pytest.mark.parametrize(
-    ("gpus", "options", "place", "share"),
+    ("gpus", "set_", "place", "share"),
     [
-        (2, [], "--standalone --nproc-per-node 2", 2),
-        (2, ["--processes", "4"], "--standalone --nproc-per-node 4", 1),
+        (2, {}, "--standalone --nproc-per-node 2", 2),
+        (2, {"PROCESSES": "4"}, "--standalone --nproc-per-node 4", 1),
         (
             1,
-            ["--nodes", "2", "--node", "1", "--master", "fd00::1:29500"],
+            {"NODES": "2", "NODE": "1", "MASTER": "fd00::1:29500"},
             "--nnodes 2 --node-rank 1 --master-addr fd00::1 --master-port 29500 --nproc-per-node 1",
             2,
         ),
@@ -104,23 +105,23 @@ def test_several_processes_are_torchruns(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     gpus: int,
-    options: list[str],
+    set_: dict[str, str],
     place: str,
     share: int,
 ) -> None:
     (tmp_path / "r.yaml").write_text(f"{RECIPE}batches-per-update: 4\n", encoding="utf-8")
-    monkeypatch.setattr(train, "rehearse", lambda arguments: None)
+    monkeypatch.setattr(training, "rehearse", lambda arguments: None)
     calls = ending_launcher(monkeypatch, 1)
     with pytest.raises(SystemExit, match="1"):
-        start(monkeypatch, gpus, *places, *options)
+        start(monkeypatch, gpus, *places, **set_)
     program = shutil.which("fairseq-train") or "fairseq-train"
     given = shlex.join(calls[0])
     assert given.startswith(f"{place} {program} {places[1]} --user-dir ")
     assert f"--update-freq={share}" in calls[0]
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == f"+ {sys.executable} -m deepnmt.commands.launch {given}"
+    assert said[0] == f"+ {sys.executable} -m deepnmt.runs.launch {given}"
     again = "run the same command again to start over"
-    assert said[1:] == [f"train.sh: error: the training ended early; {again}"]
+    assert said[1:] == [f"deepnmt train: error: the training ended early; {again}"]
 
 
 @pytest.mark.parametrize("status", [0, 143])
@@ -128,7 +129,7 @@ def test_the_status_of_several_processes(
     status: int, places: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A signal ends them without a word, since whoever has sent it knows."""
-    monkeypatch.setattr(train, "rehearse", lambda arguments: None)
+    monkeypatch.setattr(training, "rehearse", lambda arguments: None)
     ending_launcher(monkeypatch, status)
     # SystemExit's text is its status, None where all went well.
     with pytest.raises(SystemExit, match=f"^{status or ''}$"):
@@ -140,10 +141,10 @@ def test_a_master_that_nobody_knows(places: list[str], monkeypatch: pytest.Monke
     def unknown(host: str, port: str) -> None:
         raise socket.gaierror(-2, f"{host} is not known")
 
-    monkeypatch.setattr(train.socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(training.socket, "getaddrinfo", unknown)
     message = r"^MASTER must be HOST:PORT of machine 0, but is far:29500: \[Errno -2\] far is not known$"
     with pytest.raises(UserError, match=message):
-        start(monkeypatch, 1, *places, "--nodes=2", "--node=1", "--master=far:29500")
+        start(monkeypatch, 1, *places, NODES="2", NODE="1", MASTER="far:29500")
     assert not Path(places[2]).exists()
 
 
@@ -159,7 +160,7 @@ def test_a_port_that_no_machine_has(port: str, places: list[str], monkeypatch: p
     shown = f"{port}$" if len(port) < 10 else "9{4900}"
     message = rf"^MASTER must be HOST:PORT of machine 0, with a port from 1 to 65535, but is localhost:{shown}"
     with pytest.raises(UserError, match=message):
-        start(monkeypatch, 1, *places, "--nodes=2", "--node=1", f"--master=localhost:{port}")
+        start(monkeypatch, 1, *places, NODES="2", NODE="1", MASTER=f"localhost:{port}")
     assert not Path(places[2]).exists()
 
 
@@ -170,10 +171,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = data_folder(folder / "data", ["train", "valid"])
     (folder / "r.yaml").write_text(RECIPE, encoding="utf-8")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(train, "copy_output", lambda log: None)
+        monkeypatch.setattr(training, "copy_output", lambda log: None)
         options = ["--max-update=1", "--num-workers=0", "--no-epoch-checkpoints"]
         start(monkeypatch, 0, str(folder / "r.yaml"), str(data), str(folder), *options)
-        train.cli_main()
+        training.cli_main()
     return folder / "checkpoint_last.pt"
 
 
@@ -207,7 +208,7 @@ def test_what_a_process_would_refuse_is_refused_before_torchrun(
     save.mkdir()
     shutil.copy(trained, save)
     with pytest.raises(UserError, match=f"^({message.format(save=save, data=places[1])})$"):
-        start(monkeypatch, 0, *places, "--processes=2", *(option.format(save=save) for option in options))
+        start(monkeypatch, 0, *places, *(option.format(save=save) for option in options), PROCESSES="2")
     assert not calls
     assert capfd.readouterr() == ("", "")
     assert sorted(path.name for path in save.iterdir()) == ["checkpoint_last.pt", "train.lock"]
@@ -221,26 +222,7 @@ def test_torchrun_that_fails_where_there_is_a_checkpoint(
     save.mkdir()
     shutil.copy(trained, save)
     with pytest.raises(SystemExit, match="1"):
-        start(monkeypatch, 0, *places, "--processes=2")
+        start(monkeypatch, 0, *places, PROCESSES="2")
     assert calls
     again = f"run the same command again to resume from the last checkpoint in {save}"
-    assert capfd.readouterr().err.endswith(f"train.sh: error: the training ended early; {again}\n")
-
-
-@pytest.mark.parametrize("checkpoints", [(), ("checkpoint_last.pt",)], ids=["no-checkpoint", "a-checkpoint"])
-@pytest.mark.parametrize("killed", [True, False], ids=["killed", "interrupted"])
-def test_train_sh_says_what_the_same_command_would_do(
-    tmp_path: Path, checkpoints: tuple[str, ...], killed: bool
-) -> None:
-    for name in ("python3", "fairseq-train"):
-        # Started by a path of its own, in a process group of its own.
-        (tmp_path / name).write_text(f"#!/bin/bash\n{'kill -9 $$' if killed else 'kill -INT $PPID; sleep 60'}\n")
-        (tmp_path / name).chmod(0o755)
-    for name in ("recipe", *checkpoints):
-        (tmp_path / name).touch()
-    command = [ROOT / "scripts" / "train.sh", tmp_path / "recipe", tmp_path / "data", tmp_path]
-    done = finish(command, env={**os.environ, "DEEPNMT_PYTHON_BIN": str(tmp_path)}, timeout=SECONDS)
-    again = f"resume from the last checkpoint in {tmp_path}" if checkpoints else "start over"
-    how = "error: the training ended early" if killed else "interrupted"
-    assert f"train.sh: {how}; run the same command again to {again}" in done.stderr.splitlines()
-    assert done.returncode == (128 + signal.SIGKILL if killed else 130)
+    assert capfd.readouterr().err.endswith(f"deepnmt train: error: the training ended early; {again}\n")

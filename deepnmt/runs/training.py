@@ -1,4 +1,6 @@
-"""Check a recipe and its data, and train its model: what scripts/train.sh runs.
+"""Check a recipe and its data, and train its model: the process of a training.
+
+    python -m deepnmt.runs.training RECIPE DATA SAVE [options of fairseq-train]
 
 On one device fairseq-train is called in this process: importing torch and fairseq, which takes longest at the start, is
 done once. Several processes are torchrun's, once their start has been rehearsed.
@@ -14,7 +16,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 # Before the rest of fairseq, as in fairseq-train itself: it sets up the logging.
 from fairseq_cli.train import cli_main
@@ -24,82 +28,79 @@ import torch
 
 import deepnmt
 from deepnmt.beside import try_lock
-from deepnmt.commands import launch
-from deepnmt.commands.rehearsal import rehearse
-from deepnmt.console import Parser, run
+from deepnmt.console import run
 from deepnmt.errors import UserError
 from deepnmt.recipe.arguments import training_arguments
+from deepnmt.runs import launch
+from deepnmt.runs.place import Place
+from deepnmt.runs.rehearsal import rehearse
+from deepnmt.runs.supervision import AGAIN, next_step
 from deepnmt.text.training_data import check_named_data
 
-PROGRAM = "train.sh"
-LAUNCHER = [sys.executable, "-m", "deepnmt.commands.launch"]
+LAUNCHER = [sys.executable, "-m", "deepnmt.runs.launch"]
 LOCK_SECONDS = 10
 # What lasts as long as the process.
 KEPT: list[object] = []
 
 
-def main() -> None:
-    """Check what the command line names, and leave fairseq-train's own command line in `sys.argv`.
+def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
+    """Check what is trained, and leave fairseq-train's own command line in `sys.argv`.
 
     Where torchrun trains, the process ends here.
+
+    Args:
+        recipe: its file
+        data: DATA, or DATA0:DATA1:...
+        save: folder of the checkpoints
+        options: of fairseq-train
+
+    Raises:
+        UserError: something does not fit, or another training has the folder
     """
-    parser = Parser(PROGRAM, "Train the model of a recipe.", "Options of fairseq-train win over the recipe's.")
-    parser.add_argument("recipe", type=Path)
-    parser.add_argument("data")
-    parser.add_argument("save", type=Path)
-    parser.add_argument("--processes", type=int, help="on this machine (default: one for each visible GPU, or one)")
-    parser.add_argument("--nodes", type=int, default=1, help="machines (default: 1)")
-    parser.add_argument("--node", type=int, default=0, help="number of this machine, from 0 (default: 0)")
-    parser.add_argument("--master", default="", help="HOST:PORT of machine 0")
-    known, extra = parser.parse_known_args()
+    place = Place.of_environment()
     gpus = torch.cuda.device_count()
-    processes = known.processes or max(gpus, 1)
-    options = training_arguments(known.recipe, extra, known.nodes * processes, gpus)
-    check_named_data(known.data, options)
-    arguments = [known.data, "--user-dir", str(Path(deepnmt.__file__).parent), "--save-dir", str(known.save)]
+    place = place._replace(processes=place.processes or max(gpus, 1))
+    options = training_arguments(recipe, options, place.nodes * place.processes, gpus)
+    check_named_data(data, options)
+    arguments = [data, "--user-dir", str(Path(deepnmt.__file__).parent), "--save-dir", str(save)]
     arguments += ["--skip-invalid-size-inputs-valid-test", *options]
 
-    launcher = torchrun(processes, known.nodes, known.node, known.master)
+    launcher = torchrun(place)
     try:
-        known.save.mkdir(parents=True, exist_ok=True)
+        save.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"SAVE must be a folder, or a new one, but is {known.save}: {error.strerror}") from None
-    if known.node == 0:
-        lock(known.save)
+        raise UserError(f"SAVE must be a folder, or a new one, but is {save}: {error.strerror}") from None
+    if place.node == 0:
+        lock(save)
     if launcher:
         rehearse(arguments)
     program = shutil.which("fairseq-train") or "fairseq-train"
     shown = [*launcher, program, *arguments] if launcher else ["fairseq-train", *arguments]
     print("+", shlex.join(shown), file=sys.stderr, flush=True)
-    copy_output(known.save / (f"train.node-{known.node}.log" if known.node else "train.log"))
+    copy_output(save / (f"train.node-{place.node}.log" if place.node else "train.log"))
     if launcher:
         # In this process, which has the lock: one that waited for it could end before it.
         try:
             launch.main(shown[len(LAUNCHER) :])
         except SystemExit as end:
             if end.code == 1:
-                print(f"{PROGRAM}: error: the training ended early; {what_next(known.save)}", file=sys.stderr)
+                print(f"{launch.PROGRAM}: error: {AGAIN} {next_step(save)}", file=sys.stderr)
             raise
         sys.exit()
     sys.argv = ["fairseq-train", *arguments]
 
 
-def torchrun(processes: int, nodes: int, node: int, master: str) -> list[str]:
+def torchrun(place: Place) -> list[str]:
     """Return the command that starts several processes, without what they run; nothing for a single one.
-
-    Args:
-        processes: on this machine
-        nodes: machines
-        node: number of this machine
-        master: HOST:PORT of machine 0
 
     Raises:
         UserError: there is no such port, or nobody knows that host, for which torchrun would wait
     """
-    if processes * nodes == 1:
+    if place.processes * place.nodes == 1:
         return []
-    place = ["--standalone"]
-    if nodes > 1:
+    where = ["--standalone"]
+    if place.nodes > 1:
+        master = place.master
         host, _, port = master.rpartition(":")
         if not (port.isdecimal() and len(port) <= 5 and 1 <= int(port) <= 65535):
             raise UserError(f"MASTER must be HOST:PORT of machine 0, with a port from 1 to 65535, but is {master}")
@@ -107,15 +108,9 @@ def torchrun(processes: int, nodes: int, node: int, master: str) -> list[str]:
             socket.getaddrinfo(host, port)
         except (OSError, UnicodeError) as error:
             raise UserError(f"MASTER must be HOST:PORT of machine 0, but is {master}: {error}") from None
-        place = ["--nnodes", str(nodes), "--node-rank", str(node), "--master-addr", host, "--master-port", port]
-    return [*LAUNCHER, *place, "--nproc-per-node", str(processes)]
-
-
-def what_next(save: Path) -> str:
-    """Return what the same command would do, in the words of train.sh."""
-    resumed = (save / "checkpoint_last.pt").is_file()
-    next_step = f"resume from the last checkpoint in {save}" if resumed else "start over"
-    return f"run the same command again to {next_step}"
+        where = ["--nnodes", str(place.nodes), "--node-rank", str(place.node)]
+        where += ["--master-addr", host, "--master-port", port]
+    return [*LAUNCHER, *where, "--nproc-per-node", str(place.processes)]
 
 
 def lock(save: Path) -> None:
@@ -146,8 +141,19 @@ def copy_output(log: Path) -> None:
         KEPT.append(tee)
 
 
-if __name__ == "__main__":
-    run(main, PROGRAM)
-    # From here on it is fairseq-train, which SIGTERM ends at once.
+def become_fairseq_train(prepare: Callable[[], None]) -> NoReturn:
+    """Prepare a training, and then be fairseq-train, by the command line in `sys.argv`, to the end of the process."""
+    run(prepare, launch.PROGRAM)
+    # fairseq-train ends at once on SIGTERM.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.exit(cli_main())
+
+
+def main() -> None:
+    """Begin the training that the command line names."""
+    recipe, data, save, *options = sys.argv[1:]
+    begin(Path(recipe), data, Path(save), options)
+
+
+if __name__ == "__main__":
+    become_fairseq_train(main)

@@ -1,9 +1,9 @@
 """Note in a training's folder what it is begun with, or refuse to take that training for another one.
 
-    begun.py RECIPE DATA SAVE [options of fairseq-train]
+    python -m deepnmt.runs.begun RECIPE DATA SAVE [options of fairseq-train]
 
-train.sh resumes from SAVE/checkpoint_last.pt whatever recipe, data and options are now. Where the training has ended it
-makes no update then, and the old model's scores would pass for those of the new one.
+`deepnmt train` resumes from SAVE/checkpoint_last.pt whatever recipe, data and options are now. Where the training has
+ended, it makes no update, and the old model's scores would pass for those of the new one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from deepnmt import console
 from deepnmt.beside import try_lock
 from deepnmt.errors import UserError
 from deepnmt.recipe import read_recipe, to_arguments
+from deepnmt.runs.supervision import LAST
 from deepnmt.text.data_identity import identity_of_data
 from deepnmt.text.record import read_record, sha256, write_record
 
-NOTE, LAST, LOCK = "begun.json", "checkpoint_last.pt", "train.lock"
+NOTE, LOCK = "begun.json", "train.lock"
 # A training is resumed to be trained further, and what is told of it, or kept, changes no parameter.
 ENDS = {"--max-update", "--max-epoch", "--patience", "--cooldown-updates", "--stop-time-hours", "--stop-min-lr"}
 TOLD = {"--log-interval", "--log-format", "--log-file", "--no-progress-bar", "--tensorboard-logdir", "--num-workers"}
@@ -55,7 +56,7 @@ def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:
     values = said | {"DATA": ":".join(identity_of_data(Path(each)) for each in data.split(":"))}
     for name in CHECKPOINTS:
         paths = [Path(each) for each in said.get(name, "").split(":")]
-        # train.sh says what is wrong with one that is not there.
+        # The training says what is wrong with one that is not there.
         if all(path.is_file() for path in paths):
             values[name] = ":".join(map(sha256, paths))
     note = save / NOTE
@@ -83,7 +84,7 @@ def difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
 
 
 def is_running(save: Path) -> bool:
-    """Return whether a train.sh has locked its folder."""
+    """Return whether a training has locked its folder."""
     try:
         with (save / LOCK).open("rb") as file:
             return not try_lock(file)
