@@ -24,6 +24,7 @@ from pathlib import Path
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.options.table import SEARCHES, dashed
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.found_terms import note_terms
@@ -36,12 +37,11 @@ from deepnmt.text.subwords import Subwords
 from deepnmt.text.terms import places_of, read_terms, terms_of, with_first_words
 from deepnmt.text.translated_folder import check_direction, data_settings, lines_of, write_translations
 from deepnmt.text.truecase import Truecaser, model_name
-from deepnmt.translator.engine import MORE as SEARCH_OPTIONS
 
 # Options of generate.sh that fairseq's own tasks do not know.
 OF_THE_TASK = (
     "nbest", "nbest-file", "right-to-left", "validate-average", "float32-matmul-precision", "bpe-dropout",
-    "bpe-dropout-side", "pair-weights", "constraint-file", *SEARCH_OPTIONS,
+    "bpe-dropout-side", "pair-weights", "constraint-file", *map(dashed, SEARCHES),
 )  # fmt: skip
 # Options of fairseq-generate that generate.sh gives it or cannot use, and why.
 GIVEN = {

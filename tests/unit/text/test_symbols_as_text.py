@@ -14,13 +14,13 @@ import pytest
 import segment
 from support.flow import write
 
+from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.nbest import parse
 from deepnmt.text.pipeline import TextPipeline, Tokenizer
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords, join_bpe, join_bytes
-from deepnmt.translator.engine import SearchSettings
 from deepnmt.translator.translator import Translator
 
 SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
