@@ -25,7 +25,7 @@ from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.training_checks import check_training
-from deepnmt.recipe.ranges import rule_faults
+from deepnmt.recipe.combinations import rule_faults
 
 OPTIONS = {"save_dir": None, "optimizer_overrides": "{}", "finetune_from_model": None, "restore_file": "other.pt"}
 RESETS = dict.fromkeys(("reset_dataloader", "reset_meters", "reset_optimizer", "reset_lr_scheduler"), False)

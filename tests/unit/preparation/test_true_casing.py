@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from support.flow import Result, corpus, errors, in_process, preprocess, write
 
+from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.reranking.corpus import Corpus
 from deepnmt.text import TextPipeline, TextSettings
 from deepnmt.text.translated_folder import write_translations
 from deepnmt.text.truecase import model_name
-from deepnmt.translator.model_folder import ModelFolder
 
 # Full-width digits and signs; words that begin sentences and stand inside of them.
 GERMAN = ["Der Hund schläft． Das ist der Hund！", "Hier ist das Haus ５ ﹪．", "„Das Haus“ ist Das．"]

@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import glossary
 import pytest
 from support.flow import corpus, in_process, preprocess, refused
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.flow import write
 
+from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.preparation.dictionaries import write_dictionary
 from deepnmt.preparation.splits import Rules, prepare_split
@@ -20,7 +21,6 @@ from deepnmt.text.nbest import parse
 from deepnmt.text.pipeline import TextPipeline, Tokenizer
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords, join_bpe, join_bytes
-from deepnmt.translator.engine import SearchSettings
 from deepnmt.translator.translator import Translator
 
 SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
