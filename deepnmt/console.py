@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -58,13 +59,52 @@ class Parser(argparse.ArgumentParser):
         """As `parse_args`, with positional arguments between options."""
         return super().parse_intermixed_args(self._checked(args), namespace)
 
+    def parse_before_options(self, args: Optional[Sequence[str]], other: str) -> tuple[argparse.Namespace, list[str]]:
+        """Read this command's options, and its arguments, which stand before the options of another program.
+
+        Args:
+            args: words (default: those of the command line)
+            other: name of the other program
+
+        Returns:
+            what was read, and the options of the other program
+
+        Raises:
+            UserError: an argument is missing, or stands behind an option of the other program
+        """
+        own, others = [], []
+        words = iter(sys.argv[1:] if args is None else args)
+        for word in words:
+            name, equals, _ = word.partition("=")
+            action = self._option_string_actions.get(name)
+            if action is None:
+                others.append(word)
+            elif action.nargs == 0 or equals:
+                own.append(word)
+            else:
+                # Joined, so that a value may begin with a dash.
+                own.append(f"{name}={next(words, '')}")
+        places = self._get_positional_actions()
+        leading = others[: len(places)]
+        if not {"-h", "--help"} & {*own} and (len(leading) < len(places) or any(x.startswith("-") for x in leading)):
+            *names, last = (str(place.metavar) for place in places)
+            self.error(f"{', '.join(names)} and {last} must be given, before any option of {other}")
+        return self.parse_args([*own, *leading]), others[len(places) :]
+
     def _checked(self, args: Optional[Sequence[str]]) -> list[str]:
-        words = sys.argv[1:] if args is None else list(args)
-        for option, word in zip(["", *words], words):
+        words: list[str] = []
+        for word in sys.argv[1:] if args is None else args:
+            option = words[-1] if words else ""
             if not word and option.startswith("--"):
                 self.error(f"option {option} needs a value")
             if word.startswith("--") and word.endswith("="):
                 self.error(f"option {word[:-1]} needs a value")
+            action = self._option_string_actions.get(option)
+            # argparse takes every word with a hyphen for an option, such as the name of a file.
+            if action is not None and action.nargs is None and re.match("-[^-]", word):
+                words[-1] = f"{option}={word}"
+            else:
+                words.append(word)
         return words
 
     def error(self, message: str) -> NoReturn:
@@ -84,6 +124,27 @@ def whole(option: str, low: int, high: int) -> Callable[[str], int]:
         if not (text.isascii() and text.isdecimal() and len(text) < 19 and low <= int(text) <= high):
             raise UserError(f"{option} must be a whole number from {low} to {high}, but is '{text}'")
         return int(text)
+
+    return read
+
+
+def place(text: str) -> Path:
+    """Return the path that an argument names. Raises `UserError` for an empty one, which is no current folder."""
+    if not text:
+        raise UserError("the name of a file or folder must not be empty")
+    return Path(text)
+
+
+def decimal(option: str) -> Callable[[str], float]:
+    """Return what reads an option's value; it raises `UserError` unless that is a number in the one form of JSON.
+
+    Records have the value, and are compared; a whole number is an int.
+    """
+
+    def read(text: str) -> float:
+        if not re.fullmatch(r"(0|[1-9][0-9]{0,8})(\.[0-9]{1,16})?", text):
+            raise UserError(f"{option} must be a number in the form of 12 or 0.5, but is '{text}'")
+        return float(text) if "." in text else int(text)
 
     return read
 
@@ -112,6 +173,8 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     use_utf8()
     # As on Ctrl-C, temporary files have to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(143))
     hear_interruptions()
     try:
         while _waiting:
@@ -126,6 +189,11 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
         message = os_message(error) if isinstance(error, OSError) else user_message(error)
+        if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("deepnmt"):
+            message = (
+                f"the package {error.name} is not installed for {sys.executable}; run 'make setup' in a clone, or let "
+                "DEEPNMT_PYTHON_BIN name the bin folder that has it"
+            )
         if message is None:
             raise
         for line in message.splitlines():

@@ -1,6 +1,12 @@
-"""What is too much for a search, wherever its options are read."""
+"""Ranges and defaults of a search's options, wherever they are read."""
 
-# More translations of a sentence at a time are no search, and 1,000 of them fill the memory.
+# A larger beam is no better, and one of 1,000 exhausts memory.
 BEAM = 256
 # Exponents of a length: far beyond those that help, powers of lengths are no numbers any more.
 LENPEN = 100
+DEFAULT_BEAM = 5
+DEFAULT_LENPEN = 1.0
+# Sentences of a batch.
+DEFAULT_BATCH_SIZE = 128
+# Length penalties that a sweep compares.
+DEFAULT_LENPENS = "0.6,0.8,1,1.2,1.4,1.6,1.8,2"

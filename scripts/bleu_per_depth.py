@@ -16,14 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_inputs import changed, contents
-from translations import check_data
-
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.generation.search_inputs import changed, contents
 from deepnmt.model.stack import STACKS
 from deepnmt.text.lines import whole_text
 from deepnmt.text.record import read_record, size_and_time, write_record
+from deepnmt.text.translated_folder import check_data
 
 if TYPE_CHECKING:
     from deepnmt.checkpoints.state import CheckpointState

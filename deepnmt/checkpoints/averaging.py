@@ -7,6 +7,7 @@ only for an update that no checkpointE.pt or checkpoint_E_U.pt holds.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from deepnmt import console
+from deepnmt.checkpoints.file import write
 from deepnmt.checkpoints.one_training import check_one_training
 from deepnmt.checkpoints.state import AVERAGES, CheckpointState, Tensors
 from deepnmt.errors import UserError
@@ -137,3 +139,28 @@ def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
     newest = states[-1].without(*AVERAGES).without_optimizer()
     with console.progress(len(models[-1]), "averaging", " tensors") as bar:
         return dict(newest.with_models(lambda _: average(models, bar.update)).contents)
+
+
+def write_average(folder: Path, output: Path, which: str, size: int) -> list[Path]:
+    """Write the mean of several checkpoints of a training, and return them.
+
+    Args:
+        folder: of the training
+        output: file to write
+        which: see `choose`
+        size: see `choose`
+
+    Raises:
+        UserError: see `choose` and `average_checkpoints`; or the file has the name of a checkpoint of a training
+    """
+    if NUMBERED.fullmatch(output.name) or output.name in (BEST, LAST):
+        raise UserError(f"OUT.pt must not be named like a checkpoint of the training, but is {output.name}")
+    paths = choose(folder, which, size)
+    # Not at the top: it imports fairseq, which takes seconds, and what is refused above is refused at once.
+    from deepnmt.checkpoints.trained_model import check_model
+
+    for path in paths:
+        check_model(CheckpointState.of(path, numbers=False))
+    print("averaging " + " ".join(path.name for path in paths), file=sys.stderr)
+    write(average_checkpoints(paths), output)
+    return paths

@@ -66,7 +66,9 @@ class Job:
     @property
     def parts(self) -> Path:
         """The folder of unfinished work."""
-        return self.out.with_name(f"{self.out.name}.parts")
+        has_name = self.out.name not in ("", "..")
+        out = self.out if has_name else Path(os.path.abspath(self.out))
+        return out.with_name(f"{out.name}.parts")
 
     def do(self, work: Callable[[Path], None]) -> None:
         """Do the work, unless its result is there; say which.
@@ -202,6 +204,8 @@ def _lock_of(folder: Path) -> IO[bytes] | None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         file = (folder / LOCK).open("wb")
+        # Steps, which outlive a command that is killed, hold it too.
+        os.set_inheritable(file.fileno(), True)
         if try_lock(file) and os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
             return file
     except FileNotFoundError:

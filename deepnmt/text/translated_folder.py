@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
-from deepnmt.text.lines import read_lines
+from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, check_texts
+from deepnmt.text.lines import count_lines, read_lines
 from deepnmt.text.pipeline import Detokenizer, restored
 from deepnmt.text.record import SELECTED_ON, write_record
 from deepnmt.text.settings import TextSettings
@@ -97,3 +99,19 @@ def write_translations(
     if selected_on:
         record[SELECTED_ON] = list(selected_on)
     write_record(folder / RECORD, record)
+
+
+def check_data(data: Path, subset: str) -> int:
+    """Return the number of pairs of a subset. Raises `UserError` if the data folder or the subset is faulty."""
+    # fairseq would take it for two folders.
+    if os.pathsep in str(data):
+        raise UserError(f"DATA must not have a colon in its name, but is '{data}'")
+    settings = TextSettings.read(data)
+    dictionaries = check_dictionaries(data, settings.languages)
+    check_record(data, dictionaries)
+    pairs = check_subset(data, subset, settings.languages, dictionaries)
+    if pairs is None:
+        pairs = count_lines(data / "text" / f"{subset}.tok.{settings.source_lang}")
+    raw = [f"raw.{x}" for x in settings.languages if (data / "text" / f"{subset}.raw.{x}").exists()]
+    check_texts(data, subset, [*(f"tok.{language}" for language in settings.languages), *raw], pairs)
+    return pairs

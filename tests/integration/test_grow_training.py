@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import average
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -17,6 +16,7 @@ from support.checkpoints import load, run_main
 from support.models import EXAMPLE, logits
 from support.trainings import DUMMY, LAYOUTS, binarised_text, fairseq_train, moments
 
+from deepnmt.checkpoints.averaging import average_checkpoints
 from deepnmt.checkpoints.grow import Growth, grow, grow_checkpoint
 from deepnmt.commands.grow import main
 
@@ -150,7 +150,7 @@ def test_train_grow_train_average_generate(
     assert list(rates) == [4, 5, 6, 7]
     assert rates[4] == 0.01
 
-    averaged = average.average_checkpoints([deep / "checkpoint_1_6.pt", deep / "checkpoint_1_8.pt"])
+    averaged = average_checkpoints([deep / "checkpoint_1_6.pt", deep / "checkpoint_1_8.pt"])
     for path, state in ((tmp_path / "average.pt", averaged), (deep / "checkpoint_1_8.pt", None)):
         if state is not None:
             torch.save(state, path)

@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fairseq.optim import lr_scheduler
-from support import schedules, trainings
+from support import schedules, trainings, translation_models
 from support.models import EXAMPLE, build, task
 from torch import nn
 
@@ -58,6 +58,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "deepnmt", root / "deepnmt", ignore=shutil.ignore_patterns("__pycache__"))
     for path, text in NEW.items():
+        (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text, "utf-8")
     for path, diff in CHANGED.items():
         (root / path).write_text(applied((root / path).read_text("utf-8"), diff), "utf-8")
@@ -87,6 +88,16 @@ train.cli_main()
 sys.argv = ["fairseq-generate", data, *user, "--path", f"{save}/checkpoint_last.pt", "--task", "deep_translation",
             "--no-echo", "--cpu"]
 generate.cli_main()
+"""
+# Exports a model, and translates by its folder.
+EXPORT = """
+import sys
+from pathlib import Path
+from deepnmt import Translator
+from deepnmt.export.exporter import Export, export
+checkpoint, data, folder = map(Path, sys.argv[1:])
+export(Export([checkpoint], data, engine="echo", check=0), folder)
+print(Translator(folder).translate("Der Hund schläft."))
 """
 RECIPE = """
 arch: dlcl_transformer
@@ -122,7 +133,9 @@ def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_examples_of_every_kind_are_found() -> None:
-    assert {Path(path).parent.name for path in NEW} == {"initializers", "lr_schedulers", "criterions", "recipe"}
+    assert {Path(path).parent.name for path in NEW} == {
+        "initializers", "lr_schedulers", "criterions", "recipe", "echo"
+    }  # fmt: skip
     assert len(CHANGED) >= 5
 
 
@@ -240,3 +253,11 @@ def test_all_parts_of_a_training_and_the_search_rule_work_together(copy: Path, t
     model = torch.load(tmp_path / "save" / "checkpoint_last.pt", weights_only=True)["cfg"]["model"]
     assert (model["encoder_layers"], model["decoder_layers"], model["initializer"]) == (3, 3, "orthogonal")
     assert model["encoder_norm"] == "pre-b2t"
+
+
+def test_the_engine_repeats_its_source(copy: Path, tmp_path: Path) -> None:
+    data = translation_models.write_data(tmp_path / "data")
+    places = translation_models.write_checkpoint(tmp_path / "model.pt", data), data, tmp_path / "model"
+    command = [sys.executable, "-c", EXPORT, *map(str, places)]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.splitlines()[-1:] == ["Der Hund schläft."], done.stderr

@@ -14,10 +14,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from score import COMPOUNDS, TOKENISED
-
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.text.corpus_scores import COMPOUNDS, TOKENISED
 from deepnmt.text.record import read_record
 
 RECORD = "run.json"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sacrebleu.significance import PairedTest, Result
-from score import tokenised_bleu
 
 from deepnmt.errors import UserError
+from deepnmt.text.corpus_scores import tokenised_bleu
 from study.results import Run
 
 

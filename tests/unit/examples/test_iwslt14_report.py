@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 from sacrebleu import corpus_bleu
-from score import main as score_main
-from score import split_compounds
 from study import record, report, rows
 from study.pages import Table, to_html, to_markdown
 from study.results import spread
 
+from deepnmt.cli.score import main as score_main
 from deepnmt.errors import UserError
+from deepnmt.text.corpus_scores import split_compounds
 
 REFERENCE = [f"das ist der satz nummer {n} von vielen sätzen" for n in range(40)]
 
@@ -272,7 +272,7 @@ def test_compounds_are_split_as_fairseqs_script_does() -> None:
     assert {line: split_compounds(line) for line in lines} == lines
 
 
-def test_split_compounds_is_an_option_of_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_compounds_is_an_option_of_score(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     write_scores(folder, 0, REFERENCE)
     (folder / "ref.tok.en").write_text("\n".join(["a well-known thing is it", *REFERENCE[1:]]) + "\n", "utf-8")
@@ -280,8 +280,7 @@ def test_split_compounds_is_an_option_of_score(tmp_path: Path, monkeypatch: pyte
     (folder / "generate.json").write_text(json.dumps({"target_lang": "en", "lowercase": True}))
     found = []
     for options in ([], ["--split-compounds"]):
-        monkeypatch.setattr(sys, "argv", ["score.py", str(folder), *options])
-        score_main()
+        score_main([str(folder), *options])
         found.append(json.loads((folder / "scores.json").read_text("utf-8")))
     assert "compounds split" not in found[0]
     assert found[1]["tokenised BLEU"] == found[0]["tokenised BLEU"]

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import average
 import fairseq
 import pytest
 import torch
@@ -22,6 +21,7 @@ from fairseq_cli import generate, train, validate
 from support.checkpoints import load, run_main
 from support.inspected import Toy, make_toy
 
+from deepnmt import cli
 from deepnmt.checkpoints.data_fit import check_model
 from deepnmt.commands import grow, import_checkpoint, inspect, shrink
 from deepnmt.criterions import distillation
@@ -216,7 +216,7 @@ TRAIN = [
     "--disable-validation",
 ]
 NO_VALID = "--disable-validation"
-# average.py is what average.sh runs. deepnmt-import takes tensors, no configuration, and says what it lacks of them.
+# deepnmt-import takes tensors, no configuration, and says what it lacks of them.
 COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "deepnmt-inspect": (inspect.main, ["{bad}", "--data", "{data}"]),
     "deepnmt-grow": (grow.main, ["{bad}", "{out}", "--encoder-layers", "6"]),
@@ -230,7 +230,7 @@ COMMANDS: dict[str, tuple[Any, list[str]]] = {
         train.cli_main,
         ["{data}", *TRAIN, "--cpu", "--restore-file={bad}", "--save-dir={save}", NO_VALID],
     ),
-    "average.py": (average.main, ["{folder}", "{out}", "--last", "1"]),
+    "deepnmt average": (cli.main, ["average", "{folder}", "{out}", "--last", "1"]),
 }
 
 

@@ -6,16 +6,15 @@ import json
 import shutil
 from pathlib import Path
 
-import glossary
-import mix
 import pytest
-from support.flow import corpus, preprocess, refused
+from support.flow import corpus, in_process, preprocess, refused
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches import install
-from deepnmt.synthetic.like_folder import check_like, settings_record
+from deepnmt.generation import inline_sources
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.inline_targets import MARKS, STATE
+from deepnmt.text.like_folder import check_like, settings_record
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.translated_folder import lines_of
 
@@ -82,7 +81,7 @@ def test_sources_have_translations_beside_their_terms(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "terms").write_text(TERMS)
-    glossary.inline(tmp_path / "terms", data, "test", tmp_path / "read", reverse=False)
+    inline_sources.inline(tmp_path / "terms", data, "test", tmp_path / "read", reverse=False)
     text = lines_of(tmp_path / "read" / "inline.de")
     assert shown(text[0]) == "Der [ Hund = cat ] [ schläft = sleeps ] ."
     # What has no term is as it was.
@@ -102,14 +101,14 @@ def test_sources_have_translations_beside_their_terms(
     output.mkdir()
     (output / "hyp.tok.en").write_text("The cat slept .\nThe cat .\n")
     (output / "generate.json").write_text("{}")
-    glossary.note(tmp_path / "read", data, output, reverse=False)
+    inline_sources.note(tmp_path / "read", data, output, reverse=False)
     assert json.loads((output / "generate.json").read_text()) == {"glossary": {"wanted": 2, "found": 1}}
     assert lines_of(output / "inline.de") == text
 
 
 def test_the_other_direction(data: Path, tmp_path: Path) -> None:
     (tmp_path / "terms").write_text("dog\tHund\n")
-    glossary.inline(tmp_path / "terms", data, "test", tmp_path / "read", reverse=True)
+    inline_sources.inline(tmp_path / "terms", data, "test", tmp_path / "read", reverse=True)
     assert shown(lines_of(tmp_path / "read" / "inline.en")[0]) == "The [ dog = Hund ] sleeps ."
     assert (tmp_path / "read" / "test.de-en.en.idx").is_file()
     assert not (tmp_path / "read" / "test.de-en.en.idx").is_symlink()
@@ -129,9 +128,9 @@ def test_faulty_glossaries(data: Path, tmp_path: Path, terms: str, fault: str) -
     path = tmp_path / "terms"
     path.write_text(terms, encoding="utf-8")
     with pytest.raises(UserError, match="^" + fault.format(path).replace("(", r"\(") + "$"):
-        glossary.inline(path, data, "test", tmp_path / "read", reverse=False)
+        inline_sources.inline(path, data, "test", tmp_path / "read", reverse=False)
     with pytest.raises(UserError, match=f"^--glossary must be a file of terms, but there is no '{path}x'$"):
-        glossary.inline(Path(f"{path}x"), data, "test", tmp_path / "read", reverse=False)
+        inline_sources.inline(Path(f"{path}x"), data, "test", tmp_path / "read", reverse=False)
     assert not (tmp_path / "read").exists()
 
 
@@ -143,7 +142,7 @@ def test_data_without_inline_targets_are_refused(data: Path, tmp_path: Path) -> 
     (other / "preprocess.json").write_text(json.dumps(record))
     (tmp_path / "terms").write_text(TERMS)
     with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets \(preprocess.sh"):
-        glossary.inline(tmp_path / "terms", other, "test", tmp_path / "read", reverse=False)
+        inline_sources.inline(tmp_path / "terms", other, "test", tmp_path / "read", reverse=False)
 
 
 def test_placeholders_come_from_the_source_alone(data: Path) -> None:
@@ -162,9 +161,7 @@ def test_mixed_data_keep_the_pairs(data: Path, tmp_path: Path) -> None:
     assert settings_record(data)["glossary"] is True
     assert "glossary_training" not in settings_record(data)
     folder = tmp_path / "mixed"
-    (folder / "text").mkdir(parents=True)
-    mix.begin(folder, 2, [data, data])
-    mix.finish(folder, 2, [data, data])
+    assert in_process("mix", folder, data, data, "--upsample", 2).returncode == 0
     record = json.loads((folder / "preprocess.json").read_text())
     assert record["glossary_training"] == 1
     for name in ("train1.de-en.de.bin", "train1.en-de.de.idx", "text/train1.de-en.bpe.de"):

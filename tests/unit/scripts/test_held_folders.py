@@ -9,7 +9,7 @@ import pytest
 from support.script_runs import error_of, run_script
 
 
-@pytest.mark.parametrize(("script", "plan"), [("sweep.sh", "sweep.json"), ("bleu_per_depth.sh", "models.json")])
+@pytest.mark.parametrize(("script", "plan"), [("bleu_per_depth.sh", "models.json")])
 def test_a_folder_in_use_is_refused(script: str, plan: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

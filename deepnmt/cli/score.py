@@ -1,0 +1,100 @@
+"""`deepnmt score`: scores of a folder of translations, or of two texts."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Optional
+
+from deepnmt.console import Parser, program
+from deepnmt.errors import UserError
+
+if TYPE_CHECKING:
+    from deepnmt.text.corpus_scores import Scores
+
+NAME = "score"
+DESCRIPTION = """Score translations: a folder made by generate.sh, or a text and its reference, a sentence a line. The
+scores of a folder are also written to OUT_DIR/scores.json."""
+EPILOG = """scores:
+  tokenised BLEU    on tokens, as papers on small corpora report it (as multi-bleu.perl, fairseq-score)
+  compounds split   with --split-compounds: tokenised BLEU with words split at hyphens in both texts (as fairseq's
+                    compound_split_bleu.sh); usually a little higher
+  BLEU, chrF, TER   on detokenised translations and the raw reference, by sacrebleu, with signatures: compare these
+                    with other people's. Case-insensitive if the data was lower-cased.
+
+examples:
+  deepnmt score results/de-en
+  deepnmt score translations.en reference.en"""
+# sacrebleu's tokenisations that need neither a download nor another package.
+TOKENIZERS = ("13a", "intl", "zh", "char", "none")
+# Options of one of the two forms alone.
+OF_FOLDERS = ("reverse",)
+OF_TEXTS = ("language", "tokenizer", "lowercase", "pretokenized")
+
+
+def parser() -> Parser:
+    """Return what reads the command line."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    add = parser.add_argument
+    add("translations", type=Path, metavar="OUT_DIR|HYP", help="folder made by generate.sh, or text to score")
+    add("reference", type=Path, nargs="?", metavar="DATA|REF", help="data folder, where OUT_DIR has no generate.json; "
+        "or reference of HYP")  # fmt: skip
+    add("--reverse", action="store_true", help="OUT_DIR is of the other direction, from DATA's target to its source")
+    add("--split-compounds", action="store_true", help="tokenised BLEU with words split at hyphens as well")
+    add("--output", type=Path, metavar="FILE", help="scores as JSON (default: OUT_DIR/scores.json; of texts, none)")
+    texts = parser.add_argument_group("options of two texts").add_argument
+    texts("--language", metavar="LANG", help="language of both texts (default: the ending of REF, as in reference.zh)")
+    texts("--tokenizer", choices=TOKENIZERS, help="sacrebleu's tokenisation for BLEU (default: 13a; zh for Chinese; "
+          "char for other languages without spaces)")  # fmt: skip
+    texts("--lowercase", action="store_true", help="ignore case, by the rules of the language")
+    texts("--pretokenized", action="store_true", help="texts are tokens: score tokenised BLEU alone")
+    return parser
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Score what a command line names, and print the scores."""
+    given = parser().parse_intermixed_args(words)
+    place: Path = given.translations
+    if not place.exists():
+        raise UserError(f"{place}: {'not found' if given.reference else 'no such folder'}")
+    check_options(given)
+    # Here, since sacrebleu takes longer than --help may.
+    from deepnmt.text import corpus_scores as scores
+
+    if place.is_dir():
+        found = scores.score_result(place, given.reference, given.reverse, given.split_compounds, given.output)
+    else:
+        found = score_texts(given)
+        if given.output:
+            scores.write_scores(found, given.output)
+    print(scores.shown(found))
+    if "BLEU" not in found and place.is_dir():
+        print("no detokenised scores: the data was --pretokenized, and has no --raw-test or --raw-valid text")
+
+
+def check_options(given: Namespace) -> None:
+    """Raise `UserError` for an option that the translations, a folder or a text, have no use for."""
+    folder = given.translations.is_dir()
+    if not folder and given.reference is None:
+        raise UserError(f"{given.translations} is a text: REF must be given, its reference")
+    if wrong := [name for name in (OF_TEXTS if folder else OF_FOLDERS) if getattr(given, name)]:
+        raise UserError(*(f"--{name} is for {'texts' if folder else 'a folder'} alone" for name in wrong))
+    if given.tokenizer and given.pretokenized:
+        raise UserError("--tokenizer cannot be combined with --pretokenized")
+    if given.split_compounds and not folder and not given.pretokenized:
+        raise UserError("--split-compounds needs --pretokenized, since it splits tokens")
+
+
+def score_texts(given: Namespace) -> Scores:
+    """Return the scores of a text. Raises `UserError` if it has not as many lines as its reference."""
+    from deepnmt.text import corpus_scores as scores
+    from deepnmt.text.casing import Casing
+
+    texts = scores.read_pair(given.translations, given.reference)
+    language = given.language or given.reference.suffix[1:]
+    if given.pretokenized:
+        lower = Casing(language).lower if given.lowercase else str
+        texts = [*map(lower, texts[0])], [*map(lower, texts[1])]
+        return scores.score_tokens(texts, language, given.split_compounds)
+    return scores.score_text(texts, language, given.lowercase, language, given.tokenizer or "")

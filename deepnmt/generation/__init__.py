@@ -1,0 +1,1 @@
+"""Translations of subsets of data folders, and the settings and errors of their search."""

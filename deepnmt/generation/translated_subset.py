@@ -1,0 +1,141 @@
+"""A folder of translations of a subset: what `deepnmt generate` makes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from deepnmt.beside import whole_folder
+from deepnmt.errors import UserError
+from deepnmt.generation import inline_sources
+from deepnmt.generation.given_options import TASK, check_options, value_of
+from deepnmt.generation.term_constraints import write_constraints
+from deepnmt.limits import DEFAULT_BATCH_SIZE, DEFAULT_BEAM
+from deepnmt.text.found_terms import note_terms
+from deepnmt.text.nbest import FILE as NBEST
+from deepnmt.text.nbest import read_nbest, write_nbest
+from deepnmt.text.translated_folder import RECORD, check_data, check_direction, data_settings, write_translations
+
+LOG, CONSTRAINTS, READ = "generate.log", "constraints", "read"
+
+
+@dataclass(frozen=True)
+class TranslatedSubset:
+    """Translations of a subset of a data folder.
+
+    Args:
+        checkpoints: of one model, or of an ensemble
+        data: the data folder
+        out: folder to make; one that was made before is replaced
+        subset: of the data
+        reverse: translate from the data's target language to its source language
+        terms: file of terms whose translations are forced
+        glossary: file of terms whose translations a model with inline targets reads
+        options: of fairseq-generate; with `--nbest`, there is an n-best list
+    """
+
+    checkpoints: Sequence[Path]
+    data: Path
+    out: Path
+    subset: str = "test"
+    reverse: bool = False
+    terms: Optional[Path] = None
+    glossary: Optional[Path] = None
+    options: Sequence[str] = ()
+
+    def make(self, program: str) -> None:
+        """Translate the subset.
+
+        Args:
+            program: what a message calls the command
+
+        Raises:
+            UserError: something does not fit, or the search has failed
+        """
+        self._check_place(program)
+        check_options(self.options)
+        check_direction(self.data, self.reverse)
+        sentences = check_data(self.data, self.subset)
+        # Here, since importing fairseq takes seconds.
+        from deepnmt.generation.subset_search import check_checkpoints, search
+
+        stores = value_of(self.options, "--datastore")
+        datastores = [Path(store) for store in stores.split(os.pathsep) if store]
+        selected_on = check_checkpoints(self.checkpoints, self.data, self.reverse, datastores)
+        out = self.out.absolute()
+        out.parent.mkdir(parents=True, exist_ok=True)
+        failed = out.with_name(f"{out.name}.failed.log")
+        with whole_folder(out) as folder, _kept_on_failure(folder / LOG, failed):
+            data, more = self._with_terms(folder)
+            found = search([str(data), *self._words(folder), *more, *self.options], folder / LOG, sentences)
+            if left_out := sentences - len(found):
+                print(
+                    f"warning: {left_out} of {sentences} sentences were not translated, for they are longer than the "
+                    "model's positions; their translations are left empty",
+                    file=sys.stderr,
+                )
+            best = [found.get(number, "") for number in range(sentences)]
+            write_translations(folder, best, self.data, self.subset, left_out, self.reverse, selected_on)
+            if (folder / NBEST).exists():
+                write_nbest(folder / NBEST, read_nbest(folder / NBEST, in_order=False))
+            self._count_terms(folder)
+        failed.unlink(missing_ok=True)
+
+    def _check_place(self, program: str) -> None:
+        if self.out.exists() and not self.out.is_dir():
+            raise UserError(f"{self.out} exists, and is not a folder; remove it or choose another OUT_DIR")
+        # Others write a generate.json, too.
+        made = all((self.out / name).is_file() for name in (RECORD, LOG))
+        if self.out.is_dir() and any(self.out.iterdir()) and not made:
+            raise UserError(f"{self.out} exists, and was not made by {program}; remove it or choose another OUT_DIR")
+        if self.terms and self.glossary:
+            raise UserError("--glossary cannot be combined with --terms")
+
+    def _words(self, folder: Path) -> Iterator[str]:
+        source, target = data_settings(self.data, self.reverse).languages
+        yield from ("--path", os.pathsep.join(map(str, self.checkpoints)))
+        yield from ("--user-dir", str(Path(__file__).parents[1]), "--task", TASK, "--gen-subset", self.subset)
+        yield from ("--source-lang", source, "--target-lang", target)
+        yield from ("--beam", str(DEFAULT_BEAM), "--batch-size", str(DEFAULT_BATCH_SIZE))
+        yield from ("--post-process", "subword_nmt", "--skip-invalid-size-inputs-valid-test", "--no-progress-bar")
+        if value_of(self.options, "--nbest"):
+            yield from ("--nbest-file", str(folder / NBEST))
+
+    def _with_terms(self, folder: Path) -> tuple[Path, list[str]]:
+        """Return the data folder that the search reads, and what it needs beside that to follow terms."""
+        if self.terms:
+            write_constraints(self.terms, self.data, self.subset, folder / CONSTRAINTS, self.reverse)
+            return self.data, ["--constraints", "unordered", "--constraint-file", str(folder / CONSTRAINTS)]
+        if self.glossary:
+            from deepnmt.checkpoints.data_fit import check_inline_targets
+
+            inline_sources.inline(self.glossary, self.data, self.subset, folder / READ, self.reverse)
+            for path in self.checkpoints:
+                check_inline_targets(path)
+            return folder / READ, []
+        return self.data, []
+
+    def _count_terms(self, folder: Path) -> None:
+        if self.terms:
+            note_terms(folder / CONSTRAINTS, folder, data_settings(self.data, self.reverse))
+        if self.glossary:
+            inline_sources.note(folder / READ, self.data, folder, self.reverse)
+            shutil.rmtree(folder / READ)
+
+
+@contextmanager
+def _kept_on_failure(log: Path, failed: Path) -> Iterator[None]:
+    """Keep the log of a search that has failed."""
+    from deepnmt.generation.subset_search import SearchFailed
+
+    try:
+        yield
+    except SearchFailed as error:
+        os.replace(log, failed)
+        raise UserError(f"fairseq-generate failed: {error} (all of its output is in {failed})") from error

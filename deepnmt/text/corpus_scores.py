@@ -1,0 +1,179 @@
+"""Scores of translations: what a folder of generate.sh has, or two texts.
+
+Tokenised BLEU compares tokens as they stand, or by characters where a language has no spaces between words, as most
+papers on small corpora report it (multi-bleu.perl, fairseq-score). BLEU, chrF and TER compare untokenised text by
+sacrebleu's own tokenisation; only those can be compared with other people's. Chinese has a tokenisation of its own
+there; of other languages without spaces between words, characters are compared. On lower-cased data all are
+case-insensitive. Tokenised BLEU can stand a second time with words split at hyphens in both texts, which some papers
+report (fairseq's compound_split_bleu.sh).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from deepnmt.console import whole_file
+from deepnmt.errors import UserError
+from deepnmt.text.casing import Casing
+from deepnmt.text.languages import bleu_tokenizer, is_unspaced
+from deepnmt.text.lines import read_text
+from deepnmt.text.record import read_record
+from deepnmt.text.token_bleu import TokenBleu
+from deepnmt.text.translated_folder import RECORD, data_settings
+
+TOKENISED, COMPOUNDS, FILE = "tokenised BLEU", "compounds split", "scores.json"
+Texts = tuple[Sequence[str], Sequence[str]]
+Scores = dict[str, dict[str, Any]]
+
+
+def read_pair(hypothesis: Path, reference: Path) -> Texts:
+    """Return hypotheses and references. Raises `UserError` if their numbers differ."""
+    hypotheses, references = read_text(hypothesis), read_text(reference)
+    if len(hypotheses) != len(references):
+        raise UserError(f"{hypothesis} has {len(hypotheses)} lines, but {reference} has {len(references)}")
+    return hypotheses, references
+
+
+def tokenised_bleu(language: str) -> BLEU:
+    """Return the metric that compares texts in tokens, by the words of their language."""
+    # multi-bleu.perl and fairseq-score do not smooth.
+    return TokenBleu(language, smooth_method="none")
+
+
+def score(metric: Any, texts: Texts) -> dict[str, Any]:
+    """Return one score of a corpus, with sacrebleu's signature."""
+    hypotheses, references = texts
+    result = metric.corpus_score(hypotheses, [references])
+    entry = {"score": round(result.score, 2), "signature": str(metric.get_signature())}
+    if isinstance(metric, BLEU):
+        precisions = "/".join(f"{precision:.1f}" for precision in result.precisions)
+        entry["details"] = f"{precisions} (BP {result.bp:.3f}, {result.sys_len} tokens, reference {result.ref_len})"
+    return entry
+
+
+def split_compounds(line: str) -> str:
+    """Return a line's tokens with the hyphens inside them as tokens, as fairseq and tensor2tensor do."""
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
+
+
+def score_tokens(texts: Texts, language: str, compounds: bool = False) -> Scores:
+    """Return tokenised BLEU; with `compounds`, also with words split at hyphens."""
+    metric = tokenised_bleu(language)
+    scores = {TOKENISED: score(metric, texts)}
+    if compounds:
+        # Where characters are compared, there are no compounds to split.
+        hypotheses, references = (
+            text if is_unspaced(language) else [split_compounds(line) for line in text] for text in texts
+        )
+        scores[COMPOUNDS] = score(metric, (hypotheses, references))
+    return scores
+
+
+def score_text(texts: Texts, language: str, lowercase: bool, case_language: str = "", tokenizer: str = "") -> Scores:
+    """Return BLEU, chrF and TER of untokenised text.
+
+    Args:
+        texts: translations and references
+        language: of both
+        lowercase: case does not count
+        case_language: by whose rules text is lower-cased; empty: those that hold for all, as sacrebleu has them
+        tokenizer: sacrebleu's, of BLEU; empty: that of the language
+    """
+    if lowercase:
+        lower = Casing(case_language).lower
+        texts = [*map(lower, texts[0])], [*map(lower, texts[1])]
+    # sacrebleu's own default for TER is to ignore case.
+    signs = is_unspaced(language)
+    return {
+        "BLEU": score(BLEU(lowercase=lowercase, tokenize=tokenizer or bleu_tokenizer(language)), texts),
+        "chrF": score(CHRF(lowercase=lowercase), texts),
+        "TER": score(TER(normalized=signs, asian_support=signs), texts),
+    }
+
+
+def score_folder(
+    folder: Path, language: str, lowercase: bool, compounds: bool = False, case_language: str = ""
+) -> Scores:
+    """Return all the scores of a folder; those of untokenised text only where it has such a reference."""
+    scores = score_tokens(
+        read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}"), language, compounds
+    )
+    if (folder / f"ref.{language}").exists():
+        texts = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")
+        scores |= score_text(texts, language, lowercase, case_language)
+    return scores
+
+
+def facts(folder: Path, data: Path | None, reverse: bool) -> tuple[str, bool]:
+    """Return the language of translations, and whether it is lower-cased.
+
+    Args:
+        folder: the translations
+        data: the data folder; None: the record of the translations says it
+        reverse: they are of the other direction
+
+    Raises:
+        UserError: a record is missing or faulty, or the translations' own says another direction
+    """
+    settings = read_record(data / "preprocess.json" if data else folder / RECORD, target_lang=str, lowercase=bool)
+    if (
+        (folder / RECORD).exists()
+        and bool(read_record(folder / RECORD).get("reverse")) != reverse
+        and (reverse or data)
+    ):
+        way = "in the direction of DATA" if reverse else "in the other direction"
+        raise UserError(
+            f"--reverse: must {'not ' if reverse else ''}be given for {folder}, which {folder / RECORD} says is {way}"
+        )
+    if data is not None:
+        return data_settings(data, reverse).target_lang, settings["lowercase"]
+    return settings["target_lang"], settings["lowercase"]
+
+
+def score_result(
+    folder: Path,
+    data: Path | None = None,
+    reverse: bool = False,
+    compounds: bool = False,
+    output: Path | None = None,
+) -> Scores:
+    """Score the translations of a folder, and write the scores.
+
+    Args:
+        folder: the translations
+        data: see `facts`
+        reverse: see `facts`
+        compounds: score with words split at hyphens, too
+        output: file to write (default: scores.json in the folder)
+
+    Raises:
+        UserError: the folder is none of generate.sh, or its texts do not fit each other
+    """
+    language, lowercase = facts(folder, data, reverse)
+    record = data / "preprocess.json" if data else folder / RECORD
+    case_language = language if read_record(record).get("language_case") else ""
+    scores = score_folder(folder, language, lowercase, compounds, case_language)
+    write_scores(scores, output or folder / FILE)
+    return scores
+
+
+def write_scores(scores: Scores, path: Path) -> None:
+    """Write scores as JSON."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+
+
+def shown(scores: Scores) -> str:
+    """Return scores in two lines each, the second of which is the signature."""
+    return "\n".join(
+        f"{name:<15} {entry['score']:6.2f}  {entry.get('details', '')}".rstrip() + f"\n{'':<24}{entry['signature']}"
+        for name, entry in scores.items()
+    )
