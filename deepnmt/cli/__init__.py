@@ -33,6 +33,7 @@ class Subcommand(NamedTuple):
 # In the order of the flow.
 SUBCOMMANDS = {
     "clean": Subcommand("deepnmt.cli.clean", "keep the pairs of a corpus that are worth training on"),
+    "select": Subcommand("deepnmt.cli.select", "choose the training pairs that are most like a text"),
     "preprocess": Subcommand("deepnmt.cli.preprocess", "turn raw parallel text into binarised data"),
     "binarise": Subcommand("deepnmt.cli.binarise", "prepare more text as a data folder has it"),
     "mix": Subcommand("deepnmt.cli.mix", "join real and synthetic pairs to one data folder"),

@@ -43,7 +43,7 @@ class Hide:
 sys.meta_path.insert(0, Hide())
 import deepnmt.corpus
 found = [module.name for module in pkgutil.walk_packages(deepnmt.corpus.__path__, "deepnmt.corpus.")]
-for name in [*found, "deepnmt.cli.clean", "deepnmt.cli.align", "deepnmt.cli.ngram"]:
+for name in [*found, "deepnmt.cli.clean", "deepnmt.cli.align", "deepnmt.cli.ngram", "deepnmt.cli.select"]:
     importlib.import_module(name)
 print(len(found))
 """
