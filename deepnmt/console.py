@@ -189,12 +189,8 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
         message = os_message(error) if isinstance(error, OSError) else user_message(error)
-        if (
-            message is None
-            and isinstance(error, ModuleNotFoundError)
-            and error.name
-            and not error.name.startswith("deepnmt")
-        ):
+        missing = (error.name or "") if message is None and isinstance(error, ModuleNotFoundError) else ""
+        if missing and not missing.startswith("deepnmt"):
             message = (
                 f"the package {missing} is not installed for {sys.executable}; run 'make setup' in a clone, or let "
                 "DEEPNMT_PYTHON_BIN name the bin folder that has it"
