@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -74,7 +74,7 @@ class Selection:
             "inputs": {name: sha256(data / "text" / f"{TRAIN}.tok.{name}") for name in languages},
         }
 
-    def _check_text(self, references: frozenset[str] | set[str]) -> None:
+    def _check_text(self, references: Container[str]) -> None:
         if not self.like.is_file():
             raise UserError(f"--like must be a text, but there is no '{self.like}'")
         lines = self._lines
