@@ -121,19 +121,18 @@ def test_no_more_pairs_than_have_a_word_in_common(data: Path, tmp_path: Path) ->
     assert text(out, "train.tok", SOURCE) == [" ".join(line) for line in lines if word in line]
 
 
-def test_the_command(data: Path, like: Path, tmp_path: Path) -> None:
-    def run(*words: object) -> subprocess.CompletedProcess[str]:
-        command = [str(SCRIPTS / "select.sh"), *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
+def test_the_command(data: Path, like: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    options = [data, out, "--like", like, "--number", 9]
-    made = run(*options)
+    words = [data, out, "--like", like, "--number", 9]
+    command = [str(SCRIPTS / "select.sh"), *map(str, words)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (made.returncode, made.stdout.splitlines()[-1]) == (0, f"{out} is ready")
     before = contents(out)
-    assert run(*options).stdout == f"{out} is up to date\n"
-    refused = run(*options[:-1], 10)
-    assert refused.returncode == 2
-    assert f"{out} was made with selection " in refused.stderr
+    select(data, out, like, "tfidf", 9)
+    assert capsys.readouterr().out == f"{out} is up to date\n"
+    with pytest.raises(UserError, match=rf"^{out} was made with selection .*; remove it or choose another OUT$"):
+        select(data, out, like, "tfidf", 10)
+    with pytest.raises(UserError, match=r"^OUT must not contain a comma or a colon, but is 'a:b'$"):
+        select(data, Path("a:b"), like, "tfidf", 10)
     assert contents(out) == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
