@@ -65,6 +65,10 @@ def test_a_command_that_was_killed_makes_the_same_again(name: str, folder: Path)
             # It may have ended by itself.
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
+        # It refuses a result that is there, since nothing says what that was made with.
+        if name == "ngram score" and (here / "out.tsv").exists() and not (here / "out.tsv.parts").exists():
+            assert contents(here) == whole
+            continue
         done = subprocess.run(command, cwd=here, check=False, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert contents(here) == whole
