@@ -65,7 +65,7 @@ def suicide() -> Callable[[int], int]:
 
 def test_killed_worker_is_one_line() -> None:
     with pytest.raises(UserError, match="a worker was killed, perhaps for want of memory; run with fewer --workers"):
-        list(in_order.lines_in_order(suicide, range(9), 2))
+        list(in_order.lines_in_order(suicide, range(9), 2, 1000))
 
 
 @pytest.mark.parametrize(
