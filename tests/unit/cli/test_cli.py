@@ -13,6 +13,7 @@ import pytest
 
 import deepnmt
 from deepnmt import cli
+from deepnmt.cli import SUBCOMMANDS
 from deepnmt.errors import UserError
 
 # Slow imports of one --help, as JSON on standard error.
