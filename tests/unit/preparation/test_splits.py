@@ -169,4 +169,4 @@ def test_help(script: str) -> None:
     result = subprocess.run([SCRIPTS / script, "--help"], capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"usage: {script} ")
-    assert "\nexample:\n  scripts/" + script in result.stdout
+    assert re.search(rf"\nexamples?:\n  (scripts/{script}|deepnmt {script.removesuffix('.sh')}) ", result.stdout)
