@@ -167,9 +167,9 @@ FAULTS: dict[str, tuple[Callable[[State], Any], list[str], list[str]]] = {
         ],
     ),
     "no-heads": (
-        lambda s: without(s, "relative"), ["--encoder-attention-heads=3", "--decoder-attention-heads=0"],
-        ["--encoder-embed-dim must be above 0 and divisible by --encoder-attention-heads 3, but is 8",
-         "--decoder-attention-heads must be at least 1, but is 0"],
+        lambda s: without(s, "relative"), ["--encoder-attention-heads=-1", "--decoder-attention-heads=0"],
+        ["--encoder-attention-heads must be at least 1 and at most 2147483647, but is -1",
+         "--decoder-attention-heads must be at least 1 and at most 2147483647, but is 0"],
     ),
     "dictionary": (
         lambda s: {**s, "decoder.embed_tokens.weight": torch.zeros(15, 8)}, [],
