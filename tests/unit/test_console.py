@@ -17,7 +17,7 @@ from typing import Callable
 
 import pytest
 
-from deepnmt.console import Parser, hear_interruptions, run, whole_file
+from deepnmt.console import Parser, decimal, hear_interruptions, place, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import declared
 
@@ -295,3 +295,37 @@ def test_interruption_is_heard_by_fairseqs_commands() -> None:
     heard.function()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_value_may_begin_with_a_hyphen() -> None:
+    parser = Parser("test")
+    parser.add_argument("--train")
+    parser.add_argument("--some", action="store_true")
+    parser.add_argument("place", nargs="?")
+    assert parser.parse_args(["--train", "-news"]).train == "-news"
+    for words in (["--train", "--some"], ["--some", "-news"]):
+        with pytest.raises(UserError, match=r"(expected one argument|unrecognized arguments: -news) \(see --help\)$"):
+            parser.parse_args(words)
+
+
+def test_numbers_have_one_form() -> None:
+    read = decimal("--ratio")
+    assert [(read(text), type(read(text))) for text in ("12", "0.5", "1.0")] == [(12, int), (0.5, float), (1.0, float)]
+    for text in ("", ".5", "01", "1e3", "-1", "1.", "nan", "1_0", "\u0661"):
+        with pytest.raises(UserError, match=r"^--ratio must be a number in the form of 12 or 0\.5, but is"):
+            read(text)
+
+
+def test_an_empty_name_is_no_folder() -> None:
+    assert place("a/") == Path("a")
+    with pytest.raises(UserError, match=r"^the name of a file or folder must not be empty$"):
+        place("")
+
+
+def test_a_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def main() -> None:
+        raise ModuleNotFoundError("No module named 'regex'", name="regex")
+
+    with pytest.raises(SystemExit, match=r"^2$"):
+        run(main, "test")
+    assert capsys.readouterr().err.startswith("test: error: the package regex is not installed for ")
