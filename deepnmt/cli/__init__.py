@@ -38,6 +38,7 @@ SUBCOMMANDS = {
     "generate": Subcommand("deepnmt.cli.generate", "translate a subset of a data folder"),
     "score": Subcommand("deepnmt.cli.score", "score translations"),
     "sweep": Subcommand("deepnmt.cli.sweep", "find the best average, beam and length penalty on validation"),
+    "search-errors": Subcommand("deepnmt.cli.search_errors", "count the sentences whose best string a search misses"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
     "grow": Subcommand("deepnmt.commands.grow", "make a deeper checkpoint out of a shallower one"),
     "shrink": Subcommand("deepnmt.commands.shrink", "make a shallower checkpoint out of a deeper one"),
