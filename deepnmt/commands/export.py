@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 from deepnmt.console import Parser, run
+from deepnmt.engines.engine import RERANKING, WEIGHTS, SearchSettings
+from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
-from deepnmt.translator.engine import ENGINES, RERANKING, WEIGHTS, SearchSettings
 
 EPILOG = """MODEL appears when it is complete and has passed its check: log-probabilities and translations of validation
 pairs must be those of the checkpoints; with --weights other than float32, at most 1.0 BLEU may be lost. A model folder

@@ -1,11 +1,13 @@
 """Trains a shallow model, grows it, trains on, and so to full depth (methods 11: Li 2020, EMNLP, arXiv 2010.03737).
 
-A recipe lists the stages; `scripts/train_progressive.sh` runs them, with what the modules here decide:
+A recipe lists the stages; `deepnmt train-progressive` runs them:
 
     stages.py    a recipe's stages, with what each has from the recipe, and the groups it gets by default
     plan.py      the stages held against fairseq's options and against each other before the first one starts
     folders.py   where a stage keeps what it makes, and what it was made from
     steps.py     growing from one stage to the next
+    notes.py     what a stage has reached
+    stage_runs.py    one stage after the other
 """
 
 from deepnmt.progressive.plan import plan_stages

@@ -26,11 +26,12 @@ def names() -> list[str]:
     return [*OWN_TEXT, *(name for name in found if name not in OWN_TEXT)]
 
 
-def find(name: str) -> Path:
+def find(name: str, option: str = "RECIPE") -> Path:
     """Return the file of a recipe.
 
     Args:
         name: a file, or the name of an installed recipe
+        option: what the command line calls it
 
     Raises:
         UserError: there is neither
@@ -39,7 +40,7 @@ def find(name: str) -> Path:
         return Path(name)
     path = folder() / f"{name}{ENDING}"
     if not path.is_file() or folder().resolve() not in path.resolve().parents:
-        raise UserError(f"RECIPE must be a file, or a name that 'deepnmt recipe' lists, but there is no '{name}'")
+        raise UserError(f"{option} must be a file, or a name that 'deepnmt recipe' lists, but there is no '{name}'")
     return path
 
 

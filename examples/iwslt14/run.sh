@@ -130,7 +130,7 @@ for SEED in "${SEEDS[@]}"; do
         flock "$LOCK"
     fi
 
-    python3 "$ROOT/scripts/begun.py" "$ROOT/configs/iwslt14/$ROW.yaml" "$DATA" "$SAVE" --seed "$SEED" "${OPTIONS[@]}"
+    PYTHONSAFEPATH=1 python3 -m deepnmt.runs.begun "$ROOT/configs/iwslt14/$ROW.yaml" "$DATA" "$SAVE" --seed "$SEED" "${OPTIONS[@]}"
     LOGGED=$(stat --format=%s -- "$SAVE/train.log" 2>/dev/null || echo 0)
     if ! run "$ROOT/scripts/train.sh" "$ROOT/configs/iwslt14/$ROW.yaml" "$DATA" "$SAVE" --seed "$SEED" "${OPTIONS[@]}"; then
         study record failed "$RUN" "$ROW" "$SEED" "$LOGGED" -- "${OPTIONS[@]}"

@@ -26,7 +26,7 @@ train_noted() {
 
 # The note and the refusal alone: note_begun RECIPE DATA SAVE [options of fairseq-train]
 note_begun() {
-    python3 "$ROOT/scripts/begun.py" "$@"
+    PYTHONSAFEPATH=1 python3 -m deepnmt.runs.begun "$@"
 }
 
 # Sort the words of a command that trains rows into ROWS and, from the first option on, REST; set SEED:

@@ -360,7 +360,10 @@ def test_faulty_recipe_and_missing_files_stop_train(flow: Flow, tmp_path: Path) 
     done = script("train.sh", bad, flow["data"], tmp_path / "save", status=2, cwd=tmp_path)
     assert f"{bad}:2: 'encoder-grups' is not an option" in error_line(done)
     done = script("train.sh", tmp_path / "none.yaml", flow["data"], tmp_path / "save", status=2)
-    assert error_line(done) == f"train.sh: error: RECIPE must be a file, but there is no '{tmp_path / 'none.yaml'}'"
+    assert error_line(done) == (
+        "train.sh: error: RECIPE must be a file, or a name that 'deepnmt recipe' lists, but there is no "
+        f"'{tmp_path / 'none.yaml'}'"
+    )
     done = script("train.sh", flow["recipe"], tmp_path / "none", tmp_path / "save", status=2)
     assert "DATA must be a folder made by preprocess.sh" in error_line(done)
     assert "must be given" in error_line(script("train.sh", status=2))

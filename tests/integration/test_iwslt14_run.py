@@ -71,9 +71,9 @@ write_translations(out, found, data, subset, 0)
 # Of train.sh: RECIPE DATA SAVE and options.
 PYTHON = """#!/usr/bin/env bash
 if [[ $2 == deepnmt && $3 == generate ]]; then exec stand-in-generate "${{@:4}}"; fi
-if [[ $2 != deepnmt.commands.train ]]; then exec {} "$@"; fi
-mkdir -p "$5"
-fairseq-train "$4" --save-dir "$5" "${{@:6}}" 2>&1 | tee -a "$5/train.log"
+if [[ "$2 $3" != "deepnmt train" ]]; then exec {} "$@"; fi
+mkdir -p "$6"
+fairseq-train "$5" --save-dir "$6" "${{@:7}}" 2>&1 | tee -a "$6/train.log"
 exit "${{PIPESTATUS[0]}}"
 """
 

@@ -132,7 +132,7 @@ def test_faults_leave_nothing_behind(data: Path, tmp_path: Path) -> None:
     assert "a recipe with stages must be run by" in error_line(ROOT / "scripts" / "train.sh", recipe, data, save)
     assert "there is no 'none.yaml'" in error_line(SCRIPT, "none.yaml", data, save)
     assert "DATA must be a folder made by preprocess.sh" in error_line(SCRIPT, recipe, tmp_path / "none", save)
-    assert "must be given (see --help)" in error_line(SCRIPT)
+    assert "RECIPE, DATA and SAVE must be given, before any option of fairseq-train" in error_line(SCRIPT)
     colon = tmp_path / "save:1"
     assert error_line(SCRIPT, recipe, data, colon).endswith(f"SAVE must be without commas and colons, but is '{colon}'")
     assert not save.exists()

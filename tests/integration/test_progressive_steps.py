@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import note_stage
 import pytest
 import torch
 import yaml
@@ -20,6 +19,7 @@ from deepnmt.checkpoints.file import read
 from deepnmt.errors import UserError
 from deepnmt.progressive import Stage, plan_stages
 from deepnmt.progressive.folders import LAST, prepare
+from deepnmt.progressive.notes import note
 from deepnmt.progressive.steps import grow_stage
 
 TOP = {
@@ -182,7 +182,7 @@ def test_stages_are_of_one_data(tmp_path: Path) -> None:
         prepare(stages, save, [], str(second))
 
 
-def test_what_a_stage_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_stage_reached(tmp_path: Path) -> None:
     def stage(number: int, depth: int, updates: int, metric: str = "loss", **extra: Any) -> Path:
         folder = tmp_path / f"stage-{number}-{depth}"
         (folder / "valid").mkdir(parents=True)
@@ -207,8 +207,7 @@ def test_what_a_stage_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (stage(3, 24, 90, train_iterator={"epoch": 9, "iterations_in_epoch": 0}) / "stage.json").write_text('{"stage": 3}')
     two = stage(2, 12, 11, train_iterator={"epoch": 4, "iterations_in_epoch": 5})
     for folder, name in ((one, "checkpoint_best.pt"), (two, "average.pt")):
-        monkeypatch.setattr("sys.argv", ["note_stage.py", str(folder), name])
-        note_stage.main()
+        note(folder, name)
     assert json.loads((one / "stage.json").read_text("utf-8"))["checkpoint"] == "checkpoint_best.pt"
     assert (tmp_path / "stages.tsv").read_text("utf-8").splitlines() == [
         "stage\tencoder_layers\tdecoder_layers\tencoder_groups\tdecoder_groups\tupdates\tepochs\tseconds\tvalid_loss\t"
@@ -218,12 +217,10 @@ def test_what_a_stage_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ]
     # A figure that is no loss does not pass for one.
     four = stage(4, 24, 20, metric="bleu", best=31.5, train_iterator={"epoch": 4, "iterations_in_epoch": 0})
-    monkeypatch.setattr("sys.argv", ["note_stage.py", str(four), "average.pt"])
-    note_stage.main()
+    note(four, "average.pt")
     noted = json.loads((four / "stage.json").read_text("utf-8"))
     assert "valid_loss" not in noted
     assert (noted["valid_bleu"], noted["BLEU"]) == (31.5, 24.5)
     (two / "valid" / "scores.json").unlink()
-    monkeypatch.setattr("sys.argv", ["note_stage.py", str(two), "average.pt"])
     with pytest.raises(UserError, match=r"scores.json: no scores; run score.sh"):
-        note_stage.main()
+        note(two, "average.pt")

@@ -147,10 +147,10 @@ def environment(number: int) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"PROCESSES": "two"}, "PROCESSES must be a whole number, but is 'two'"),
+        ({"PROCESSES": "two"}, "PROCESSES must be a whole number from 1 to 1024, but is 'two'"),
         ({"NODES": "2", "NODE": "0"}, "MASTER must be HOST:PORT of machine 0, but is ''"),
-        ({"NODES": "2", "NODE": "2", "MASTER": "a:1"}, "NODE must be a number from 0 to 1, but is '2'"),
-        ({"NODES": "2", "MASTER": "a:1"}, "NODE must be a number from 0 to 1, but is ''"),
+        ({"NODES": "2", "NODE": "2", "MASTER": "a:1"}, "NODE must be a whole number from 0 to 1, but is '2'"),
+        ({"NODES": "2", "MASTER": "a:1"}, "NODE must be a whole number from 0 to 1, but is ''"),
     ],
 )
 def test_wrong_setting_is_refused(

@@ -26,12 +26,11 @@ FOLDERS = ("stage-1-2", "stage-2-4", "stage-3-6")
 PHASES = {
     "planning": b"",
     "training": b"Start iterating over samples",
-    "growing": b"--grow-to",
-    "BLEU": b"scripts/generate.sh",
-    "noting": b"note_stage.py",
+    "growing": b"growing stage",
+    "BLEU": b"+ deepnmt generate",
 }
 # What each start is to be killed in; where the phase does not come any more, the run ends.
-TARGETS = ("training", "training", "growing", "training", "BLEU", "training", "noting", "training", "planning")
+TARGETS = ("training", "training", "growing", "training", "BLEU", "training", "training", "planning")
 
 
 def start(recipe: Path, data: Path, save: Path, log: Path) -> Run:

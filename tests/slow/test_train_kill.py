@@ -177,7 +177,7 @@ def kill_one(run: Run, draw: random.Random) -> bool:
     for number in reversed(run.members()):
         ranks = [entry for entry in environment_of(number) if entry.startswith("RANK=")]
         # A process that reads batches has the command of the training that forked it before it.
-        if "--save-dir" in command_of(number) and ("deepnmt.commands.launch" not in command_of(number) or ranks):
+        if "--save-dir" in command_of(number) and ("deepnmt.runs.launch" not in command_of(number) or ranks):
             trainings["".join(ranks)] = number
     if not trainings:
         return False

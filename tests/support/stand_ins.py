@@ -34,8 +34,7 @@ def copy_of_example(root: Path, stand_ins: Mapping[str, str]) -> Path:
     for folder in ("examples/multi30k", "configs"):
         shutil.copytree(ROOT / folder, root / folder)
     (root / "scripts").mkdir()
-    for file in ("common.sh", "begun.py"):
-        shutil.copyfile(ROOT / "scripts" / file, root / "scripts" / file)
+    shutil.copyfile(ROOT / "scripts" / "common.sh", root / "scripts" / "common.sh")
     (root / "deepnmt").symlink_to(ROOT / "deepnmt")
     for name, work in stand_ins.items():
         path = root / "scripts" / name

@@ -6,15 +6,16 @@ import fcntl
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import begun
 import pytest
 from support import best_flow, stand_ins
 from support.data_folders import data_folder
 
 from deepnmt.errors import UserError
+from deepnmt.runs import begun
 
 END = "; remove it or choose another OUT"
 RECIPE = "task: translation\nlr: 0.5\nfp16: false\nshare-all-embeddings: true\nmax-update: 10\n"
@@ -214,7 +215,7 @@ def test_a_training_without_checkpoints_cannot_be_scored(option: str, root: Path
 
 
 def test_the_command_says_what_is_wrong_in_a_line(tmp_path: Path) -> None:
-    command = [stand_ins.ROOT / ".venv" / "bin" / "python", begun.__file__]
+    command = [sys.executable, "-m", "deepnmt.runs.begun"]
     for words, fault in (
         ([tmp_path / "a.yaml", "data", tmp_path], "a.yaml: cannot be read: No such file or directory"),
         ([stand_ins.ROOT / "configs" / "demo.yaml", "data", "/dev/null/x", "--lr", "1"], "Not a directory"),

@@ -9,7 +9,7 @@ import pytest
 from support.data_folders import data_folder
 
 from deepnmt.errors import UserError
-from deepnmt.progressive.__main__ import main
+from deepnmt.progressive import stage_runs
 
 RECIPE = """
 arch: dlcl_transformer_tiny
@@ -29,8 +29,7 @@ def test_faults_of_the_data_leave_nothing_behind(tmp_path: Path, monkeypatch: py
     first, second = (data_folder(tmp_path / name, ["train1", "valid"]) for name in "ab")
 
     def start(data: str, *words: str) -> None:
-        monkeypatch.setattr(sys, "argv", ["deepnmt.progressive", str(recipe), str(save), f"--data={data}", *words])
-        main()
+        stage_runs.run(recipe, data, save, words)
 
     def refused(message: str, data: str, *words: str) -> None:
         with pytest.raises(UserError, match=message):
@@ -55,5 +54,9 @@ def test_faults_of_the_data_leave_nothing_behind(tmp_path: Path, monkeypatch: py
     (first / "preprocess.json").rename(first / "kept.json")
     refused(r"preprocess\.json: no such file; is .* a folder made by preprocess\.sh", both)
     (first / "kept.json").rename(first / "preprocess.json")
-    start(both)
+    steps: list[str] = []
+    monkeypatch.setattr(stage_runs, "run_step", lambda *words: steps.append(words[0]) or sys.exit(7))
+    with pytest.raises(SystemExit, match=r"^7$"):
+        start(both)
+    assert steps == ["train"]
     assert (save / "stage-1-2" / "recipe.yaml").is_file()

@@ -1,0 +1,54 @@
+"""`deepnmt train-progressive`: train a shallow model first, then grow and train it, stage by stage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Optional
+
+from deepnmt.cli.train import DATA, PLACES
+from deepnmt.console import Parser, program
+from deepnmt.errors import UserError
+from deepnmt.recipe import named_recipes
+
+NAME = "train-progressive"
+USAGE = "%(prog)s RECIPE DATA SAVE [fairseq-train options]"
+DESCRIPTION = """Run all stages of a recipe. The first is trained; each later one grows the last checkpoint before
+it into a deeper model, puts the learning rate back to its peak, and trains that. All stages are checked before the
+first one starts. The training can be stopped at any moment, in a stage or between two; run the same command again to
+resume, with the same result. Another recipe is refused, and so is data made anew with other text or subwords."""
+EPILOG = f"""All other options, such as --seed 2, go to fairseq-train and win over the recipe's in every stage.
+
+SAVE gets:
+  stage-N-DEPTH/   checkpoints, train.log, translations of the validation set (valid/), stage.json
+  stages.tsv       a line a stage: depth, updates, best validation by best-checkpoint-metric, BLEU
+  tensorboard/     one curve over all stages
+
+{PLACES}
+example:
+  deepnmt train-progressive progressive/multi30k data/multi30k checkpoints/multi30k/progressive"""
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Train what a command line says. Exits with the status of the step that fails."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    recipes = "name that 'deepnmt recipe' lists, or a YAML file, with a list of stages"
+    parser.add_argument("recipe", metavar="RECIPE", help=recipes)
+    parser.add_argument("data", metavar="DATA", help=DATA)
+    parser.add_argument("save", type=Path, metavar="SAVE", help="folder for all that is made")
+    given, options = parser.parse_before_options(words, "fairseq-train")
+    recipe = named_recipes.find(given.recipe)
+    # In a path of checkpoints, a colon begins the next one.
+    if any(sign in str(given.save) for sign in ",:"):
+        raise UserError(f"SAVE must be without commas and colons, but is '{given.save}'")
+    for folder in given.data.split(os.pathsep):
+        if not Path(folder).is_dir():
+            raise UserError(f"DATA must be a folder made by preprocess.sh, but there is no '{folder}'")
+    # It imports fairseq.
+    from deepnmt.progressive.stage_runs import run
+
+    try:
+        run(recipe, given.data, given.save, options)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("resume with the first stage that is not done") from None

@@ -1,0 +1,36 @@
+"""A training in a process of its own, beside one that says what became of it, however it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from deepnmt.jobs.steps import module, run_process
+
+LAST = "checkpoint_last.pt"
+AGAIN = "the training ended early; run the same command again to"
+
+
+def train(program: str, name: str, words: Sequence[object], save: Path) -> None:
+    """Run a module that trains. Exits with its status if it fails.
+
+    Args:
+        program: name of the command, for messages
+        name: of the module
+        words: of its command line
+        save: the folder of the checkpoints
+    """
+    try:
+        status = run_process(module(name, words))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(next_step(save)) from None
+    if status > 128:
+        print(f"{program}: error: {AGAIN} {next_step(save)}", file=sys.stderr)
+    if status:
+        sys.exit(status)
+
+
+def next_step(save: Path) -> str:
+    """Return what the same command would do."""
+    return f"resume from the last checkpoint in {save}" if (save / LAST).is_file() else "start over"
