@@ -42,7 +42,9 @@ def test_help_lists_each_subcommand() -> None:
     assert run().stdout == done.stdout
 
 
-@pytest.mark.parametrize("name", [name for name, each in SUBCOMMANDS.items() if each.module.startswith("deepnmt.cli.")])
+@pytest.mark.parametrize(
+    "name", [name for name, each in cli.SUBCOMMANDS.items() if each.module.startswith("deepnmt.cli.")]
+)
 def test_help_needs_neither_torch_nor_numpy(name: str) -> None:
     command = [sys.executable, "-c", HELP, name, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
