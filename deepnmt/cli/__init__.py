@@ -37,6 +37,7 @@ SUBCOMMANDS = {
     "binarise": Subcommand("deepnmt.cli.binarise", "prepare more text as a data folder has it"),
     "mix": Subcommand("deepnmt.cli.mix", "join real and synthetic pairs to one data folder"),
     "synthesise": Subcommand("deepnmt.cli.synthesise", "make synthetic pairs by models"),
+    "iterate": Subcommand("deepnmt.cli.iterate", "back-translate or distil in rounds"),
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
     "truecase": Subcommand("deepnmt.cli.true_case", "learn, apply or undo true case"),
