@@ -1,4 +1,4 @@
-"""What `scripts/synthesise.sh` makes from what: its options, checked against each other, the data and the models."""
+"""What `deepnmt synthesise` makes from what: its options, checked against each other, the data and the models."""
 
 from __future__ import annotations
 
