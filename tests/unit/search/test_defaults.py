@@ -26,4 +26,5 @@ def test_all_searches_have_the_same_defaults() -> None:
 def test_no_other_file_has_a_default_beam() -> None:
     pattern = re.compile(r"""beam: int = \d|["']--?beam["'].*default=\d|["']beam["'], \d""")
     found = [path.name for path in PACKAGE.rglob("*.py") if pattern.search(path.read_text("utf-8"))]
-    assert found == []
+    # Evaluation in a training, without a beam in its options; prefixes of a network, which are no search of a model.
+    assert sorted(found) == ["combine.py", "rule.py"]
