@@ -11,6 +11,7 @@ from deepnmt.console import Parser, run
 from deepnmt.engines.engine import RERANKING, WEIGHTS, SearchSettings
 from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
+from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 
 EPILOG = """MODEL appears when it is complete and has passed its check: log-probabilities and translations of validation
 pairs must be those of the checkpoints; with --weights other than float32, at most 1.0 BLEU may be lost. A model folder
@@ -55,8 +56,10 @@ def parse() -> argparse.Namespace:
     add("--weights", choices=WEIGHTS, default="float32", help="numbers to compute with (default: float32)")
     add("--check", type=int, default=200, metavar="N", help="validation pairs to compare; 0: no check (default: 200)")
     add("--allow-loss", action="store_true", help="export reduced weights also where more than 1.0 BLEU is lost")
-    add("--beam", type=int, default=5, metavar="K", help="beam of the model's searches by default (default: 5)")
-    add("--lenpen", type=float, default=1.0, metavar="A", help="length penalty by default (default: 1)")
+    add("--beam", type=int, default=DEFAULT_BEAM, metavar="K", help=f"beam of the model's searches by default "
+        f"(default: {DEFAULT_BEAM})")  # fmt: skip
+    add("--lenpen", type=float, default=DEFAULT_LENPEN, metavar="A", help="length penalty by default (default: "
+        f"{DEFAULT_LENPEN:g})")  # fmt: skip
     add(
         "--rerank",
         type=Path,

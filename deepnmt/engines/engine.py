@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Protocol, Union
 
 from deepnmt.errors import UserError
+from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 from deepnmt.options.table import SEARCH, SEARCHES, option, range_faults
 
 WEIGHTS = ("float32", "bfloat16", "int8")
@@ -62,9 +63,9 @@ class SearchSettings:
         UserError: a number is out of range; a line for each
     """
 
-    beam: int = 5
+    beam: int = DEFAULT_BEAM
     nbest: int = 1
-    lenpen: float = 1.0
+    lenpen: float = DEFAULT_LENPEN
     max_len_a: float = 0.0
     max_len_b: int = 200
     rerank: str = ""

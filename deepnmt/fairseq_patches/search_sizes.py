@@ -45,7 +45,7 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
     if faults := [f"--{name} {fault}" for name, fault in range_faults(values, SEARCH)]:
         # The other rules count with them.
         raise in_place_of(AssertionError if getattr(args, "temperature", 1.0) <= 0 else Exception, *faults)
-    beam, best = getattr(args, "beam", 5), getattr(args, "nbest", 1)
+    beam, best = getattr(args, "beam", GenerationConfig.beam), getattr(args, "nbest", 1)
     if best > beam:
         faults.append(f"--nbest must be from 1 to --beam {beam}, but is {best}")
     types = len(self.target_dictionary)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,16 +48,20 @@ class DataJob(Job):
                 shutil.rmtree(self.parts, ignore_errors=True)
 
     @contextmanager
-    def result(self, counts: Mapping[str, Any]) -> Iterator[Path]:
+    def result(
+        self, counts: Mapping[str, Any], finish: Callable[[Path], object] = lambda folder: None
+    ) -> Iterator[Path]:
         """Give a new folder to write the data to, which has what the record begins with.
 
         Args:
             counts: of each subset, by its name; read when everything is written
+            finish: called with the folder when its record is complete
         """
         with whole_folder(self.out) as folder:
             write_record(folder / self.name, dict(self.made_with))
             yield folder
             complete(folder, counts)
+            finish(folder)
 
     def _check_same(self, path: Path, what: str) -> None:
         if found := difference(flat(read_record(path, inputs=dict)), flat(self.made_with)):

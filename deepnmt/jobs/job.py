@@ -48,6 +48,7 @@ class Job:
         option: what the command line calls `out`
         files: of a result that is no folder: its record, then the others by their names there
         note: what is said of a result that is ready
+        wait: seconds for the lock (default: WAIT)
     """
 
     program: str
@@ -57,6 +58,7 @@ class Job:
     option: str = "OUT"
     files: Mapping[str, Path] = field(default_factory=dict)
     note: str = ""
+    wait: float | None = None
 
     @property
     def record(self) -> Path:
@@ -108,10 +110,15 @@ class Job:
                 raise UserError(f"{path}: must have the {size} bytes of its record; remove {what} to make it again")
         return True
 
+    def begin(self) -> None:
+        """Begin the folder of unfinished work. Raises `UserError` if it is there, and of something else."""
+        with self._parts():
+            pass
+
     @contextmanager
     def _parts(self) -> Iterator[Path]:
         begun = not os.path.lexists(self.parts)
-        with locked(self.parts, self.option):
+        with locked(self.parts, self.option, self.wait):
             try:
                 record = self.parts / self.name
                 if record.exists():
@@ -178,17 +185,18 @@ def _is_empty(path: Path) -> bool:
 
 
 @contextmanager
-def locked(folder: Path, option: str) -> Iterator[None]:
+def locked(folder: Path, option: str, wait: float | None = None) -> Iterator[None]:
     """Hold a folder, which is made where it is missing.
 
     Args:
         folder: to hold
         option: what the command line calls it
+        wait: seconds (default: WAIT)
 
     Raises:
         UserError: another process holds it, such as a worker that outlives its command
     """
-    deadline = time.monotonic() + WAIT
+    deadline = time.monotonic() + (WAIT if wait is None else wait)
     while not (file := _lock_of(folder)):
         if time.monotonic() > deadline:
             raise UserError(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import deepnmt
+from deepnmt.limits import DEFAULT_BEAM
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Method:
     """
 
     name: str = "beam"
-    beam: int = 5
+    beam: int = DEFAULT_BEAM
     top: int = 0
     nbest: int = 1
 

@@ -29,7 +29,7 @@ class Step(NamedTuple):
     Attributes:
         round: that it belongs to, from 0
         result: file that is there when the command has been done
-        command: a script of scripts/, and its arguments
+        command: a subcommand of deepnmt, and its arguments
         mark: whether the result has to be made when the command has ended well
     """
 
@@ -99,9 +99,9 @@ class Rounds(RoundRecipe):
                 other = self.folder(number - 1) / REVERSE if direction == FORWARD else self.folder(number) / FORWARD
                 mono = self.mono_target if direction == FORWARD else self.mono_source
                 pairs, data = folder / PAIRS, folder / MIXED
-                command = ("synthesise.sh", BACK, other / MODEL, self.data, mono, pairs, *self.synthesis, *reverse)
+                command = ("synthesise", BACK, other / MODEL, self.data, mono, pairs, *self.synthesis, *reverse)
                 yield self._made(number, pairs, *command)
-                mix = ("mix.sh", data, self.data, pairs, "--upsample", self.upsample)
+                mix = ("mix", data, self.data, pairs, "--upsample", self.upsample)
                 yield self._made(number, data, *mix)
             yield from self._model(number, folder, data, bool(reverse), self.options)
             yield from self._scored(number, folder, str(folder / MODEL), reverse)
@@ -116,7 +116,7 @@ class Rounds(RoundRecipe):
         if number:
             data = folder / PAIRS
             teacher = self._ensemble(number - 1)
-            yield self._made(number, data, "synthesise.sh", DISTIL, teacher, self.data, data, *self.synthesis)
+            yield self._made(number, data, "synthesise", DISTIL, teacher, self.data, data, *self.synthesis)
         for seed, student in enumerate(students, start=1):
             yield from self._model(number, student, data, False, (*self.options, "--seed", str(seed)))
         yield from self._scored(number, folder, self._ensemble(number), ())
@@ -134,19 +134,19 @@ class Rounds(RoundRecipe):
         if reverse:
             settings = json.loads(whole_text(self.data / "preprocess.json"))
             languages = ("--source-lang", settings["target_lang"], "--target-lang", settings["source_lang"])
-        train = ("train.sh", str(self.train), str(data), str(folder), *options, *languages)
+        train = ("train", str(self.train), str(data), str(folder), *options, *languages)
         yield Step(number, folder / "trained", train, mark=True)
         # A short training may have fewer; at least the last one is there.
         found = [*folder.glob("checkpoint[0-9]*.pt"), *folder.glob("checkpoint_[0-9]*.pt")]
         last = max(1, min(len(found), self.average))
-        average = ("average.sh", str(folder), str(folder / MODEL), "--last", str(last))
+        average = ("average", str(folder), str(folder / MODEL), "--last", str(last))
         yield Step(number, folder / MODEL, average)
 
     def _scored(self, number: int, folder: Path, models: str, reverse: tuple[str, ...]) -> Iterator[Step]:
         valid = folder / VALID
-        generate = ("generate.sh", models, str(self.data), str(valid), "--subset", "valid", *reverse, *self.translate)
+        generate = ("generate", models, str(self.data), str(valid), "--subset", "valid", *reverse, *self.translate)
         yield Step(number, valid / "generate.json", generate)
-        yield Step(number, valid / "scores.json", ("score.sh", str(valid)))
+        yield Step(number, valid / "scores.json", ("score", str(valid)))
 
     def _made(self, number: int, folder: Path, *command: object) -> Step:
         return Step(number, folder / "preprocess.json", tuple(map(str, command)))

@@ -1,15 +1,14 @@
-"""What `scripts/synthesise.sh` makes from what: its options, checked against each other, the data and the models."""
+"""What `deepnmt synthesise` makes from what: its options, checked against each other, the data and the models."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
 
 from deepnmt.errors import UserError
-from deepnmt.limits import BEAM
+from deepnmt.limits import BEAM, DEFAULT_BATCH_SIZE, DEFAULT_BEAM
 from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise
 from deepnmt.text.data_folder import check_files, check_subset, check_texts
 from deepnmt.text.dictionary import read_types
@@ -35,11 +34,11 @@ MONO = "mono"
 
 @dataclass(frozen=True)
 class Options:
-    """The options that decide what is made; where it is read from is in `Job`."""
+    """The options that decide what is made; where it is read from is in `Synthesis`."""
 
     kind: str
     method: str = "beam"
-    beam: int = 5
+    beam: int = DEFAULT_BEAM
     top: int = 0
     nbest: int = 1
     closest: bool = False
@@ -48,7 +47,7 @@ class Options:
     noise: str = ""
     tag: str = ""
     seed: int = 1
-    batch_size: int = 128
+    batch_size: int = DEFAULT_BATCH_SIZE
     reverse: bool = False
     allow_overlap: bool = False
 
@@ -87,14 +86,14 @@ class Options:
             for name, given in (("--noise", self.noise), ("--tag", self.tag)):
                 if given:
                     yield f"{name} is for a synthetic source, back or copy, but the source of {self.kind} is real"
-        if self.kind == COPY and (self.method, self.beam) != ("beam", 5):
+        if self.kind == COPY and (self.method, self.beam) != ("beam", DEFAULT_BEAM):
             yield "--method and --beam are for translating, which copy does not do"
         if self.kind == DISTIL and self.allow_overlap:
             yield "--allow-overlap is for monolingual text, and not for distil, whose text is DATA's own"
 
 
 @dataclass(frozen=True)
-class Job:
+class Synthesis:
     """Options, and where everything is.
 
     Attributes:
@@ -212,24 +211,3 @@ class Job:
             **{f"synthesis_{key}": value for key, value in asdict(self.options).items()},
             "inputs": inputs,
         }
-
-    def places(self) -> dict[str, Any]:
-        """Return the job as JSON; `of` is the way back."""
-        return {
-            "options": asdict(self.options),
-            "checkpoints": [os.path.realpath(path) for path in self.checkpoints],
-            "data": os.path.realpath(self.data),
-            "mono": os.path.realpath(self.mono) if self.mono else None,
-        }
-
-    @classmethod
-    def of(cls, places: dict[str, Any]) -> Job:
-        """Return the job that `places` has described."""
-        mono: Optional[str] = places["mono"]
-        checkpoints: Sequence[str] = places["checkpoints"]
-        return cls(
-            Options(**places["options"]),
-            tuple(map(Path, checkpoints)),
-            Path(places["data"]),
-            Path(mono) if mono else None,
-        )

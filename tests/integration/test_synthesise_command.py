@@ -1,15 +1,15 @@
-"""The steps of scripts/synthesise.sh with a model of fairseq's."""
+"""`deepnmt synthesise` with a model of fairseq's."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-import synthesise
 from support.flow import contents
 from support.substitution import SOURCE, monolingual, sentences
 from support.synthetic_runs import LINES, OPTIONS, back_command
 
+from deepnmt.cli import synthesise
 from deepnmt.errors import UserError
 
 
@@ -19,11 +19,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def make(out: Path, words: list[str], shards: list[int]) -> Path:
-    parts = out.with_suffix(".parts")
     for shard in shards:
-        synthesise.begin(parts, out, synthesise.parse_job(words))
-        synthesise.translate(parts, len(shards), shard)
-    synthesise.finish(parts, out)
+        more = ["--shards", str(len(shards)), "--shard", str(shard)]
+        synthesise.main([*words[:4], str(out), *words[4:], *more])
     return out
 
 
@@ -38,24 +36,21 @@ def test_samples_are_the_same_in_any_shards_in_any_order(command: list[str], tmp
 
 def test_models_that_do_not_fit_are_refused(command: list[str], tmp_path: Path) -> None:
     back, model, data, mono = command
+    out = str(tmp_path / "out")
     german = monolingual(tmp_path, Path(data), SOURCE, sentences(3), [])
     with pytest.raises(UserError, match=r"model\.pt: must translate de to en, but translates en to de"):
-        synthesise.begin(
-            tmp_path / "parts", tmp_path / "out", synthesise.parse_job(["forward", model, data, str(german)])
-        )
+        synthesise.main(["forward", model, data, str(german), out])
     with pytest.raises(UserError, match=r"none\.pt: no such checkpoint"):
-        synthesise.begin(tmp_path / "parts", tmp_path / "out", synthesise.parse_job([back, "none.pt", data, mono]))
+        synthesise.main([back, "none.pt", data, mono, out])
     with (Path(data) / "dict.de.txt").open("a", encoding="utf-8") as file:
         file.write("more 1\n")
     (Path(data) / "preprocess.json").write_text(
         (Path(data) / "preprocess.json").read_text("utf-8").replace('"de": 78', '"de": 79'), encoding="utf-8"
     )
     with pytest.raises(UserError, match=r"dict\.de\.txt: must be the dictionary of .*/data, perhaps with more types"):
-        synthesise.begin(tmp_path / "parts", tmp_path / "out", synthesise.parse_job([back, model, data, mono]))
+        synthesise.main([back, model, data, mono, out])
     with pytest.raises(
         UserError, match=r"model\.pt: must have the 79 types of .*/dict\.de\.txt in its decoder, but has 78"
     ):
-        synthesise.begin(
-            tmp_path / "parts", tmp_path / "out", synthesise.parse_job(["distil", model, data, "--reverse"])
-        )
-    assert not (tmp_path / "parts").exists()
+        synthesise.main(["distil", model, data, out, "--reverse"])
+    assert not list(tmp_path.glob("out*"))

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-import synthesise
 import torch
 from support.flow import SCRIPTS, contents
 from support.processes import started, wait_until
 from support.synthetic_runs import OPTIONS, back_command
+
+from deepnmt.cli import synthesise
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
@@ -29,13 +30,14 @@ def test_killed_and_resumed_it_gives_the_files_of_an_undisturbed_run_in_shards(t
         assert process.wait(timeout=600) == 0
     assert not parts.exists()
 
-    undisturbed, job = tmp_path / "parts", synthesise.parse_job([*command, *OPTIONS])
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for shard in (1, 2, 0):
-        synthesise.begin(undisturbed, tmp_path / "other", job)
-        synthesise.translate(undisturbed, 3, shard)
+        synthesise.main([*command, str(tmp_path / "other"), *OPTIONS, "--shards", "3", "--shard", str(shard)])
+        if shard == 2:
+            chunks = {path.name: path.read_bytes() for path in (tmp_path / "other.parts").glob("chunk-*.json")}
+            common = kept.keys() & chunks.keys()
+            assert common
+            assert all(kept[name] == chunks[name] for name in common)
     torch.set_num_threads(threads)
-    synthesise.finish(undisturbed, tmp_path / "other")
-    assert kept.items() <= {path.name: path.read_bytes() for path in undisturbed.iterdir()}.items()
     assert contents(tmp_path / "out") == contents(tmp_path / "other")

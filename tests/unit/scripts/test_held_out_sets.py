@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import synthesise
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
+from deepnmt.cli import synthesise
 from deepnmt.corpus.selection.selecting import Selection
 from deepnmt.errors import UserError
 from deepnmt.preparation.like_data import MoreText
@@ -40,7 +40,7 @@ def without_overlap(data: Path, out: Path) -> None:
 
 def distilled(data: Path, out: Path) -> None:
     (out / "model.pt").write_text("a stub")
-    job = synthesise.parse_job(["distil", str(out / "model.pt"), str(data)])
+    job = synthesise.synthesis_of(synthesise.parse(["distil", str(out / "model.pt"), str(data), "pairs"]))
     (out / "preprocess.json").write_text(json.dumps(job.record()))
 
 

@@ -67,10 +67,10 @@ def commands(rounds: Rounds, bleu: dict[tuple[int, str], float]) -> list[str]:
 
 
 ZERO = [
-    f"train.sh tiny.yaml D S/round-0/{folder} --lr 1{languages}"
-    f"|average.sh S/round-0/{folder} S/round-0/{folder}/model.pt --last 2"
-    f"|generate.sh S/round-0/{folder}/model.pt D S/round-0/{folder}/valid --subset valid{reverse} --beam 2"
-    f"|score.sh S/round-0/{folder}/valid"
+    f"train tiny.yaml D S/round-0/{folder} --lr 1{languages}"
+    f"|average S/round-0/{folder} S/round-0/{folder}/model.pt --last 2"
+    f"|generate S/round-0/{folder}/model.pt D S/round-0/{folder}/valid --subset valid{reverse} --beam 2"
+    f"|score S/round-0/{folder}/valid"
     for folder, languages, reverse in (
         ("forward", "", ""),
         ("reverse", " --source-lang en --target-lang de", " --reverse"),
@@ -81,12 +81,12 @@ ZERO = [
 def one(number: int, folder: str, other: str, mono: str, reverse: str, languages: str) -> str:
     here = f"S/round-{number}/{folder}"
     return (
-        f"synthesise.sh back S/{other}/model.pt D {mono} {here}/pairs --method greedy{reverse}"
-        f"|mix.sh {here}/data D {here}/pairs --upsample 3"
-        f"|train.sh tiny.yaml {here}/data {here} --lr 1{languages}"
-        f"|average.sh {here} {here}/model.pt --last 2"
-        f"|generate.sh {here}/model.pt D {here}/valid --subset valid{reverse} --beam 2"
-        f"|score.sh {here}/valid"
+        f"synthesise back S/{other}/model.pt D {mono} {here}/pairs --method greedy{reverse}"
+        f"|mix {here}/data D {here}/pairs --upsample 3"
+        f"|train tiny.yaml {here}/data {here} --lr 1{languages}"
+        f"|average {here} {here}/model.pt --last 2"
+        f"|generate {here}/model.pt D {here}/valid --subset valid{reverse} --beam 2"
+        f"|score {here}/valid"
     )
 
 
@@ -177,17 +177,17 @@ def test_distillation_in_rounds(tmp_path: Path, data: Path) -> None:
                 command
                 for seed, model in enumerate(models, start=1)
                 for command in (
-                    f"train.sh tiny.yaml {text} {model} --seed {seed}",
-                    f"average.sh {model} {model}/model.pt --last 1",
+                    f"train tiny.yaml {text} {model} --seed {seed}",
+                    f"average {model} {model}/model.pt --last 1",
                 )
             ),
-            f"generate.sh {models[0]}/model.pt:{models[1]}/model.pt D {here}/valid --subset valid",
-            f"score.sh {here}/valid",
+            f"generate {models[0]}/model.pt:{models[1]}/model.pt D {here}/valid --subset valid",
+            f"score {here}/valid",
         ]
 
     def distilled(number: int) -> str:
         models = ":".join(f"S/round-{number - 1}/student-{seed}/model.pt" for seed in (1, 2))
-        return f"synthesise.sh distil {models} D S/round-{number}/pairs --keep-real"
+        return f"synthesise distil {models} D S/round-{number}/pairs --keep-real"
 
     expected = round_of_students(0, "D")
     for number in (1, 2):
@@ -198,9 +198,9 @@ def test_distillation_in_rounds(tmp_path: Path, data: Path) -> None:
 def test_a_given_teacher_is_round_zero(tmp_path: Path, data: Path) -> None:
     said = commands(distil(tmp_path, data, teacher="A.pt:B.pt", rounds="1"), {(0, "ensemble"): 3})
     assert said[:3] == [
-        "generate.sh A.pt:B.pt D S/round-0/valid --subset valid",
-        "score.sh S/round-0/valid",
-        "synthesise.sh distil A.pt:B.pt D S/round-1/pairs",
+        "generate A.pt:B.pt D S/round-0/valid --subset valid",
+        "score S/round-0/valid",
+        "synthesise distil A.pt:B.pt D S/round-1/pairs",
     ]
 
 

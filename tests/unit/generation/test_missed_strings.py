@@ -1,30 +1,26 @@
-"""search_errors.sh: what is reported, resumed and refused. The search itself: tests/unit/search/test_exact.py."""
+"""`deepnmt search-errors`: what is reported, resumed and refused; the search itself is in unit/search/test_exact.py."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import search_errors
 import torch
-from search_errors import Sentence
-from support.checkpoints import run_main
 from support.data_folders import TYPES, data_folder
 from support.models import SIZE, dictionary, scramble, task
 
 from deepnmt.checkpoints.state import new_contents
+from deepnmt.cli.search_errors import main
 from deepnmt.errors import UserError
+from deepnmt.generation.missed_strings import Sentence, report
 from deepnmt.jobs import job
 from deepnmt.jobs.job import locked
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
-
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "search_errors.sh"
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +46,7 @@ def data_and_model(result: Path, **given: Any) -> Path:
 
 def run(folder: Path, out: str, *words: str) -> None:
     options = ["--beams=1,3", "--max-len=4", "--limit=60", *words]
-    run_main(search_errors.main, "search_errors.py", folder / "model.pt", folder / "data", folder / out, *options)
+    main([str(folder / "model.pt"), str(folder / "data"), "--out", str(folder / out), *options])
 
 
 def lines(folder: Path) -> list[Sentence]:
@@ -142,7 +138,7 @@ def test_report() -> None:
         Sentence(3, 1.0, 0, 9, -5.0, 4, (-6.0, -5.0)),
         Sentence(4, 1.0, 0, 9, -5.0, 4, (-5.0, -5.0)),
     ]
-    figures = search_errors.report(done, [1, 5])
+    figures = report(done, [1, 5])
     assert (figures["sentences"], figures["out_of_time"]) == (5, 0.4)
     assert figures["empty_is_best"] == pytest.approx(1 / 3)
     first, second = figures["beams"]
@@ -157,7 +153,7 @@ def test_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out, words, message in (
         ("refused", ["--limit=5"], "--out: must be of the same command, but .* with limit 60.0, not 5.0; remove"),
-        ("data", [], "--out: must be a new folder or one of search_errors.sh, but is .*data$"),
+        ("data", [], "--out: must be a new folder or one of deepnmt search-errors, but is .*data$"),
         ("new", ["--limit=0"], "--limit must be a number of seconds above 0, but is '0'"),
         ("new", ["--limit=soon"], "--limit must be a number of seconds above 0, but is 'soon'"),
         ("new", ["--beams=0,5"], "--beams must be numbers from 1 to 256 with commas between them, but is '0,5'"),
@@ -181,9 +177,12 @@ def test_two_at_a_time_do_not_count_twice(folder: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("option", ["--lenpen=1", "--length-penalty=gnmt", "--unnormalized"])
-def test_script_refuses_length_penalties(option: str) -> None:
-    done = subprocess.run([str(SCRIPT), "a", "b", option], capture_output=True, text=True, timeout=60, check=False)
+def test_length_penalties_are_refused(option: str) -> None:
     rest = "must not be given: sums of log P are compared, without a length penalty"
-    assert (done.returncode, done.stderr) == (2, f"search_errors.sh: error: {option.split('=')[0]} {rest}\n")
-    help_ = subprocess.run([str(SCRIPT), "--help"], capture_output=True, text=True, timeout=60, check=False)
-    assert (help_.returncode, help_.stdout[:29]) == (0, "usage: search_errors.sh CHECK")
+    with pytest.raises(UserError, match=f"^{option.split('=')[0]} {rest}$"):
+        main(["a", "b", option])
+
+
+def test_results_are_beside_the_checkpoint(folder: Path) -> None:
+    main([str(folder / "model.pt"), str(folder / "data"), "--beams=1", "--max-len=2", "--sentences=1"])
+    assert (folder / "model.pt.search_errors" / "search_errors.json").is_file()

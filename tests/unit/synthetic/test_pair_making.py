@@ -1,4 +1,4 @@
-"""Synthetic pairs: scripts/synthesise.py, with the substitution in place of a model, and what it refuses."""
+"""Synthetic pairs: `deepnmt synthesise`, with the substitution in place of a model, and what it refuses."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import synthesise
 from support.data_folders import change_record
-from support.flow import SCRIPTS, Result, contents, errors
+from support.flow import contents
 from support.substitution import SOURCE, TARGET, Substitution, monolingual, sentences, substituted, substitution_data
 
+from deepnmt.cli import synthesise
 from deepnmt.errors import UserError
+from deepnmt.synthetic import pair_making
 from deepnmt.synthetic.pairs import PairRules
-from deepnmt.synthetic.synthesis import Options
+from deepnmt.synthetic.synthesis import Options, Synthesis
 from deepnmt.text.data_folder import check_data_folder
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.subwords import Bpe, join_bpe
 
 LINES = sentences(130, seed=5)
+KILLED = r"^(killed|resume from the work done in .*out\.parts)$"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(autouse=True)
 def stub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthesise, "LineDecoder", Substitution)
+    monkeypatch.setattr(pair_making, "LineDecoder", Substitution)
     monkeypatch.setattr("deepnmt.checkpoints.data_fit.check_model", lambda path, data, languages: None)
     monkeypatch.setattr(Substitution, "calls", [])
 
@@ -56,19 +57,20 @@ def words(folders: dict[str, Path], kind: str, text: str = TARGET) -> list[str]:
 
 
 def make(out: Path, command: list[str], shards: int = 1) -> Path:
-    """What synthesise.sh does."""
-    parts = out.with_suffix(".parts")
+    """What the command makes; of several shards, the last one makes it."""
     for shard in range(shards):
-        synthesise.begin(parts, out, synthesise.parse_job(command))
-        synthesise.translate(parts, shards, shard)
-    synthesise.finish(parts, out)
+        more = ["--shards", str(shards), "--shard", str(shard)] if shards > 1 else []
+        synthesise.main([*with_out(command, out), *more])
     return out
 
 
-def synthesise_sh(*command: str, out: Path) -> Result:
-    places = 3 if command[0] == "copy" else 4
-    script = [str(SCRIPTS / "synthesise.sh"), *command[:places], str(out), *command[places:]]
-    return subprocess.run(script, capture_output=True, text=True, timeout=300, check=False)
+def with_out(command: list[str], out: Path) -> list[str]:
+    places = 1 + len(synthesise.PLACES[command[0]])
+    return [*command[:places], str(out), *command[places:]]
+
+
+def job_of(command: list[str]) -> Synthesis:
+    return synthesise.synthesis_of(synthesise.parse(with_out(command, Path("out"))))
 
 
 def text(folder: Path, kind: str, language: str) -> list[str]:
@@ -190,10 +192,10 @@ def test_killed_and_resumed_it_gives_the_same_files(
     assert len(undisturbed) == 5
     Substitution.calls.clear()
     monkeypatch.setattr(Substitution, "stop_after", killed_after)
-    with pytest.raises(KeyboardInterrupt, match="killed"):
+    with pytest.raises(KeyboardInterrupt, match=KILLED):
         make(tmp_path / "out", command)
     assert not (tmp_path / "out").exists()
-    assert not list((tmp_path / "out.parts").glob("*.tmp*"))
+    assert not [*tmp_path.rglob("*.tmp*")]
     monkeypatch.setattr(Substitution, "stop_after", None)
     assert contents(make(tmp_path / "out", command)) == contents(whole)
     assert undisturbed == Substitution.calls
@@ -209,7 +211,7 @@ def test_a_faulty_model_leaves_no_begun_work(
             make(tmp_path / "out", command)
         assert not list(tmp_path.glob("out*"))
     monkeypatch.setattr(Substitution, "stop_after", 2)
-    with pytest.raises(KeyboardInterrupt, match="killed"):
+    with pytest.raises(KeyboardInterrupt, match=KILLED):
         make(tmp_path / "out", command)
     monkeypatch.setattr(Substitution, "__init__", faulty)
     with pytest.raises(UserError, match=r"^a\.pt: must be whole, but is not$"):
@@ -238,9 +240,8 @@ def test_what_the_end_reads_is_checked_at_the_beginning(
     record = json.loads((data / "preprocess.json").read_text())
     (data / "preprocess.json").write_text(json.dumps({**record, "files": {}}))
     put(data / name)
-    job = synthesise.parse_job(words({**folders, "data": data}, "distil"))
     with pytest.raises(UserError, match=re.escape(name.removesuffix(".bin").removesuffix(".idx"))):
-        synthesise.begin(tmp_path / "out.parts", tmp_path / "out", job)
+        make(tmp_path / "out", words({**folders, "data": data}, "distil"))
     assert not list(tmp_path.glob("out*"))
 
 
@@ -258,44 +259,81 @@ def test_shards_give_the_same_files(folders: dict[str, Path], tmp_path: Path, sh
     assert sorted(Substitution.calls) == undisturbed
 
 
-def test_another_command_does_not_take_over_the_work(folders: dict[str, Path], tmp_path: Path) -> None:
-    parts, out = tmp_path / "out.parts", tmp_path / "out"
-    synthesise.begin(parts, out, synthesise.parse_job(words(folders, "back")))
+def test_another_command_does_not_take_over_the_work(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Substitution, "stop_after", 1)
+    command = [*words(folders, "back"), "--batch-size", "4"]
+    with pytest.raises(KeyboardInterrupt, match=r"^resume from the work done in .*out\.parts$"):
+        make(tmp_path / "out", command)
     with pytest.raises(UserError, match=r"out\.parts was begun with seed 1, not 2; remove it or choose another OUT"):
-        synthesise.begin(parts, out, synthesise.parse_job([*words(folders, "back"), "--seed", "2"]))
+        make(tmp_path / "out", [*command, "--seed", "2"])
 
 
-def test_a_finished_folder_is_not_made_again_nor_work_begun_beside_it(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_finished_folder_is_not_made_again_nor_work_begun_beside_it(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = make(tmp_path / "out", words(folders, "copy"))
-    shutil.rmtree(tmp_path / "out.parts")
     before = contents(out)
-    for command, end in [
-        (words(folders, "copy"), "out is up to date"),
-        ([*words(folders, "copy"), "--seed", "2"], "out was made with seed 1, not 2; remove it or choose another OUT"),
-    ]:
-        result = synthesise_sh(*command, out=out)
-        assert (result.stdout + result.stderr).rstrip().endswith(end)
-        assert contents(out) == before
-        assert not (tmp_path / "out.parts").exists()
+    for shards in (1, 2):
+        make(out, words(folders, "copy"), shards)
+        assert capsys.readouterr().out.endswith("out is up to date\n")
+    with pytest.raises(UserError, match=r"out was made with seed 1, not 2; remove it or choose another OUT$"):
+        make(out, [*words(folders, "copy"), "--seed", "2"])
+    assert contents(out) == before
+    assert not (tmp_path / "out.parts").exists()
 
 
 def test_a_folder_of_another_command_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "file").touch()
-    for out, maker in [(folders["data"], "made by preprocess.sh"), (folders[TARGET], "made by binarise.sh")]:
-        (line,) = errors(synthesise_sh(*words(folders, "copy"), out=out))
-        assert line == f"synthesise.sh: error: {out} exists, and was {maker}; choose another OUT"
+    for out, maker in [(folders["data"], "preprocess.sh"), (folders[TARGET], "binarise.sh")]:
+        with pytest.raises(UserError, match=f"^{out} exists, and was made by {maker}; choose another OUT$"):
+            make(out, words(folders, "copy"))
         assert not out.with_suffix(".parts").exists()
-    (line,) = errors(synthesise_sh(*words(folders, "copy"), out=tmp_path / "own"))
-    assert "own exists, and was not made by synthesise.sh; remove it or choose another OUT" in line
+    with pytest.raises(UserError, match=r"own exists, and was not made by deepnmt synthesise; remove it or choose"):
+        make(tmp_path / "own", words(folders, "copy"))
 
 
-def test_a_truncated_chunk_is_named(folders: dict[str, Path], tmp_path: Path) -> None:
-    make(tmp_path / "out", words(folders, "back"))
+def test_a_truncated_chunk_is_named(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = with_out([*words(folders, "back"), "--batch-size", "4"], tmp_path / "out")
+    synthesise.main([*command, "--shards", "2", "--shard", "0"])
+    assert capsys.readouterr().out == "shard 0 of 2 is done; chunks that other shards have left: 2\n"
     chunk = tmp_path / "out.parts" / "chunk-000000.json"
     chunk.write_text("".join(chunk.read_text("utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
-    with pytest.raises(UserError, match=re.escape(f"{chunk}: must have 130 lines, but has 129; remove it")):
-        synthesise.finish(tmp_path / "out.parts", tmp_path / "other")
+    with pytest.raises(UserError, match=re.escape(f"{chunk}: must have 32 lines, but has 31; remove it")):
+        synthesise.main(command)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shards", "2"], "^--shards and --shard must be given together$"),
+        (["--shard", "0"], "^--shards and --shard must be given together$"),
+        (["--shards", "2", "--shard", "2"], "^--shard must be at most 1, but is 2$"),
+        (["--shards", "0", "--shard", "0"], "^--shards must be a whole number from 1 to 1000000, but is '0'$"),
+    ],
+)
+def test_shards_that_are_none_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        synthesise.main(["copy", "data", "mono", str(tmp_path / "out"), *options])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("copy data out", "^copy must be followed by DATA, MONO and OUT"),
+        ("distil a.pt data mono out", "^distil must be followed by TEACHER, DATA and OUT"),
+        ("back a.pt data mono a:b", "^OUT must not contain a comma or a colon, but is 'a:b'$"),
+        ("forth a.pt data mono out", "invalid choice: 'forth'"),
+    ],
+)
+def test_places_that_are_missing_are_refused(command: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        synthesise.main(command.split())
 
 
 # What is refused
@@ -303,8 +341,8 @@ def test_a_truncated_chunk_is_named(folders: dict[str, Path], tmp_path: Path) ->
 
 def refused(folders: dict[str, Path], tmp_path: Path, command: list[str], fault: str) -> None:
     with pytest.raises(UserError, match=re.escape(fault)):
-        synthesise.begin(tmp_path / "parts", tmp_path / "out", synthesise.parse_job(command))
-    assert not (tmp_path / "parts").exists()
+        make(tmp_path / "out", command)
+    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize(
@@ -394,7 +432,6 @@ def test_copied_text_needs_one_dictionary(folders: dict[str, Path], tmp_path: Pa
 
 
 def test_defaults_of_the_command_are_those_of_the_options(folders: dict[str, Path]) -> None:
-    assert synthesise.parse_job(words(folders, "back")).options == Options("back")
-    job = synthesise.parse_job([*words(folders, "distil"), "--method", "top-k", "10", "--seed", "3"])
+    assert job_of(words(folders, "back")).options == Options("back")
+    job = job_of([*words(folders, "distil"), "--method", "top-k", "10", "--seed", "3"])
     assert job.options == Options("distil", method="top-k", top=10, seed=3)
-    assert synthesise.Job.of(json.loads(json.dumps(job.places()))) == job

@@ -1,19 +1,18 @@
-"""The steps of scripts/iterate.sh: what is checked before the first training, and the table of the rounds."""
+"""`deepnmt iterate`: what is checked before the first training, and the table of the rounds."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
-import iterate
 import pytest
-from support.flow import SCRIPTS, errors
 from support.substitution import SOURCE, TARGET, monolingual, sentences, substituted, substitution_data
 
+from deepnmt.cli import iterate
 from deepnmt.errors import UserError
+from deepnmt.synthetic.round_checks import BEGUN, table
 
 LINES = sentences(6, seed=4)
 
@@ -69,8 +68,8 @@ def test_what_was_made_anew_under_its_name_is_seen(folders: dict[str, Path], tmp
     with pytest.raises(UserError, match=r"was begun with another mono-target than .*mono-en is now; choose"):
         iterate.check(iterate.read_rounds(words(places, save)))
     # Of an earlier version, which noted no content.
-    begun = json.loads((save / iterate.BEGUN).read_text())
-    (save / iterate.BEGUN).write_text(json.dumps({key: value for key, value in begun.items() if " " not in key}))
+    begun = json.loads((save / BEGUN).read_text())
+    (save / BEGUN).write_text(json.dumps({key: value for key, value in begun.items() if " " not in key}))
     iterate.check(iterate.read_rounds(words(places, save)))
 
 
@@ -93,13 +92,10 @@ def test_a_teacher_is_known_by_its_content(folders: dict[str, Path], tmp_path: P
                 iterate.check(iterate.read_rounds(given))
 
 
-def test_help_may_stand_anywhere(tmp_path: Path) -> None:
-    for script in ("iterate.sh", "train_progressive.sh"):
-        command = [str(SCRIPTS / script), "recipe.yaml", "data", "save", "--help"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"usage: {script} RECIPE")
-        assert list(tmp_path.iterdir()) == []
+def test_help_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        iterate.main(["recipe.yaml", "--save", "save", "--help"])
+    assert capsys.readouterr().out.startswith("usage: deepnmt iterate RECIPE")
 
 
 @pytest.mark.parametrize(
@@ -151,24 +147,21 @@ def test_text_with_more_types_than_the_models_have_is_refused(folders: dict[str,
 
 def test_text_of_one_side_alone_is_refused_in_one_line(folders: dict[str, Path], tmp_path: Path) -> None:
     one = {key: path for key, path in folders.items() if key != "mono-source"}
-    command = [str(SCRIPTS / "iterate.sh"), *words(one, tmp_path / "save")]
-    (line,) = errors(subprocess.run(command, capture_output=True, text=True, check=False))
-    assert line == (
-        f"iterate.sh: error: {folders['recipe']}: mono-source must be given, as mono-target is: "
-        "each direction needs text of its target"
-    )
+    fault = "mono-source must be given, as mono-target is: each direction needs text of its target"
+    with pytest.raises(UserError, match=f"^{folders['recipe']}: {fault}$"):
+        iterate.main(words(one, tmp_path / "save"))
 
 
 def test_table_of_the_rounds(folders: dict[str, Path], tmp_path: Path) -> None:
     rounds = iterate.read_rounds(words(folders, tmp_path, rounds=2, min_gain=1))
     bleu = {0: (10.0, 12.0), 1: (11.5, 12.25), 2: (11.75, 12.25)}
-    assert iterate.table(rounds) == ""
+    assert table(rounds) == ""
     for number, scores in bleu.items():
         while (step := rounds.next_step()) is not None and step.round == number:
             step.result.parent.mkdir(parents=True, exist_ok=True)
             score = scores[step.result.parent.parent.name == "reverse"]
             step.result.write_text(json.dumps({"tokenised BLEU": {"score": score}}))
-    assert iterate.table(rounds).splitlines() == [
+    assert table(rounds).splitlines() == [
         "round\tforward\treverse\tgain",
         "0\t10.00\t12.00\t",
         "1\t11.50\t12.25\t1.50",

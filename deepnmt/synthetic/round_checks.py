@@ -1,26 +1,14 @@
-"""The steps of iterate.sh.
-
-commands:
-  iterate.py check RECIPE [--KEY VALUE...]   check recipe and folders; begin the folder of the rounds; print its name
-  iterate.py next RECIPE [--KEY VALUE...]    print the next command, its words between NULs; nothing when all is done
-  iterate.py table RECIPE [--KEY VALUE...]   write and print the table of the rounds
-"""
+"""The folders of a recipe of rounds: what they must have before anything is trained, and what their result is."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-
-import synthesise
 
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.recipe import checksum as recipe_checksum
 from deepnmt.recipe import read_recipe
-from deepnmt.synthetic.round_recipe import BACK, DISTIL, KEYS
 from deepnmt.synthetic.rounds import Rounds
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.like_folder import check_like, check_same_subwords
@@ -31,35 +19,8 @@ BEGUN = "rounds.json"
 CONTENT = "content of "
 
 
-def read_rounds(words: Sequence[str]) -> Rounds:
-    """Return the rounds of a recipe and of the command line's keys, which win."""
-    parser = console.Parser("iterate.sh", "", "")
-    parser.add_argument("recipe", type=Path)
-    for key in KEYS:
-        if key != "kind":
-            parser.add_argument(f"--{key}", dest=key)
-    given = vars(parser.parse_args(joined(words)))
-    path = given.pop("recipe")
-    return Rounds.read(path, read_recipe(path), {key: value for key, value in given.items() if value is not None})
-
-
-def joined(words: Sequence[str]) -> list[str]:
-    """Return a command line with keys and values that are options in one word, as argparse wants a lone option."""
-    result: list[str] = []
-    for word in words:
-        if result and result[-1] in ("--options", "--translate", "--synthesis"):
-            result[-1] += f"={word}"
-        else:
-            result.append(word)
-    return result
-
-
-def check(rounds: Rounds) -> None:
-    """Check the folders before anything is trained, and see that those of the rounds are of the same recipe.
-
-    Raises:
-        UserError: with what is wrong
-    """
+def check_places(rounds: Rounds) -> None:
+    """Raise `UserError` for a folder or file of the recipe that is missing, or of another kind."""
     settings = check_like(rounds.data)
     if any(sign in str(rounds.save) for sign in ":,"):
         raise UserError(f"save must be without a colon or a comma, which stand between models, but is {rounds.save}")
@@ -72,7 +33,10 @@ def check(rounds: Rounds) -> None:
     for language, mono in monos.items():
         if mono is not None:
             check_mono(mono, language, rounds.data)
-    check_synthesis(rounds)
+
+
+def begin(rounds: Rounds) -> None:
+    """Begin the folder of the rounds. Raises `UserError` if it was begun with something else."""
     begun = rounds.save / BEGUN
     now = rounds.identity() | contents(rounds)
     if begun.exists():
@@ -121,21 +85,6 @@ def check_mono(mono: Path, language: str, data: Path) -> None:
             )
 
 
-def check_synthesis(rounds: Rounds) -> None:
-    """Raise `UserError` for what synthesise.sh would refuse, which need not wait until there are models."""
-    models, data = "models", str(rounds.data)
-    commands = [[DISTIL, models, data]]
-    if rounds.kind == BACK:
-        commands = [[BACK, models, data, str(rounds.mono_target)]]
-        commands.append([BACK, models, data, str(rounds.mono_source), "--reverse"])
-    for command in commands:
-        try:
-            job = synthesise.parse_job([*command, *rounds.synthesis])
-            replace(job, checkpoints=()).check()
-        except UserError as error:
-            raise UserError(*(f"synthesis: {fault}" for fault in str(error).splitlines())) from None
-
-
 def table(rounds: Rounds) -> str:
     """Return a line for each round that is done, with tabs: its scores and its gain."""
     lines: list[str] = []
@@ -146,29 +95,3 @@ def table(rounds: Rounds) -> str:
         columns = [str(number), *(f"{score:.2f}" for score in scores.values()), "" if gain is None else f"{gain:.2f}"]
         lines.append("\t".join(columns))
     return "".join(line + "\n" for line in lines)
-
-
-def main() -> None:
-    """Do what the command line says."""
-    command, *words = sys.argv[1:] or ["--help"]
-    if command not in ("check", "next", "table"):
-        print(__doc__)
-        return
-    rounds = read_rounds(words)
-    if command == "check":
-        check(rounds)
-        print(rounds.save)
-    elif command == "next":
-        step = rounds.next_step()
-        if step is not None:
-            print(f"round {step.round} of {rounds.rounds} at most", file=sys.stderr)
-            sys.stdout.write("\0".join([str(step.result) if step.mark else "", *step.command, ""]))
-    else:
-        text = table(rounds)
-        with console.whole_file(rounds.save / "rounds.tsv") as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        print(text, end="")
-
-
-if __name__ == "__main__":
-    console.run(main)

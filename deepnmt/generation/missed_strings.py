@@ -1,10 +1,9 @@
-"""What search_errors.sh does: beam searches, an exhaustive search for each sentence, and a report."""
+"""How often a beam search misses the best string: an exhaustive search for each sentence, and a report."""
 
 from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import sys
 import time
@@ -22,7 +21,6 @@ from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.jobs.job import locked
-from deepnmt.limits import BEAM
 from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor, string_log_prob
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.text.data_folder import subset_prefix
@@ -109,13 +107,6 @@ def shown(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def numbers_of(text: str) -> list[int]:
-    """Return the beams. Raises `UserError` if they are none."""
-    if not all(word.isdecimal() and 1 <= int(word) <= BEAM for word in text.split(",")):
-        raise UserError(f"--beams must be numbers from 1 to {BEAM} with commas between them, but is '{text}'")
-    return sorted({int(word) for word in text.split(",")})
-
-
 def checksums(paths: Sequence[str], data: Path, subset: str, languages: tuple[str, str]) -> dict[str, str]:
     """Return the checksum of each file that the result depends on, since a path may lead to another file by now."""
     prefix = subset_prefix(data, subset, languages)
@@ -136,7 +127,7 @@ def begin(folder: Path, settings: dict[str, Any], inputs: dict[str, str]) -> Non
         UserError: the folder is of another command, or of other files
     """
     if folder.exists() and not (folder / REPORT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"--out: must be a new folder or one of search_errors.sh, but is {folder}")
+        raise UserError(f"--out: must be a new folder or one of {console.program('search-errors')}, but is {folder}")
     if not (folder / REPORT).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         with whole_file(folder / REPORT) as temporary:
@@ -211,62 +202,65 @@ def search_all(
                 bar.update()
 
 
-def main() -> None:
-    """Do what the command line says."""
-    parser = console.Parser(description=__doc__)
-    parser.add_argument("checkpoints")
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--limit", default="10")
-    parser.add_argument("--beams", default="1,5,50")
-    parser.add_argument("--subset", default="test")
-    parser.add_argument("--sentences", type=int, default=0)
-    parser.add_argument("--max-len", type=int, default=200)
-    arguments = parser.parse_args()
-    try:
-        limit = float(arguments.limit)
-    except ValueError:
-        limit = math.nan
-    if not limit > 0:
-        raise UserError(f"--limit must be a number of seconds above 0, but is '{arguments.limit}'")
-    beams, paths = numbers_of(arguments.beams), arguments.checkpoints.split(os.pathsep)
-    languages = trained_settings([Path(path) for path in paths], arguments.data).languages
+def search_errors(
+    checkpoints: str,
+    data: Path,
+    out: Path,
+    subset: str = "test",
+    limit: float = 10,
+    beams: Sequence[int] = (1, 5, 50),
+    max_len: int = 200,
+    sentences: int | None = None,
+) -> dict[str, Any]:
+    """Search, write sentences.tsv and search_errors.json, and return the figures.
+
+    Args:
+        checkpoints: of one model, or of an ensemble with colons between them
+        data: the data folder
+        out: folder to make, or to go on with
+        subset: of the data
+        limit: seconds for the exhaustive search of a sentence
+        beams: to compare
+        max_len: tokens of the longest string
+        sentences: the first of the subset; None for all
+
+    Raises:
+        UserError: something does not fit, or the folder is of something else, or in use
+    """
+    paths = checkpoints.split(os.pathsep)
+    languages = trained_settings([Path(path) for path in paths], data).languages
     settings = {
-        "checkpoints": arguments.checkpoints,
-        "data": str(arguments.data),
-        "subset": arguments.subset,
+        "checkpoints": checkpoints,
+        "data": str(data),
+        "subset": subset,
         "limit": limit,
-        "beams": beams,
-        "max_len": arguments.max_len,
+        "beams": list(beams),
+        "max_len": max_len,
     }
     deepnmt.register()
     # fairseq reports every step.
     logging.getLogger("fairseq").setLevel(logging.WARNING)
-    overrides = {"data": str(arguments.data), "source_lang": languages[0], "target_lang": languages[1]}
+    overrides = {"data": str(data), "source_lang": languages[0], "target_lang": languages[1]}
     models, _, task = checkpoint_utils.load_model_ensemble_and_task(paths, overrides)
     for model in models:
         model.eval()
-    task.load_dataset(arguments.subset, task_cfg=task.cfg)
-    count = len(task.dataset(arguments.subset))
-    inputs = checksums(paths, arguments.data, arguments.subset, languages)
+    task.load_dataset(subset, task_cfg=task.cfg)
+    inputs = checksums(paths, data, subset, languages)
     # As in other searches.
     positions = min(model.max_positions()[0] for model in models)
-    sizes = task.dataset(arguments.subset).src_sizes[: arguments.sentences or count]
+    sizes = task.dataset(subset).src_sizes[:sentences]
     wanted = [number for number, size in enumerate(sizes) if size <= positions]
     if not wanted:
-        raise UserError(
-            f"{arguments.subset} must have sentences of at most the {positions} positions of the model, but has none"
-        )
-    begin(arguments.out, settings, inputs)
-    with locked(arguments.out, "OUT"):
+        raise UserError(f"{subset} must have sentences of at most the {positions} positions of the model, but has none")
+    begin(out, settings, inputs)
+    with locked(out, "OUT"):
         known = {*wanted}
-        done = [each for each in sentences_done(arguments.out) if each.number in known]
+        done = [each for each in sentences_done(out) if each.number in known]
         finished = {each.number for each in done}
-        left = [number for number in wanted if number not in finished]
-        search_all(models, task, left, settings, done, arguments.out)
+        search_all(models, task, [number for number in wanted if number not in finished], settings, done, out)
         figures = {**report(done, beams), "too_long": len(sizes) - len(wanted)}
         record = {"settings": settings, "inputs": inputs, **figures}
-        with whole_file(arguments.out / REPORT) as temporary:
+        with whole_file(out / REPORT) as temporary:
             temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     if figures["too_long"]:
         print(
@@ -274,9 +268,4 @@ def main() -> None:
             "model's positions",
             file=sys.stderr,
         )
-    print(shown(figures))
-    print(f"{arguments.out / REPORT} is ready")
-
-
-if __name__ == "__main__":
-    console.run(main)
+    return figures

@@ -1,0 +1,140 @@
+"""`deepnmt iterate`: back-translation or distillation in rounds, whose models make text for the next round's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Optional
+
+from deepnmt import cli
+from deepnmt.cli import synthesise
+from deepnmt.console import Parser, program
+from deepnmt.errors import UserError
+
+if TYPE_CHECKING:
+    from deepnmt.synthetic.rounds import Rounds, Step
+
+NAME = "iterate"
+DESCRIPTION = """Run the rounds of a recipe, such as those under configs/synthetic/, and stop after a round that gains
+less than --min-gain on validation, or after N. The command can be stopped at any moment; run it again to resume.
+
+  kind: back     round 0 trains a model of each direction on DATA; in each further round, a model of the other direction
+                 translates monolingual text of the target, and a new model is trained on DATA and these pairs
+  kind: distil   round 0 trains several students on DATA, or takes a teacher; in each further round, their ensemble
+                 translates DATA's source, and new students are trained on these translations"""
+EPILOG = """The folder that `save` names gets round-N/ with checkpoints, synthetic pairs and translations of the
+validation set, and rounds.tsv, a line a round.
+
+example:
+  deepnmt iterate configs/synthetic/iterative.yaml --data data/de-en --mono-source data/mono-de \\
+      --mono-target data/mono-en --save checkpoints/iterative --rounds 2"""
+USAGE = "%(prog)s RECIPE [--rounds N] [--min-gain G] [--KEY VALUE...]"
+HELP = {
+    "rounds": "rounds after round 0, at most (default: the recipe's, or 3)",
+    "min-gain": "least gain in BLEU of a round that is followed by another (default: the recipe's, or 0.1)",
+}
+# Keys whose value is a list of options, which begins with a dash.
+OPTIONS = ("--options", "--translate", "--synthesis")
+# Steps of this process; others keep to one thread, or are processes already.
+HERE = ("synthesise", "average", "generate", "score")
+
+
+def parser() -> Parser:
+    """Return what reads the command line."""
+    from deepnmt.synthetic.round_recipe import KEYS
+
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    parser.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe of rounds, a YAML file")
+    for key in KEYS:
+        if key != "kind":
+            text = HELP.get(key, "key of the recipe, which this wins over")
+            parser.add_argument(f"--{key}", dest=key, metavar="VALUE", help=text)
+    return parser
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Run the rounds that a command line names."""
+    rounds = read_rounds(sys.argv[1:] if words is None else words)
+    # They import numpy.
+    from deepnmt.console import whole_file
+    from deepnmt.jobs.job import locked
+    from deepnmt.synthetic.round_checks import table
+
+    check(rounds)
+    try:
+        with locked(rounds.save, "save"):
+            while (step := rounds.next_step()) is not None:
+                print(f"round {step.round} of {rounds.rounds} at most", file=sys.stderr)
+                run(step)
+                if step.mark:
+                    step.result.touch()
+            text = table(rounds)
+            with whole_file(rounds.save / "rounds.tsv") as temporary:
+                temporary.write_text(text, encoding="utf-8")
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("resume") from None
+    rows = [line.split("\t") for line in text.splitlines()]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        print("  ".join(value.ljust(width) for value, width in zip(row, widths)).rstrip())
+    print(f"{rounds.save} is ready")
+
+
+def read_rounds(words: Sequence[str]) -> Rounds:
+    """Return the rounds of a recipe and of the command line's keys, which win."""
+    from deepnmt.recipe import read_recipe
+    from deepnmt.synthetic.rounds import Rounds
+
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in OPTIONS:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    given = vars(parser().parse_args(joined))
+    path = given.pop("recipe")
+    return Rounds.read(path, read_recipe(path), {key: value for key, value in given.items() if value is not None})
+
+
+def check(rounds: Rounds) -> None:
+    """Check everything before anything is trained, and begin the folder of the rounds.
+
+    Raises:
+        UserError: something is missing or does not fit, or the folder was begun with something else
+    """
+    from deepnmt.synthetic.round_checks import begin, check_places
+
+    check_places(rounds)
+    check_synthesis(rounds)
+    begin(rounds)
+
+
+def check_synthesis(rounds: Rounds) -> None:
+    """Raise `UserError` for what synthesise would refuse, which need not wait until there are models."""
+    from deepnmt.synthetic.synthesis import BACK, DISTIL
+
+    models, data, out = "models", str(rounds.data), "pairs"
+    commands = [[DISTIL, models, data, out]]
+    if rounds.kind == BACK:
+        commands = [[BACK, models, data, str(rounds.mono_target), out]]
+        commands.append([BACK, models, data, str(rounds.mono_source), out, "--reverse"])
+    for command in commands:
+        try:
+            job = synthesise.synthesis_of(synthesise.parse([*command, *rounds.synthesis]))
+            replace(job, checkpoints=()).check()
+        except UserError as error:
+            raise UserError(*(f"synthesis: {fault}" for fault in str(error).splitlines())) from None
+
+
+def run(step: Step) -> None:
+    """Run the subcommand of a step."""
+    name, *words = step.command
+    if name not in HERE:
+        from deepnmt.jobs.steps import run_step
+
+        run_step(name, *words)
+        return
+    print("+", "deepnmt", *step.command, file=sys.stderr)
+    cli.call(name, words)

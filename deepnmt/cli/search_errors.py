@@ -1,0 +1,84 @@
+"""`deepnmt search-errors`: how often the beam search misses the best string, by exhaustive search."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Optional
+
+from deepnmt.console import Parser, program, whole
+from deepnmt.errors import UserError
+from deepnmt.limits import BEAM
+
+NAME = "search-errors"
+DESCRIPTION = """Say how many sentences have a string of higher log P than the beam search found, for several beams:
+errors of the search, and not of the model. A depth-first search over all strings starts at the best that any of the
+beams found and leaves every prefix of a lower log P. There is no length penalty: the sum of log P is compared, and the
+empty string may win."""
+EPILOG = """The command can be stopped at any moment; run it again to resume, as long as CHECKPOINT and DATA are the
+same. N may be another number then: the report is of the first N alone, and none is searched again. Options of a length
+penalty are refused.
+
+example:
+  deepnmt search-errors checkpoints/de-en/average.pt data/de-en --limit 30 --sentences 200"""
+PENALTIES = ("--lenpen", "--length-penalty", "--unnormalized")
+
+
+def parser() -> Parser:
+    """Return what reads the command line."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    add = parser.add_argument
+    add("checkpoints", metavar="CHECKPOINT", help="checkpoint; several with colons between them are an ensemble")
+    add("data", type=Path, metavar="DATA", help="data folder")
+    add("--limit", type=seconds, default=10.0, metavar="SECONDS", help="time for the search of one sentence (default: "
+        "10)")  # fmt: skip
+    add("--beams", type=beams, default=[1, 5, 50], metavar="B1,B2", help="beams to compare (default: 1,5,50)")
+    add("--subset", default="test", metavar="SUBSET", help="valid, test, ... (default: test)")
+    add("--sentences", type=whole("--sentences", 1, 10**9), metavar="N", help="first N sentences of the subset "
+        "(default: all)")  # fmt: skip
+    add("--max-len", type=whole("--max-len", 1, 1000), default=200, metavar="N", help="tokens of the longest string "
+        "(default: 200)")  # fmt: skip
+    add("--out", type=Path, metavar="DIR", help="folder for search_errors.json and sentences.tsv, a line for each "
+        "sentence (default: CHECKPOINT.search_errors)")  # fmt: skip
+    return parser
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds. Raises `UserError` if a text is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value > 0:
+        raise UserError(f"--limit must be a number of seconds above 0, but is '{text}'")
+    return value
+
+
+def beams(text: str) -> list[int]:
+    """Return the beams of a list. Raises `UserError` if a text is none."""
+    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= BEAM for word in text.split(",")):
+        raise UserError(f"--beams must be numbers from 1 to {BEAM} with commas between them, but is '{text}'")
+    return sorted({int(word) for word in text.split(",")})
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Search as a command line says, and print the figures."""
+    words = sys.argv[1:] if words is None else words
+    if penalties := [name for word in words if (name := word.partition("=")[0]) in PENALTIES]:
+        raise UserError(f"{penalties[0]} must not be given: sums of log P are compared, without a length penalty")
+    given = parser().parse_args(words)
+    out = given.out or Path(f"{given.checkpoints.split(os.pathsep)[0]}.search_errors")
+    # Here, since importing fairseq takes seconds.
+    from deepnmt.generation.missed_strings import REPORT, search_errors, shown
+
+    try:
+        figures = search_errors(
+            given.checkpoints, given.data, out, given.subset, given.limit, given.beams, given.max_len, given.sentences
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("resume") from None
+    print(shown(figures))
+    print(f"{out / REPORT} is ready")

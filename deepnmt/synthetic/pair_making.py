@@ -1,0 +1,181 @@
+"""From text and models to synthetic pairs: a data folder, by chunks of translations that are kept until it is whole."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import Any, Optional
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.jobs.data_job import DataJob
+from deepnmt.synthetic.chunks import Chunks
+from deepnmt.synthetic.closest import closest
+from deepnmt.synthetic.decoding import LineDecoder, Method
+from deepnmt.synthetic.noise import NO_NOISE, Noise
+from deepnmt.synthetic.pairs import Pair, PairRules
+from deepnmt.synthetic.synthesis import COPY, DISTIL, Synthesis
+from deepnmt.text.like_folder import TRAIN, binarise_text, copy_frame
+from deepnmt.text.lines import read_lines
+from deepnmt.text.record import read_record, selected_on, sha256, write_record
+from deepnmt.text.settings import RECORD
+from deepnmt.text.subwords import CODES, join_bpe
+
+BATCHES = 8  # in a chunk
+
+
+def make(job: Synthesis, program: str, out: Path, shards: int = 1, shard: int = 0) -> None:
+    """Make a data folder of synthetic pairs, or a part of the translations for it.
+
+    Args:
+        job: what is made
+        program: what a message calls the command
+        out: folder to make
+        shards: parts, each of which another process translates; whichever is last makes the folder
+        shard: number of the part, from 0
+
+    Raises:
+        UserError: something does not fit, or the folder or its unfinished work is of something else
+    """
+    job.check()
+    # One shard waits for another that is making the folder.
+    made = DataJob(program, out, made_with=job.record(), resumes=True, wait=math.inf if shards > 1 else None)
+    if shards > 1 and not made.is_made():
+        # Translated without the lock, since others do the same.
+        made.begin()
+        # Another shard may have made the folder meanwhile.
+        if not made.is_made():
+            translate(made.parts, job, shards, shard)
+        left = 0 if made.is_made() else len(chunks_of(made.parts, job).missing())
+        if left:
+            print(f"shard {shard} of {shards} is done; chunks that other shards have left: {left}")
+            return
+    counts: dict[str, Any] = {}
+
+    def work(parts: Path) -> None:
+        translate(parts, job)
+        with made.result(counts, lambda folder: note_checksums(folder, job)) as folder:
+            counts[TRAIN] = write_pairs(chunks_of(parts, job), job, folder)
+
+    made.do(work)
+
+
+def chunks_of(folder: Path, job: Synthesis) -> Chunks:
+    """Return the chunks of a job."""
+    return Chunks(folder, job.lines(), BATCHES * job.options.batch_size)
+
+
+def translate(folder: Path, job: Synthesis, shards: int = 1, shard: int = 0) -> None:
+    """Make the missing chunks of a shard."""
+    chunks, options = chunks_of(folder, job), job.options
+    todo = chunks.missing(shard, shards)
+    if not todo:
+        return
+    texts = lines_of(job.text("bpe"))
+    references = lines_of(job.text("tok", job.languages[1])) if options.closest else []
+    decode = None
+    if options.kind != COPY:
+        method = Method(options.method, options.beam, options.top, options.nbest)
+        decode = LineDecoder(job.checkpoints, job.data, job.model_languages, method, options.batch_size)
+    total, left = (sum(len(chunks.lines_of(n)) for n in numbers) for numbers in (chunks.of_shard(shard, shards), todo))
+    with console.progress(total, "translating", " sentences") as bar:
+        # The estimate of the time left is of what this start has done.
+        bar.initial = bar.n = total - left
+        for chunk in todo:
+            lines = chunks.lines_of(chunk)
+            text = texts[lines.start : lines.stop]
+            if decode is None:
+                chunks.write(chunk, text)
+                bar.update(len(text))
+                continue
+            found = decode(text, f"{options.seed} {chunk}", bar.update)
+            chunks.write(
+                chunk,
+                [
+                    choose(best, references[n] if references else None, job.languages[1])
+                    for best, n in zip(found, lines)
+                ],
+            )
+
+
+def choose(translations: Optional[Sequence[str]], reference: Optional[str], language: str) -> Optional[str]:
+    """Return the translation to keep, of a language: the best, or with a reference the one closest to it."""
+    if not translations or reference is None:
+        return translations[0] if translations else None
+    chosen = closest([join_bpe(translation) for translation in translations], reference, language)
+    return next(translation for translation in translations if join_bpe(translation) == chosen)
+
+
+def write_pairs(chunks: Chunks, job: Synthesis, output: Path) -> dict[str, int]:
+    """Write the pairs into a data folder that is otherwise DATA's, and return what was counted.
+
+    Raises:
+        UserError: no pair is left
+    """
+    options, (source, target) = job.options, job.languages
+    (output / "text").mkdir(parents=True, exist_ok=True)
+    copy_frame(job.data, output)
+    for name in (source, target):
+        shutil.copyfile(job.folder / f"dict.{name}.txt", output / f"dict.{name}.txt")
+    noise = Noise.parse(options.noise) if options.noise else NO_NOISE
+    rules = PairRules(
+        job.data / CODES, job.languages, options.synthetic_source, options.max_ratio, noise, options.tag, options.seed
+    )  # fmt: skip
+    counts: Counter[str] = Counter(read=0, kept=0, empty=0, too_long=0, ratio=0)
+    text = zip(stripped(job.text("tok")), stripped(job.text("bpe")))
+    pairs = rules.pairs(text, chunks.read(), counts)
+    kinds = [("tok", source), ("tok", target), ("bpe", source), ("bpe", target)]
+    with ExitStack() as stack:
+        files = [
+            stack.enter_context((output / "text" / f"{TRAIN}.{kind}.{name}").open("w", encoding="utf-8", newline="\n"))
+            for kind, name in kinds
+        ]
+        for pair in chain(pairs, real_pairs(job, counts) if options.keep_real else ()):
+            for file, line in zip(files, pair):
+                file.write(line + "\n")
+    if not counts["kept"]:
+        raise UserError(f"no pair of the {counts['read']} is left: {describe(counts)}")
+    print(describe(counts), file=sys.stderr)
+    binarise_text(output, TRAIN)
+    return dict(counts)
+
+
+def note_checksums(folder: Path, job: Synthesis) -> None:
+    """Add to the record the checksums of the pairs, and the text that DATA's own were chosen to be like."""
+    made = sorted(path for path in folder.iterdir() if path.name.startswith(f"{TRAIN}."))
+    record = {**read_record(folder / RECORD), "checksums": {path.name: sha256(path) for path in made}}
+    chosen = selected_on([read_record(job.data / RECORD)]) if job.options.kind == DISTIL else {}
+    write_record(folder / RECORD, record | chosen)
+
+
+def describe(counts: Counter[str]) -> str:
+    """Return what was kept and dropped, in one line."""
+    line = (
+        f"{counts['kept']} of {counts['read']} pairs kept; dropped {counts['empty']} with an empty side, "
+        f"{counts['too_long']} longer than the positions, {counts['ratio']} by length ratio"
+    )
+    return f"{line}; {counts['real']} real pairs added" if counts["real"] else line
+
+
+def real_pairs(job: Synthesis, counts: Counter[str]) -> Iterator[Pair]:
+    """Yield the real pairs of DATA."""
+    texts = [job.text(kind, language) for kind in ("tok", "bpe") for language in job.languages]
+    for lines in zip(*map(stripped, texts)):
+        counts["real"] += 1
+        yield Pair(*lines)
+
+
+def stripped(path: Path) -> Iterator[str]:
+    """Yield the lines of a text without their line feeds."""
+    return (line.rstrip("\n") for line in read_lines(path))
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a text without their line feeds."""
+    return list(stripped(path))
