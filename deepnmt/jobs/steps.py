@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -24,16 +23,10 @@ def module(name: str, words: Sequence[object]) -> list[str]:
     return [sys.executable, *here, "-m", name, *map(str, words)]
 
 
-# Not yet subcommands.
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-
-
 def run_step(*words: object) -> None:
     """Show and run a subcommand of `deepnmt`. Exits with its status if it fails, since it has said why."""
     print("+", shlex.join(["deepnmt", *map(str, words)]), file=sys.stderr, flush=True)
-    script = SCRIPTS / f"{words[0]}.sh"
-    unconverted = words[0] in ("average", "generate", "score")
-    if status := run_process([str(script), *map(str, words[1:])] if unconverted else module("deepnmt", words)):
+    if status := run_process(module("deepnmt", words)):
         sys.exit(status)
 
 

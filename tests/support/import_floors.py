@@ -26,7 +26,6 @@ FLOORS = (
     ("checkpoints", "inspection", "translation_task"),
     ("fairseq_patches", "progressive", "reranking", "synthetic", "translator"),
     ("export", "generation", "runs"),
-    ("commands",),
     ("cli",),
     ("__main__",),
 )
