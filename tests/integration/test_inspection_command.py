@@ -1,4 +1,4 @@
-"""deepnmt-inspect."""
+"""`deepnmt inspect`."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ def test_missing_matplotlib_is_said_before_anything_is_measured(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("matplotlib.")] + ["matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "deepnmt.inspection.page")
-    monkeypatch.delattr(deepnmt.inspection, "page")
+    monkeypatch.delitem(sys.modules, "deepnmt.inspection.page", raising=False)
+    monkeypatch.delattr(deepnmt.inspection, "page", raising=False)
     monkeypatch.setattr(inspected, "measure", lambda arguments: pytest.fail("measured"))
     assert run(monkeypatch, toy.recipe, "--data", toy.data, "--html", tmp_path / "a.html") == 2
     assert capsys.readouterr().err == (
