@@ -84,9 +84,10 @@ def by_engine(folder: Path, case: str, batches: Batches, output: Path) -> Step:
         batches: by kind; of sentences in subwords
         output: for a list of token lists
     """
+    from deepnmt.engines.engine import SearchSettings
+    from deepnmt.engines.model_folder import ModelFolder
+    from deepnmt.engines.registry import load_engine
     from deepnmt.text.settings import TextSettings
-    from deepnmt.translator.engine import SearchSettings, load_engine
-    from deepnmt.translator.model_folder import ModelFolder
 
     logging.disable(logging.INFO)
     engine = load_engine(ModelFolder(folder, TextSettings.read(folder), *CASES[case]), torch.get_num_threads())
@@ -238,15 +239,14 @@ def _spread(timing: Timing) -> str:
 
 def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield a model folder for each case that runs the model."""
+    from deepnmt.engines.registry import engine_module
     from deepnmt.errors import UserError
-    from deepnmt.export.exporter import EXPORTERS
-    from deepnmt.translator.engine import engine_module
 
     for number, (case, (engine, weights)) in enumerate(CASES.items()):
         target = folder / str(number)
         target.mkdir()
         try:
-            engine_module(engine, EXPORTERS).write([path], data, target, weights)
+            engine_module(engine, "writer").write([path], data, target, weights)
         except (UserError, ModuleNotFoundError) as error:
             note(f"engines: no {case}: {str(error).splitlines()[0]}")
             continue

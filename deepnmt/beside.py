@@ -61,12 +61,16 @@ def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
         kept: name of what is taken over from the folder that is there
 
     Raises:
-        UserError: the path is a link that leads nowhere
+        UserError: the path is a link that leads nowhere, or the disk is full
     """
     path = _place_of(path).absolute()
     with building(path) as temporary:
         temporary.mkdir()
-        yield temporary
+        try:
+            yield temporary
+        except OSError as error:
+            # One without a name is of writing.
+            raise error if error.filename else UserError(f"cannot write {path}: {error.strerror}") from error
         old = path.with_name(f"{path.name}.old.{os.getpid()}")
         if os.path.lexists(path):
             os.replace(path, old)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -92,12 +93,19 @@ class Parser(argparse.ArgumentParser):
         return self.parse_args([*own, *leading]), others[len(places) :]
 
     def _checked(self, args: Optional[Sequence[str]]) -> list[str]:
-        words = sys.argv[1:] if args is None else list(args)
-        for option, word in zip(["", *words], words):
+        words: list[str] = []
+        for word in sys.argv[1:] if args is None else args:
+            option = words[-1] if words else ""
             if not word and option.startswith("--"):
                 self.error(f"option {option} needs a value")
             if word.startswith("--") and word.endswith("="):
                 self.error(f"option {word[:-1]} needs a value")
+            action = self._option_string_actions.get(option)
+            # argparse takes every word with a hyphen for an option, such as the name of a file.
+            if action is not None and action.nargs is None and re.match("-[^-]", word):
+                words[-1] = f"{option}={word}"
+            else:
+                words.append(word)
         return words
 
     def error(self, message: str) -> NoReturn:
@@ -117,6 +125,27 @@ def whole(option: str, low: int, high: int) -> Callable[[str], int]:
         if not (text.isascii() and text.isdecimal() and len(text) < 19 and low <= int(text) <= high):
             raise UserError(f"{option} must be a whole number from {low} to {high}, but is '{text}'")
         return int(text)
+
+    return read
+
+
+def place(text: str) -> Path:
+    """Return the path that an argument names. Raises `UserError` for an empty one, which is no current folder."""
+    if not text:
+        raise UserError("the name of a file or folder must not be empty")
+    return Path(text)
+
+
+def decimal(option: str) -> Callable[[str], float]:
+    """Return what reads an option's value; it raises `UserError` unless that is a number in the one form of JSON.
+
+    Records have the value, and are compared; a whole number is an int.
+    """
+
+    def read(text: str) -> float:
+        if not re.fullmatch(r"(0|[1-9][0-9]{0,8})(\.[0-9]{1,16})?", text):
+            raise UserError(f"{option} must be a number in the form of 12 or 0.5, but is '{text}'")
+        return float(text) if "." in text else int(text)
 
     return read
 
@@ -163,6 +192,11 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
         message = os_message(error) if isinstance(error, OSError) else user_message(error)
+        if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("deepnmt"):
+            message = (
+                f"the package {error.name} is not installed for {sys.executable}; run 'make setup' in a clone, or let "
+                "DEEPNMT_PYTHON_BIN name the bin folder that has it"
+            )
         if message is None:
             raise
         for line in message.splitlines():

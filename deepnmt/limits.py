@@ -8,3 +8,5 @@ DEFAULT_BEAM = 5
 DEFAULT_LENPEN = 1.0
 # Sentences of a batch.
 DEFAULT_BATCH_SIZE = 128
+# Length penalties that a sweep compares.
+DEFAULT_LENPENS = "0.6,0.8,1,1.2,1.4,1.6,1.8,2"

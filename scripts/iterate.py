@@ -20,10 +20,10 @@ from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.recipe import checksum as recipe_checksum
 from deepnmt.recipe import read_recipe
-from deepnmt.synthetic.like_folder import check_like, check_same_subwords
 from deepnmt.synthetic.round_recipe import BACK, DISTIL, KEYS
 from deepnmt.synthetic.rounds import Rounds
 from deepnmt.text.dictionary import read_types
+from deepnmt.text.like_folder import check_like, check_same_subwords
 from deepnmt.text.record import read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings
 

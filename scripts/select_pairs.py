@@ -17,14 +17,14 @@ import manifest
 import numpy as np
 
 from deepnmt import console
+from deepnmt.corpus.selection.chosen import Scorer, best, score_all
+from deepnmt.corpus.selection.cross_entropy_difference import CrossEntropyDifference
+from deepnmt.corpus.selection.tfidf import TfIdf
 from deepnmt.errors import UserError
-from deepnmt.selection.chosen import Scorer, best, score_all
-from deepnmt.selection.cross_entropy_difference import CrossEntropyDifference
-from deepnmt.selection.tfidf import TfIdf
-from deepnmt.synthetic.leakage import held_out
-from deepnmt.synthetic.like_folder import TRAIN, binarise_text, check_like, copy_frame, frame_record, settings_record
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
 from deepnmt.text.in_order import cores
+from deepnmt.text.leakage import held_out
+from deepnmt.text.like_folder import TRAIN, binarise_text, check_like, copy_frame, frame_record, settings_record
 from deepnmt.text.lines import clean, read_lines, read_text
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.record import SELECTED_ON, read_record, selected_on, sha256, write_record

@@ -29,10 +29,10 @@ from deepnmt.errors import UserError
 from deepnmt.synthetic.chunks import Chunks
 from deepnmt.synthetic.closest import closest
 from deepnmt.synthetic.decoding import LineDecoder, Method
-from deepnmt.synthetic.like_folder import TRAIN, binarise_text, copy_frame
 from deepnmt.synthetic.noise import NO_NOISE, Noise
 from deepnmt.synthetic.pairs import Pair, PairRules
 from deepnmt.synthetic.synthesis import COPY, DISTIL, KINDS, METHODS, Job, Options
+from deepnmt.text.like_folder import TRAIN, binarise_text, copy_frame
 from deepnmt.text.lines import read_lines
 from deepnmt.text.record import read_record, selected_on, sha256, write_record
 from deepnmt.text.subwords import CODES, join_bpe

@@ -1,7 +1,14 @@
 """Whether checkpoints are of one training.
 
-A checkpoint names its training (`CheckpointState.training`). Those of earlier versions, and of fairseq alone, do not:
-they are compared by their seed and by the time that the training had taken.
+A checkpoint names its training (`CheckpointState.training`): a word for the options, data and weights that it began
+with. A training that goes on with other options is a branch. Its name is that of the training it left, the number of
+updates at that point, and a word of its own:
+
+    WORD                  updates 0 to 20 of a training
+    WORD 20 OTHER         the updates from 20 on with other options
+
+Checkpoints of earlier versions, and of fairseq alone, have no name: they are compared by their seed and by the time
+that the training had taken.
 """
 
 from __future__ import annotations
@@ -31,39 +38,56 @@ def kept_checkpoints(folder: Path, suffix: str = "") -> list[Path]:
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name)) if folder.is_dir() else []
 
 
+def passes(training: str, name: str, updates: int) -> bool:
+    """Return whether a training has been through a checkpoint.
+
+    Args:
+        training: name of the training
+        name: of the checkpoint's training
+        updates: of the checkpoint
+    """
+    words, own = training.split(), name.split()
+    rest = words[len(own) :]
+    return words[: len(own)] == own and (not rest or updates <= int(rest[0]))
+
+
 def check_one_training(states: Sequence[CheckpointState]) -> None:
     """Refuse checkpoints of several trainings, or of other dictionaries.
 
     Raises:
         UserError: names two of them
     """
-    for state, difference in _differences(states):
-        raise UserError(f"{state.name} cannot be averaged with {states[0].name}: {difference}")
+    # On the way to a branch of a branch stand all checkpoints that may be averaged with it.
+    reference = max(states, key=lambda state: len((state.training() or "").split()))
+    for state, found in _differences(reference, states):
+        raise UserError(f"{state.name} cannot be averaged with {reference.name}: {found}")
 
 
-def difference(one: CheckpointState, other: CheckpointState) -> Optional[str]:
-    """Return in words what shows that a checkpoint is not of the training of another one; None: nothing does."""
-    if one.training() is not None and other.training() is not None:
-        return None if one.training() == other.training() else "it is of another training"
-    seeds = _seed(one), _seed(other)
+def difference(reference: CheckpointState, other: CheckpointState) -> Optional[str]:
+    """Return in words why the training of a checkpoint has not been through another one; None: nothing shows that."""
+    training, name = reference.training(), other.training()
+    if training is not None and name is not None:
+        return None if passes(training, name, other.updates()) else "it is of another training"
+    seeds = _seed(reference), _seed(other)
     if None not in seeds and seeds[0] != seeds[1]:
         return f"it is of another training, with --seed {seeds[1]}, not {seeds[0]}"
     return None
 
 
-def _differences(states: Sequence[CheckpointState]) -> Iterator[tuple[CheckpointState, str]]:
-    first = states[0]
-    for state in states[1:]:
-        if found := difference(first, state):
+def _differences(
+    reference: CheckpointState, states: Sequence[CheckpointState]
+) -> Iterator[tuple[CheckpointState, str]]:
+    for state in states:
+        if found := difference(reference, state):
             yield state, found
-        if None not in (first.trained_on(), state.trained_on()) and first.trained_on() != state.trained_on():
+        if None not in (reference.trained_on(), state.trained_on()) and reference.trained_on() != state.trained_on():
             yield state, "it was trained with other dictionaries, codes or text settings"
     unnamed = [state for state in states if state.training() is None]
     for earlier, later in pairwise(sorted(unnamed, key=lambda state: state.updates())):
         times = _seconds(earlier), _seconds(later)
         if None not in times and times[1] < times[0] and earlier.updates() < later.updates():  # type: ignore[operator]
             yield (
-                earlier if later is first else later,
+                earlier if later is reference else later,
                 f"they are of two trainings, since {later.name} took less time than {earlier.name}",
             )
 

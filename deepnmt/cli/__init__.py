@@ -32,8 +32,13 @@ class Subcommand(NamedTuple):
 
 # In the order of the flow.
 SUBCOMMANDS = {
+    "clean": Subcommand("deepnmt.cli.clean", "keep the pairs of a corpus that are worth training on"),
+    "preprocess": Subcommand("deepnmt.cli.preprocess", "turn raw parallel text into binarised data"),
+    "binarise": Subcommand("deepnmt.cli.binarise", "prepare more text as a data folder has it"),
+    "mix": Subcommand("deepnmt.cli.mix", "join real and synthetic pairs to one data folder"),
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
+    "truecase": Subcommand("deepnmt.cli.true_case", "learn, apply or undo true case"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
     "train": Subcommand("deepnmt.cli.train", "train the model of a recipe"),
     "train-lm": Subcommand("deepnmt.cli.train_lm", "train a language model on one side of a data folder"),
@@ -46,6 +51,7 @@ SUBCOMMANDS = {
     "average": Subcommand("deepnmt.cli.average", "average checkpoints of a training"),
     "generate": Subcommand("deepnmt.cli.generate", "translate a subset of a data folder"),
     "score": Subcommand("deepnmt.cli.score", "score translations"),
+    "sweep": Subcommand("deepnmt.cli.sweep", "find the best average, beam and length penalty on validation"),
     "bleu-per-depth": Subcommand("deepnmt.cli.bleu_per_depth", "score a model with ever fewer of its layers"),
     "rerank": Subcommand("deepnmt.cli.rerank", "choose from n-best lists by tuned features"),
     "combine": Subcommand("deepnmt.cli.combine", "combine n-best lists into new translations"),

@@ -15,7 +15,7 @@ from deepnmt.text.in_order import cores
 from deepnmt.text.settings import TextSettings
 
 if TYPE_CHECKING:
-    from deepnmt.alignment.align_job import AlignJob
+    from deepnmt.corpus.alignment.align_job import AlignJob
 
 NAME = "align"
 RECORD = "align.json"
@@ -66,7 +66,7 @@ def parser() -> Parser:
 
 def job_of(given: Namespace) -> AlignJob:
     """Return the job that a command line describes. Raises `UserError` if two arguments do not fit."""
-    from deepnmt.alignment.align_job import AlignJob
+    from deepnmt.corpus.alignment.align_job import AlignJob
 
     folder = Path(given.data).is_dir()
     for option, value in (("--raw", given.raw and folder), ("--subset", given.subset and not folder)):

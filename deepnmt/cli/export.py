@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Optional
 
 from deepnmt.console import Parser, program
+from deepnmt.engines.engine import RERANKING, WEIGHTS, SearchSettings
+from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
-from deepnmt.translator.engine import ENGINES, RERANKING, WEIGHTS, SearchSettings
 
 NAME = "export"
 EPILOG = """MODEL appears when it is complete and has passed its check: log-probabilities and translations of validation

@@ -51,7 +51,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     given = parser().parse_args(words)
     single_threaded()
     # It imports numpy.
-    from deepnmt.ngram import work
+    from deepnmt.corpus.ngram import work
 
     if given.command == "train":
         work.train(given.text, given.output, given.order, given.learn_from, given.raw)

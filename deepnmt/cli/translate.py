@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, Optional
 
 from deepnmt.console import Parser, program, progress, whole_file
+from deepnmt.engines.engine import FUSION, MORE, RERANKING, Value
 from deepnmt.errors import UserError
+from deepnmt.options.table import SEARCHES, option
 from deepnmt.reference import add_reference_option
 from deepnmt.text.lines import count_lines, open_file
-from deepnmt.translator.engine import FUSION, MORE, RERANKING, Value
 from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored
 from deepnmt.translator.translator import BATCH, Translator
 
@@ -85,7 +86,7 @@ def _translator(arguments: argparse.Namespace) -> Translator:
 
 def _given(arguments: argparse.Namespace) -> dict[str, Value]:
     """Return the options of the search that are given; the engine knows which values they may have."""
-    names = [*OWN, *(name.replace("-", "_") for name in (*MORE, *FUSION))]
+    names = [*OWN, *MORE]
     # 0 is a value, though it equals False.
     values = {name: getattr(arguments, name) for name in names}
     given: dict[str, Value] = {
@@ -179,9 +180,11 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--threads", type=int, metavar="N", help="threads of the engine (default: the engine's)")
     add_reference_option(parser)
     more = parser.add_argument_group("options of the torch engine", "docs/search.md has what they do").add_argument
-    for name, values in {**MORE, **FUSION}.items():
-        if values:
-            more(f"--{name}", metavar=values)
+    for name, row in SEARCHES.items():
+        if row.metavar:
+            more(option(name), metavar=row.metavar, help=row.help)
         else:
-            more(f"--{name}", action="store_true")
+            more(option(name), action="store_true", help=row.help)
+    for name, metavar in FUSION.items():
+        more(option(name), metavar=metavar)
     return parser.parse_intermixed_args(words)

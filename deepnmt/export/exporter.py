@@ -11,19 +11,14 @@ from pathlib import Path
 
 from deepnmt.beside import whole_folder
 from deepnmt.checkpoints.data_fit import trained_settings
+from deepnmt.engines.engine import Engine, SearchSettings
+from deepnmt.engines.model_folder import ModelFolder, is_model_folder
+from deepnmt.engines.registry import engine_module, load_engine
+from deepnmt.engines.torch.engine import TorchEngine, load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Result, compare, read_pairs
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
-from deepnmt.translator.engine import Engine, SearchSettings, engine_module, load_engine
-from deepnmt.translator.model_folder import ModelFolder, is_model_folder
-from deepnmt.translator.torch_engine import TorchEngine, load_checkpoints
-
-EXPORTERS = {
-    "torch": "deepnmt.export.torch_model",
-    "ctranslate2": "deepnmt.export.ctranslate2_model",
-    "onnx": "deepnmt.export.onnx_model",
-}
 
 
 @dataclass(frozen=True)
@@ -63,13 +58,13 @@ def export(task: Export, target: Path) -> Result | None:
     """
     _check_target(target)
     check_dictionaries(task.data, TextPipeline.read(task.data).settings.languages)
-    exporter = engine_module(task.engine, EXPORTERS)
+    writer = engine_module(task.engine, "writer")
     settings = trained_settings(task.checkpoints, task.data)
     reference = load_checkpoints(task.checkpoints, task.data, settings.languages, device="cpu")
     if reference.right_to_left and task.engine != "torch":
         raise UserError("models that translate from right to left: use --engine torch")
     with whole_folder(target) as temporary:
-        exporter.write(list(task.checkpoints), task.data, temporary, task.weights)
+        writer.write(list(task.checkpoints), task.data, temporary, task.weights)
         for name in (*text_files(settings), *(f"dict.{language}.txt" for language in settings.languages)):
             shutil.copyfile(task.data / name, temporary / name)
         folder = ModelFolder(temporary, settings, task.engine, task.weights, reference.longest, task.search)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.console import progress
+from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.languages import bleu_tokenizer
 from deepnmt.text.lines import read_text
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings
 
 LARGEST_DIFFERENCE = 1e-4
 MOST_DIFFERING = 0.01

@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.recipe.ranges import RANGES
+from deepnmt.options.table import TRAINING, dashed, range_faults
 from deepnmt.text.lines import is_named_pipe
 
 # Of Levenshtein Transformers and their like; other searches ignore them, or fail.
@@ -58,8 +58,7 @@ def _faults(cfg: Any) -> Iterator[str]:
         yield "--path must be a checkpoint, or several with colons between them, but is not given"
     if not _is_mapping(evaluated.model_overrides):
         yield f"--model-overrides must be a dictionary such as {{'data': 'DATA'}}, but is {evaluated.model_overrides}"
-    if cfg.common.seed is not None and not RANGES["seed"].holds(cfg.common.seed):
-        yield f"--seed must be {RANGES['seed'].words}, but is {cfg.common.seed}"
+    yield from (f"--{name} {fault}" for name, fault in range_faults({"seed": cfg.common.seed}, TRAINING))
     if cfg.task._name == "translation_from_pretrained_bart" and cfg.task.langs is None:
         yield "--langs must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
     if is_named_pipe(Path(cfg.interactive.input)):
@@ -70,7 +69,7 @@ def _faults(cfg: Any) -> Iterator[str]:
     if not str(cfg.task._name).endswith("_lev"):
         for option in fields(GenerationConfig):
             if option.name in ITERATIVE and search[option.name] != option.default:
-                yield f"--{option.name.replace('_', '-')} must be given with an iterative decoder alone"
+                yield f"--{dashed(option.name)} must be given with an iterative decoder alone"
 
 
 def _is_mapping(text: str) -> bool:

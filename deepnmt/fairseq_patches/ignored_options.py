@@ -14,7 +14,8 @@ from fairseq import options
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.recipe.ranges import TEXT_TASKS
+from deepnmt.options.table import dashed
+from deepnmt.recipe.combinations import TEXT_TASKS
 
 GENERATE, INTERACTIVE, VALIDATE, EVAL_LM = (
     "fairseq-generate",
@@ -89,7 +90,7 @@ def _faults(parser: ArgumentParser, values: Namespace) -> Iterator[str]:
 
     for name, commands, instead in IGNORED:
         if command in commands and given(name) and not (name in OF_OTHER_TASKS and values.task not in TEXT_TASKS):
-            yield f"--{_dashed(name)}: {command} ignores it and {instead}"
+            yield f"--{dashed(name)}: {command} ignores it and {instead}"
     if command == INTERACTIVE:
         if str(values.print_alignment) == "soft":
             yield "--print-alignment must be hard with fairseq-interactive, but is soft, which fairseq-generate prints"
@@ -105,7 +106,3 @@ def _command(values: Namespace) -> str | None:
         if hasattr(values, name):
             return command
     return VALIDATE if hasattr(values, "model_overrides") else None
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")

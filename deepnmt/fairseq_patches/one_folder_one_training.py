@@ -18,7 +18,7 @@ from fairseq.trainer import Trainer
 from fairseq.utils import split_paths
 from omegaconf import DictConfig, OmegaConf
 
-from deepnmt.checkpoints.one_training import difference, kept_checkpoints
+from deepnmt.checkpoints.one_training import difference, kept_checkpoints, passes
 from deepnmt.checkpoints.state import TRAINING, CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
@@ -28,6 +28,7 @@ GROUPS = ("task", "model", "criterion", "optimizer", "lr_scheduler")
 OTHERS = (
     ("common", "seed"), ("optimization", "lr"), ("optimization", "update_freq"), ("optimization", "clip_norm"),
     ("dataset", "max_tokens"), ("dataset", "batch_size"), ("dataset", "train_subset"),
+    ("checkpoint", "reset_dataloader"), ("checkpoint", "reset_lr_scheduler"), ("checkpoint", "reset_meters"),
 )  # fmt: skip
 # A training that is made longer is the same, as one in another place is.
 LEFT_OUT = {"data", "max_update", "cooldown_updates", "total_num_update", "nbest_file"}
@@ -52,9 +53,9 @@ def begin_in_a_folder_of_its_own(
     # A program's own trainer may have no folder.
     folder = Path(getattr(self.cfg.checkpoint, "save_dir", None) or "")
     if folder.name and self.data_parallel_rank == 0 and not PathManager.path_requires_pathmanager(str(folder)):
-        # Without a reset it is the training of the file, wherever that is: one may go back.
         resumed = extra_state is not None and not reset_optimizer
-        self.training = ((extra_state or {}).get(TRAINING) if resumed else None) or fingerprint(self)
+        before = (extra_state or {}).get(TRAINING) if resumed else None
+        self.training = name_of(self, before)
         if not self.cfg.checkpoint.no_save:
             now = CheckpointState.of(Path(filename), numbers=False) if resumed else None
             check_folder(folder, self.checkpoint_suffix, self.training, now)
@@ -88,10 +89,11 @@ def check_folder(folder: Path, suffix: str, training: str, resumed: CheckpointSt
     """
     for path in kept_checkpoints(folder, suffix):
         state = CheckpointState.of(path, numbers=False)
-        if state.training() is None:  # of an earlier version
+        name = state.training()
+        if name is None:  # of an earlier version
             is_other = resumed is None or difference(resumed, state) is not None
         else:
-            is_other = state.training() != training
+            is_other = not passes(training, name, state.updates())
         if is_other:
             raise UserError(
                 f"--save-dir {folder} has {path.name} of another training; remove its checkpoints or choose another "
@@ -99,21 +101,33 @@ def check_folder(folder: Path, suffix: str, training: str, resumed: CheckpointSt
             )
 
 
-def fingerprint(trainer: Any) -> str:
-    """Return what identifies a training that begins: initial weights, data and options.
+def name_of(trainer: Any, before: str | None) -> str:
+    """Return the name of a training, as `deepnmt.checkpoints.one_training` describes it.
 
     The same command begins the same training, so that one that was killed before its first checkpoint_last.pt can
-    begin again.
+    begin again; with the same options, one may also go back to any of its checkpoints.
+
+    Args:
+        trainer: with all options and the weights to begin with
+        before: the name in the checkpoint that the training goes on from; None: it begins
     """
-    cfg = trainer.cfg
+    options = _digest_of_options(trainer.cfg)
+    if before is not None and before.split()[-1].startswith(options):
+        return before
+    digest = hashlib.sha256()
+    for parameter in trainer.get_model().parameters():
+        digest.update(parameter.detach().float().cpu().contiguous().numpy().tobytes())
+    word = f"{options}-{digest.hexdigest()}"
+    return word if before is None else f"{before} {trainer.get_num_updates()} {word}"
+
+
+def _digest_of_options(cfg: Any) -> str:
+    """Return the SHA-256 of the data and of all options that change a training's weights."""
     options = {group: _plain(cfg[group]) for group in GROUPS}
     options |= {name: str(cfg[group][name]) for group, name in OTHERS}
     data = getattr(cfg.task, "data", None)
     options["data"] = [identity_of_data(Path(each)) for each in split_paths(data)] if isinstance(data, str) else None
-    digest = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
-    for parameter in trainer.get_model().parameters():
-        digest.update(parameter.detach().float().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    return hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _plain(group: Any) -> Any:

@@ -137,13 +137,13 @@ def sets(
 
 
 def trainings_only(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Leave a call of `load_checkpoint` to fairseq where the trainer is no `Trainer`, but a program's stand-in."""
+    """Leave a call of `load_checkpoint` or `save_checkpoint` to fairseq where a program's stand-in is the trainer."""
 
     @functools.wraps(function)
-    def of_trainings(stock: Any, cfg: Any, trainer: Any, **options: Any) -> Any:
+    def of_trainings(stock: Any, cfg: Any, trainer: Any, *args: Any, **options: Any) -> Any:
         if not isinstance(trainer, Trainer):
-            return stock(cfg, trainer, **options)
-        return function(stock, cfg, trainer, **options)
+            return stock(cfg, trainer, *args, **options)
+        return function(stock, cfg, trainer, *args, **options)
 
     return of_trainings
 

@@ -26,7 +26,7 @@ from fairseq_cli import train
 
 from deepnmt.checkpoints.state import BEST, BEST_BY, PATIENCE, CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.fairseq_patches.patch import replaces, trainings_only
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class Kept(NamedTuple):
     order=10,
     why="the N best are N; an interval at the end of an epoch is kept; a score of NaN is never the best",
 )
+@trainings_only
 def save_what_the_options_say(stock: Any, cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Optional[str]:
     """Write a checkpoint under all names that it has to have, remove those that are not to be kept.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -16,13 +15,12 @@ from fairseq.tasks import FairseqTask
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.batches import GET_BATCH_ITERATOR
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.limits import BEAM, LENPEN
-from deepnmt.recipe.ranges import RANGES
+from deepnmt.options.table import OPTIONS, SEARCH, TRAINING, dashed, range_faults
 
 OFF = ("diverse_beam_groups", "sampling_topk", "sampling_topp")
 KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 # The option behind each argument; those of a training have been held against the same table before.
-OPTIONS = {
+ARGUMENTS = {
     "max_tokens": "max_tokens",
     "max_sentences": "batch_size",
     "num_workers": "num_workers",
@@ -43,28 +41,18 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
     # --eval-bleu-args is JSON, whose values fairseq takes as they are.
     if faults := list(_kind_faults(args)):
         raise UserError(*faults)
+    values = {name: getattr(args, name, None) for name in OPTIONS}
+    if faults := [f"--{name} {fault}" for name, fault in range_faults(values, SEARCH)]:
+        # The other rules count with them.
+        raise in_place_of(AssertionError if getattr(args, "temperature", 1.0) <= 0 else Exception, *faults)
     beam, best = getattr(args, "beam", 5), getattr(args, "nbest", 1)
-    faults = []
-    if not 1 <= beam <= BEAM:
-        faults.append(f"--beam must be from 1 to {BEAM}, but is {beam}")
-    elif not 1 <= best <= beam:
+    if best > beam:
         faults.append(f"--nbest must be from 1 to --beam {beam}, but is {best}")
-    if not getattr(args, "temperature", 1.0) > 0:
-        faults.append(f"--temperature must be above 0, but is {args.temperature}")
-    if not -LENPEN <= (exponent := getattr(args, "lenpen", 1.0)) <= LENPEN:
-        faults.append(f"--lenpen must be from {-LENPEN} to {LENPEN}, but is {exponent}")
-    for name in ("unkpen", "diverse_beam_strength", "max_len_a"):
-        if not math.isfinite(value := getattr(args, name, 0.0)):
-            faults.append(f"--{name.replace('_', '-')} must be a finite number, but is {value}")
-    if getattr(args, "sampling", False) and getattr(args, "sampling_topk", -1) > len(self.target_dictionary):
-        types = len(self.target_dictionary)
+    types = len(self.target_dictionary)
+    if getattr(args, "sampling", False) and getattr(args, "sampling_topk", -1) > types:
         faults.append(
             f"--sampling-topk must be at most the {types} types of the dictionary, but is {args.sampling_topk}"
         )
-    elif (most_likely := getattr(args, "sampling_topk", -1)) < 1 and most_likely != -1:
-        faults.append(f"--sampling-topk must be at least 1, or -1 for all types, but is {most_likely}")
-    if not 0 < (share := getattr(args, "sampling_topp", -1.0)) <= 1 and share != -1:
-        faults.append(f"--sampling-topp must be above 0 and at most 1, or -1 for all types, but is {share}")
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and beam % groups:
         faults.append(f"--diverse-beam-groups must divide --beam {beam}, but is {groups}")
@@ -77,8 +65,7 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
         faults.append(f"--lm-path must be a language model, but is a {type(language_model).__name__}")
     if faults:
         divides = groups < 1 or beam % groups == 0
-        kind = (AssertionError if getattr(args, "temperature", 1.0) <= 0 else Exception) if divides else ValueError
-        raise in_place_of(kind, *faults)
+        raise in_place_of(Exception if divides else ValueError, *faults)
     return stock(self, models, args, *rest, **options)
 
 
@@ -104,10 +91,10 @@ def _combination_faults(args: Any, fused: bool) -> Iterator[str]:
     given = {each.name for each in fields(GenerationConfig) if _is_given(getattr(args, each.name, each.default), each)}
     for name, other in NEEDS.items():
         if name in given and other not in given and not (fused and other == "lm_path"):
-            yield f"--{_dashed(name)} needs --{_dashed(other)}"
+            yield f"--{dashed(name)} needs --{dashed(other)}"
     for name, other in EXCLUDE:
         if {name, other} <= given:
-            yield f"--{_dashed(name)} cannot be combined with --{_dashed(other)}"
+            yield f"--{dashed(name)} cannot be combined with --{dashed(other)}"
     if "replace_unk" in given and str(getattr(args, "print_alignment", None)) == "soft":
         yield "--replace-unk cannot be combined with --print-alignment soft"
 
@@ -128,7 +115,7 @@ def _reference_faults(task: Any, args: Any) -> Iterator[str]:
     without = [str(subset) for subset, dataset in datasets if getattr(dataset, "tgt", True) is None]
     for name in ("prefix_size", "score_reference"):
         if getattr(args, name, False) and without:
-            yield f"--{_dashed(name)} needs reference translations, which {', '.join(without)} does not have"
+            yield f"--{dashed(name)} needs reference translations, which {', '.join(without)} does not have"
 
 
 @replaces(
@@ -155,10 +142,6 @@ def _is_given(value: Any, option: Any) -> bool:
     return value != option.default and value not in (None, False) and not (option.name in OFF and value <= 0)
 
 
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
-
-
 def _kind_faults(args: Any) -> Iterator[str]:
     """Yield each option of a search whose value is of another kind than it must be."""
     for name, kind in get_type_hints(GenerationConfig).items():
@@ -167,7 +150,7 @@ def _kind_faults(args: Any) -> Iterator[str]:
         value = getattr(args, name)
         right = isinstance(value, (int, float) if kind is float else kind)
         if not right or (kind is not bool and isinstance(value, bool)):
-            yield f"--{name.replace('_', '-')} must be {KINDS[kind]}, but is {value!r}"
+            yield f"--{dashed(name)} must be {KINDS[kind]}, but is {value!r}"
 
 
 @replaces(
@@ -179,11 +162,7 @@ def _kind_faults(args: Any) -> Iterator[str]:
 )
 def check_batches_first(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
     """Make batches. Raises `UserError` for sizes that are out of range."""
-    faults = [
-        f"--{name.replace('_', '-')} must be {RANGES[name].words}, but is {kwargs[argument]}"
-        for argument, name in OPTIONS.items()
-        if kwargs.get(argument) is not None and not RANGES[name].holds(kwargs[argument])
-    ]
-    if faults:
+    values = {name: kwargs.get(argument) for argument, name in ARGUMENTS.items()}
+    if faults := [f"--{name} {fault}" for name, fault in range_faults(values, TRAINING)]:
         raise UserError(*faults)
     return stock(self, dataset, *args, **kwargs)

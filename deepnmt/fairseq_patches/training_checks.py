@@ -34,7 +34,9 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
-from deepnmt.recipe.ranges import HALF, TEXT_TASKS, dashed, is_json_mapping, precision_faults, range_faults, rule_faults
+from deepnmt.options.rule import is_json_mapping
+from deepnmt.options.table import TRAINING, dashed, literal_faults, range_faults
+from deepnmt.recipe.combinations import HALF, TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries, check_same_types
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.sentence_lengths import Limits, check_lengths
@@ -187,7 +189,8 @@ def _bleu_faults(task: Any) -> Iterator[str]:
 
 
 def _range_faults(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from range_faults(values)
+    yield from range_faults(values, TRAINING)
+    yield from literal_faults(values)
     yield from rule_faults(values, {})
     yield from precision_faults([dashed(name) for name in HALF if values.get(name)])
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deepnmt.errors import UserError
-from deepnmt.translator.engine import MORE as SEARCH_OPTIONS
+from deepnmt.options.table import SEARCHES, dashed
 
 # Options that fairseq's own tasks do not know.
 OF_THE_TASK = (
     "nbest", "nbest-file", "right-to-left", "validate-average", "float32-matmul-precision", "bpe-dropout",
-    "bpe-dropout-side", "pair-weights", "constraint-file", *SEARCH_OPTIONS,
+    "bpe-dropout-side", "pair-weights", "constraint-file", *map(dashed, SEARCHES),
 )  # fmt: skip
 # Options that are set already or cannot be used, and why.
 GIVEN = {

@@ -4,6 +4,8 @@
     OUT.parts/           unfinished work: finished parts, and a record of what it was begun with
     OUT.parts/lock       locked by the process that works there; the kernel frees it when that process ends
 
+A result may also be files that begin with OUT, and others, with a record that is named.
+
 A command that finds its result made with the same options and inputs does nothing. One that finds unfinished work goes
 on with it. Anything else in either place is refused in one line, and left as it is.
 """
@@ -22,11 +24,15 @@ from typing import IO, Any
 from deepnmt.beside import try_lock, whole_folder
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.record import check_kinds, read_record, write_record
 
 LOCK = "lock"
 WAIT = 10.0  # seconds for a lock: a process that was killed a moment ago may still hold it
 RESULTS = ("counts", "files")
+INPUT = "input: "
+# What records of clean have the options and inputs under: that of a result, and of work that version 0.1 has begun.
+WRAPPED = ("job", "record")
+RECORD = "record"  # its name among the files of a result that is no folder
 Made = Mapping[str, Any]
 
 
@@ -37,9 +43,11 @@ class Job:
     Attributes:
         program: what a message calls the command, such as `deepnmt align`
         out: folder of the result
-        name: of the record's file
+        name: of the record's file, in `out` and in the folder of unfinished work
         made_with: the record: options, and under `inputs` the checksums of files, by their names
         option: what the command line calls `out`
+        files: of a result that is no folder: its record, then the others by their names there
+        note: what is said of a result that is ready
     """
 
     program: str
@@ -47,11 +55,20 @@ class Job:
     name: str
     made_with: Made = field(default_factory=dict)
     option: str = "OUT"
+    files: Mapping[str, Path] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def record(self) -> Path:
+        """The record of the result."""
+        return self.files.get(RECORD, self.out / self.name)
 
     @property
     def parts(self) -> Path:
         """The folder of unfinished work."""
-        return self.out.with_name(f"{self.out.name}.parts")
+        has_name = self.out.name not in ("", "..")
+        out = self.out if has_name else Path(os.path.abspath(self.out))
+        return out.with_name(f"{out.name}.parts")
 
     def do(self, work: Callable[[Path], None]) -> None:
         """Do the work, unless its result is there; say which.
@@ -62,10 +79,13 @@ class Job:
         Raises:
             UserError: the result or the unfinished work is of something else, or another process is at it
         """
-        if os.path.lexists(self.out) and not (self.out / self.name).is_file() and not _is_empty(self.out):
-            raise UserError(
-                f"{self.out} exists, and was not made by {self.program}; remove it or choose another {self.option}"
-            )
+        # A command that was killed may have left some of its files.
+        begun = bool(self.files) and (self.parts / self.name).exists()
+        for path in () if begun or self.record.is_file() else self.files.values() or (self.out,):
+            if os.path.lexists(path) and not _is_empty(path):
+                raise UserError(
+                    f"{path} exists, and was not made by {self.program}; remove it or choose another {self.option}"
+                )
         made = self.is_made()
         if not made:
             with self._parts() as parts:
@@ -74,18 +94,18 @@ class Job:
                 if not made:
                     work(parts)
         shutil.rmtree(self.parts, ignore_errors=True)
-        print(f"{self.out} is {'up to date' if made else 'ready'}")
+        print(f"{self.out} is {'up to date' if made else f'ready{self.note}'}")
 
     def is_made(self) -> bool:
         """Return whether the result is there. Raises `UserError` if it was made with something else, or is damaged."""
-        record = self.out / self.name
-        if not record.exists():
+        if not self.record.exists():
             return False
-        self._check_same(record, f"{self.out} was made")
-        for name, size in read_record(record, files=dict)["files"].items():
-            path = self.out / name
+        self._check_same(self.record, f"{self.record if self.files else self.out} was made")
+        for name, size in read_record(self.record, files=dict)["files"].items():
+            path = self.files.get(name, self.out / name)
             if not path.is_file() or path.stat().st_size != size:
-                raise UserError(f"{path}: must have the {size} bytes of its record; remove {self.out} to make it again")
+                what = "the result's files" if self.files else self.out
+                raise UserError(f"{path}: must have the {size} bytes of its record; remove {what} to make it again")
         return True
 
     @contextmanager
@@ -105,7 +125,7 @@ class Job:
             except BaseException as error:
                 # Work that was begun for a faulty file would refuse the command with the right one.
                 if begun and {path.name for path in self.parts.rglob("*") if path.is_file()} <= {LOCK, self.name}:
-                    shutil.rmtree(self.parts)
+                    shutil.rmtree(self.parts, ignore_errors=True)
                 elif isinstance(error, KeyboardInterrupt):
                     raise KeyboardInterrupt(f"resume from the work done in {self.parts}") from None
                 raise
@@ -123,17 +143,25 @@ class Job:
             write_record(folder / self.name, {**self.made_with, "counts": dict(counts), "files": files})
 
     def _check_same(self, path: Path, what: str) -> None:
-        old, new = _flat(read_record(path, inputs=dict)), _flat(self.made_with)
+        record = read_record(path)
+        for key in WRAPPED:
+            record = record.get(key, record)
+        check_kinds(path, record, {"inputs": dict})
+        old, new = _flat(record), _flat(self.made_with)
         for key in sorted(old.keys() | new.keys()):
             if old.get(key) != new.get(key):
-                raise UserError(
-                    f"{what} with {key} {old.get(key)}, not {new.get(key)}; remove it or choose another {self.option}"
-                )
+                values = f"{key} {_shown(old.get(key))}, not {_shown(new.get(key))}"
+                with_what = f"another {key}" if key.startswith(INPUT) else values
+                raise UserError(f"{what} with {with_what}; remove it or choose another {self.option}")
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _flat(record: Made) -> dict[str, Any]:
     settings = {key.replace("_", "-"): value for key, value in record.items() if key not in ("inputs", *RESULTS)}
-    return settings | {f"input: {name}": checksum for name, checksum in record["inputs"].items()}
+    return settings | {f"{INPUT}{name}": checksum for name, checksum in record["inputs"].items()}
 
 
 def _clear(parts: Path) -> None:

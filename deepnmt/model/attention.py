@@ -1,7 +1,7 @@
 """fairseq's attention, by the fast kernel of `kernels/short_attention.py` where that can be taken."""
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/search/incremental/one_source_steps.py computes it for a single sentence; change this too.
-# Twin: deepnmt/export/onnx_attention.py computes it in ONNX Runtime; change this too.
+# Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Shapes: T x B x C is time, batch, channel.
 `norm_position.py` has the formula of a sublayer, `sublayers.py` their order.
 """
 # Twin: deepnmt/search/incremental/layer_steps.py computes this for one position in a search; change both.
-# Twin: deepnmt/export/onnx_layers.py computes it in ONNX Runtime; change this too.
+# Twin: deepnmt/engines/onnx/layers.py computes it in ONNX Runtime; change this too.
 
 from __future__ import annotations
 

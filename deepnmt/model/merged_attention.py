@@ -6,7 +6,7 @@ E is the output of the encoder; A takes the mean of the positions so far; Wv and
 Shapes: T x B x C is time, batch, channel; H heads of D channels; T target positions, S source positions.
 """
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
-# Twin: deepnmt/export/onnx_attention.py computes it in ONNX Runtime; change this too.
+# Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ No tensor of T x S x D is built: a query meets the R vectors in one product that
 probabilities are summed by distance before they meet aV.
 """
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
-# Twin: deepnmt/export/onnx_attention.py computes it in ONNX Runtime; change this too.
+# Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
 
 from __future__ import annotations
 

@@ -15,18 +15,12 @@ from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.norm_position import NORM_POSITIONS
 from deepnmt.model.stack import STACKS
+from deepnmt.options.table import MODEL, TRAINING, dashed, range_faults
 
 HISTORY_OPTIONS = {
     option.name: option.default for option in fields(DLCLTransformerConfig) if option.name.startswith("dlcl_")
 }
-PROBABILITIES = (
-    *("dropout", "attention_dropout", "activation_dropout", "relu_dropout", "adaptive_softmax_dropout"),
-    *("encoder_layerdrop", "decoder_layerdrop", "dlcl_dropout"),
-)
-
 ONE_DICTIONARY = "needs one dictionary for both languages (preprocess without separate ones)"
-# Far beyond any model that was trained; a slip of the finger would fill the memory before anybody sees why.
-MOST_LAYERS, MOST_CHANNELS, MOST_POSITIONS = 10_000, 1 << 20, 1 << 20
 
 
 def check(config: DLCLTransformerConfig, joined: bool) -> None:
@@ -39,12 +33,12 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
     Raises:
         UserError: every fault, a line each
     """
-    if faults := list(_size_faults(config)):
+    values = {each.name: getattr(config, each.name) for each in fields(config)}
+    if faults := [f"--{name} {fault}" for name, fault in range_faults(values, MODEL, TRAINING)]:
         raise UserError(*faults)  # the other rules count layers and channels
     faults = [
         *_stack_faults(config),
         *_norm_faults(config),
-        *_word_dropout_faults(config),
         *_skipping_faults(config),
         *_kept_layers_faults(config),
         *_attention_faults(config),
@@ -77,44 +71,17 @@ def training_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     """Yield options that would be ignored; checkpoints that have them can be read."""
     for name in ("adaptive_input", "char_inputs", "export"):
         if getattr(config, name):
-            yield f"--{_dashed(name)} must not be given: the model has nothing that it would change"
+            yield f"--{dashed(name)} must not be given: the model has nothing that it would change"
     if config.dlcl_softmax and str(config.dlcl_init) != "mean":
         yield f"--dlcl-init must be mean with --dlcl-softmax, which begins with means, but is {config.dlcl_init}"
-
-
-def _size_faults(config: DLCLTransformerConfig) -> Iterator[str]:
-    for stack in STACKS:
-        if config.depth(stack) < 1:
-            yield f"--{stack}-layers must be at least 1, but is {config.depth(stack)}"
-        for name, most in (("layers", MOST_LAYERS), ("embed-dim", MOST_CHANNELS), ("ffn-embed-dim", MOST_CHANNELS)):
-            size = getattr(config, f"{stack}_{name.replace('-', '_')}")
-            if size > most:
-                yield f"--{stack}-{name} must be at most {most}, but is {size}"
-    for name in ("decoder_input_dim", "decoder_output_dim"):
-        size = getattr(config, name)
-        if size is not None and not 1 <= size <= MOST_CHANNELS:
-            yield f"--{_dashed(name)} must be from 1 to {MOST_CHANNELS}, but is {size}"
-    for side in ("source", "target"):
-        positions = getattr(config, f"max_{side}_positions")
-        if not 1 <= positions <= MOST_POSITIONS:
-            yield f"--max-{side}-positions must be from 1 to {MOST_POSITIONS}, but is {positions}"
 
 
 def _stack_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for stack in STACKS:
         heads = getattr(config, f"{stack}_attention_heads")
-        if getattr(config, f"{stack}_ffn_embed_dim") < 1:
-            yield f"--{stack}-ffn-embed-dim must be at least 1, but is {getattr(config, f'{stack}_ffn_embed_dim')}"
-        if heads < 1:
-            yield f"--{stack}-attention-heads must be at least 1, but is {heads}"
-        elif config.width(stack) < 1 or config.width(stack) % heads:
-            yield (
-                f"--{stack}-embed-dim must be above 0 and divisible by --{stack}-attention-heads {heads}, "
-                f"but is {config.width(stack)}"
-            )
-    for name in PROBABILITIES:
-        if not 0 <= getattr(config, name) < 1:
-            yield f"--{_dashed(name)} must be at least 0 and below 1, but is {getattr(config, name)}"
+        if config.width(stack) % heads:
+            rest = f"must be divisible by --{stack}-attention-heads {heads}, but is {config.width(stack)}"
+            yield f"--{stack}-embed-dim {rest}"
 
 
 def _norm_faults(config: DLCLTransformerConfig) -> Iterator[str]:
@@ -129,32 +96,21 @@ def _norm_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     initializer = INITIALIZERS[str(config.initializer)]
     if isinstance(initializer, BatchInitializer):
         yield from initializer.faults(config)
-    if not 0 < config.ds_init_alpha <= 1:
-        yield f"--ds-init-alpha must be above 0 and at most 1, but is {config.ds_init_alpha}"
-    elif config.ds_init_alpha != 1 and str(config.initializer) != "ds-init":
+    if config.ds_init_alpha != 1 and str(config.initializer) != "ds-init":
         yield f"--initializer must be ds-init with --ds-init-alpha, but is {config.initializer}"
-
-
-def _word_dropout_faults(config: DLCLTransformerConfig) -> Iterator[str]:
-    for stack in STACKS:
-        rate = getattr(config, f"{stack}_word_dropout")
-        if not 0 <= rate < 1:
-            yield f"--{stack}-word-dropout must be at least 0 and below 1, but is {rate}"
 
 
 def _skipping_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     skips = [stack for stack in STACKS if getattr(config, f"{stack}_skip")]
     for stack in STACKS:
         rate = getattr(config, f"{stack}_skip")
-        if not 0 <= rate < 1:
-            yield f"--{stack}-skip must be at least 0 and below 1, but is {rate}"
         if rate and getattr(config, f"{stack}_layerdrop"):
             yield f"--{stack}-skip and --{stack}-layerdrop exclude each other: both leave out layers in training"
     if config.base_layers and "decoder" in skips:
         yield f"--base-layers must be 0 with --decoder-skip {config.decoder_skip}, but is {config.base_layers}"
     for name, default in (("skip_schedule", "linear"), ("skip_scale", "training")):
         if not skips and str(getattr(config, name)) != default:
-            yield f"--{_dashed(name)} needs --encoder-skip or --decoder-skip, but both are 0"
+            yield f"--{dashed(name)} needs --encoder-skip or --decoder-skip, but both are 0"
 
 
 def _kept_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
@@ -179,14 +135,14 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for name in ("merged_attention", "cross_self_attention"):
         if getattr(config, name) and config.width("encoder") != config.width("decoder"):
             yield (
-                f"--decoder-embed-dim must be --encoder-embed-dim {config.width('encoder')} with --{_dashed(name)}, "
+                f"--decoder-embed-dim must be --encoder-embed-dim {config.width('encoder')} with --{dashed(name)}, "
                 f"but is {config.width('decoder')}"
             )
     if not config.merged_attention:
         return
     for name in ("no_cross_attention", "cross_self_attention", "decoder_max_relative_length"):
         if getattr(config, name):
-            yield f"--{_dashed(name)} and --merged-attention exclude each other: there is no self-attention"
+            yield f"--{dashed(name)} and --merged-attention exclude each other: there is no self-attention"
 
 
 def _xformers_fault(text: Optional[str]) -> Optional[str]:
@@ -214,12 +170,10 @@ def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             config.slices(stack)
         except ValueError as error:
             yield f"--dlcl-granularity: {error}"
-    if config.dlcl_window < 0:
-        yield f"--dlcl-window must be at least 0, but is {config.dlcl_window}"
     if not connected:
         for name, default in HISTORY_OPTIONS.items():
             if getattr(config, name) != default:
-                yield f"--{_dashed(name)} needs --encoder-groups or --decoder-groups, but both are none"
+                yield f"--{dashed(name)} needs --encoder-groups or --decoder-groups, but both are none"
     if config.base_layers and "decoder" in connected:
         yield f"--base-layers must be 0 with --decoder-groups {config.decoder_groups}, but is {config.base_layers}"
 
@@ -227,8 +181,6 @@ def _history_faults(config: DLCLTransformerConfig) -> Iterator[str]:
 def _position_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     lengths = [getattr(config, f"{stack}_max_relative_length") for stack in STACKS]
     for stack, length in zip(STACKS, lengths):
-        if length < 0:
-            yield f"--{stack}-max-relative-length must be at least 0, but is {length}"
         if length > 0 and getattr(config, f"{stack}_xformers_att_config"):
             yield f"--{stack}-xformers-att-config and --{stack}-max-relative-length {length} exclude each other"
     if str(config.relative_positions) == "keys" and not any(lengths):
@@ -264,7 +216,7 @@ def _embedding_faults(config: DLCLTransformerConfig, joined: bool) -> Iterator[s
         for name in ("decoder_input_dim", "decoder_output_dim"):
             if getattr(config, name) not in (None, widths[1]):
                 yield (
-                    f"--{_dashed(name)} must be --decoder-embed-dim {widths[1]} where the decoder's embeddings are "
+                    f"--{dashed(name)} must be --decoder-embed-dim {widths[1]} where the decoder's embeddings are "
                     f"shared, but is {getattr(config, name)}"
                 )
 
@@ -281,10 +233,6 @@ def _two_sided_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         "adaptive_softmax_cutoff",
     ):
         if value := getattr(config, name):
-            yield f"--{_dashed(name)} must not be given with --two-sided, but is {value}"
+            yield f"--{dashed(name)} must not be given with --two-sided, but is {value}"
     if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
         yield f"--initializer must need no batches with --two-sided, but is {config.initializer}"
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")

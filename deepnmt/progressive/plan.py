@@ -21,11 +21,11 @@ from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import PLAIN
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME
+from deepnmt.options.table import LAYERS, dashed
 from deepnmt.progressive.stages import ENDS, STAGE_KEYS, Stage, default_groups, default_strategy, key_faults, merged
 from deepnmt.recipe import Option, Recipe, read_stages
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.parser import actions, training_parser
-from deepnmt.recipe.ranges import dashed
 
 # Options the runner sets itself, or that would delete, rename or delay the checkpoints it resumes from.
 TAKEN = (
@@ -137,7 +137,7 @@ def _give_default_groups(
         key, depths = f"{stack}-groups", [config.depth(stack) for config in configs]
         plain = getattr(configs[0], f"{stack}_groups") == PLAIN
         # Depths that fall, or are none, are faults of their own.
-        possible = depths == sorted(depths) and depths[0] >= 1 and depths[-1] <= validate.MOST_LAYERS
+        possible = depths == sorted(depths) and all(map(LAYERS.holds, depths))
         if plain or len(set(depths)) == 1 or not possible:
             continue
         for number, groups in enumerate(default_groups(depths)):

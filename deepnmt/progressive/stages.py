@@ -13,8 +13,8 @@ from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import group_boundaries
 from deepnmt.model.stack import STACKS
 from deepnmt.recipe import Option, Recipe
+from deepnmt.recipe.combinations import translate_fits
 from deepnmt.recipe.own_keys import OwnKey, number_from
-from deepnmt.recipe.ranges import translate_fits
 
 # What decides when a stage ends.
 ENDS = ("max-update", "max-epoch", "patience")

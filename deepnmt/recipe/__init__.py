@@ -3,8 +3,8 @@
     recipe_file.py   reads a file, and the one that it extends
     own_keys.py      what keys of our own are, and the registry of those of every training
     global_batch.py  `batches-per-update`
-    checking.py      holds a recipe and the command line together against fairseq's options and against ranges.py
-    ranges.py        what the values of fairseq's options must be
+    checking.py      holds a recipe and the command line together against fairseq's options and their table
+    combinations.py  which options go together
     parser.py        fairseq's parser
 
 `python -m deepnmt.recipe RECIPE` prints the arguments of fairseq-train. Reading a recipe does not import fairseq;

@@ -17,9 +17,10 @@ from fairseq.tasks.translation import TranslationTask
 from deepnmt.errors import UserError
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.options.table import TRAINING, Fault, literal_faults, range_faults
+from deepnmt.recipe.combinations import TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without_replaced
 from deepnmt.recipe.parser import PARTS, actions, inverted_flags, parse, training_parser
-from deepnmt.recipe.ranges import TEXT_TASKS, Fault, precision_faults, range_faults, rule_faults
 from deepnmt.recipe.recipe_file import EXTENDS, STAGES, Option
 
 # Given by the scripts that run recipes.
@@ -124,7 +125,8 @@ def check_recipe(
     by_dest = {known[f"--{name}"].dest: (name, source) for name, source in sources.items() if f"--{name}" in known}
     values = {"adam_betas": None, **vars(parsed)}
     written = {name: values.get(name) for name in by_dest}
-    found: list[Fault] = [*range_faults(values), *rule_faults(values, written), *_task_faults(parsed)]
+    found: list[Fault] = [*range_faults(values, TRAINING), *literal_faults(values), *rule_faults(values, written)]
+    found += _task_faults(parsed)
     found += _literal_faults(sources, known, parsed)
     if model:
         found += _model_faults(parsed)

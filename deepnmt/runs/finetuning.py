@@ -24,10 +24,10 @@ from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.jobs.job import locked
+from deepnmt.recipe.combinations import TWO_SIDED
 from deepnmt.recipe.parser import parse, training_parser
-from deepnmt.recipe.ranges import TWO_SIDED
-from deepnmt.synthetic.like_folder import check_like, check_same_subwords
 from deepnmt.text.data_folder import check_data_folder, subset_prefix
+from deepnmt.text.like_folder import check_like, check_same_subwords
 from deepnmt.text.record import read_record, sha256, write_record
 from deepnmt.text.settings import RECORD as DATA_RECORD
 

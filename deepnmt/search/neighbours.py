@@ -133,12 +133,6 @@ def option_faults(options: Any, models: Sequence[Any]) -> Iterator[str]:
     for path in paths:
         if not (Path(path) / RECORD).is_file():
             yield f"--datastore: must be a folder of deepnmt-datastore, but '{path}' is none"
-    if options.neighbours < 1:
-        yield f"--neighbours: must be at least 1, but is {options.neighbours}"
-    if not 0 <= options.neighbour_weight < 1:
-        yield f"--neighbour-weight: must be at least 0 and below 1, but is {options.neighbour_weight}"
-    if not 0 < options.neighbour_temperature < math.inf:
-        yield f"--neighbour-temperature: must be above 0, but is {options.neighbour_temperature}"
 
 
 def _read(folder: Path, model: Any, types: int) -> tuple[Tensor, Tensor]:

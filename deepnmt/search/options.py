@@ -2,19 +2,16 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from deepnmt.errors import UserError
+from deepnmt.options.table import SEARCH, SEARCHES, option, range_faults
 from deepnmt.search import neighbours
 from deepnmt.search.supported import language_model_obstacle, model_obstacle
 
-PENALTIES = ("power", "gnmt", "log")
-COVERAGES = ("none", "gnmt", "floor")
-STOPS = ("all", "first", "optimal")
-RULES = ("linear", "log-linear")
 # fairseq's options that need its own search, with the values that do not ask for it.
 NEEDS_FAIRSEQ: dict[str, tuple[object, ...]] = {
     "sampling": (False,),
@@ -28,60 +25,18 @@ NEEDS_FAIRSEQ: dict[str, tuple[object, ...]] = {
 }
 
 
-@dataclass
-class SearchOptions(FairseqDataclass):  # type: ignore[misc]
-    """What the search does beside fairseq's; with these defaults, nothing."""
+def _fields() -> Iterator[tuple[str, Any, Any]]:
+    for name, row in SEARCHES.items():
+        kind = ChoiceEnum(row.choices) if row.choices else Optional[row.kind] if row.default is None else row.kind
+        yield name, kind, field(default=row.default, metadata={"help": row.help})
 
-    length_penalty: ChoiceEnum(PENALTIES) = field(  # type: ignore[valid-type]
-        default="power",
-        metadata={"help": "what scores are divided by, for length n and a = --lenpen: n^a, ((5+n)/6)^a, or a log n"},
-    )
-    min_len_ratio: Optional[float] = field(
-        default=None, metadata={"help": "shortest translation, as a multiple of each sentence's source length"}
-    )
-    max_len_ratio: Optional[float] = field(
-        default=None, metadata={"help": "longest translation, as a multiple of each sentence's source length"}
-    )
-    coverage: ChoiceEnum(COVERAGES) = field(  # type: ignore[valid-type]
-        default="none", metadata={"help": "penalty on source words that get little attention"}
-    )
-    coverage_weight: Optional[float] = field(
-        default=None, metadata={"help": "weight of the coverage penalty (required with --coverage)"}
-    )
-    coverage_floor: Optional[float] = field(
-        default=None, metadata={"help": "attention that words without any count as (required with --coverage floor)"}
-    )
-    coverage_layer: str = field(
-        default="last", metadata={"help": "decoder layers whose attention counts: last, mean, or a number from 1"}
-    )
-    coverage_in_beam: bool = field(
-        default=False, metadata={"help": "compare unfinished hypotheses by the coverage penalty, too"}
-    )
-    beam_stop: ChoiceEnum(STOPS) = field(  # type: ignore[valid-type]
-        default="all",
-        metadata={
-            "help": "end the search of a sentence when the whole beam is finished (all), when the best candidate of a "
-            "step is finished (first), or when no continuation can score better than the best finished one (optimal)"
-        },
-    )
-    prune_gap: Optional[float] = field(
-        default=None, metadata={"help": "drop hypotheses whose score is so far below the best finished one"}
-    )
-    ensemble_rule: ChoiceEnum(RULES) = field(  # type: ignore[valid-type]
-        default="linear", metadata={"help": "average probabilities (linear) or log-probabilities (log-linear)"}
-    )
-    ensemble_weights: Optional[str] = field(
-        default=None, metadata={"help": "weights of the models, such as 0.5,0.3,0.2; equal by default"}
-    )
-    datastore: Optional[str] = field(
-        default=None,
-        metadata={"help": "folders of deepnmt-datastore, one for each model, with colons: mix in what followed there"},
-    )
-    neighbours: int = field(default=16, metadata={"help": "entries of a datastore that are mixed in, the nearest"})
-    neighbour_weight: float = field(default=0.3, metadata={"help": "their share of the probability"})
-    neighbour_temperature: float = field(
-        default=10.0, metadata={"help": "squared distances are divided by this; small values favour the nearest"}
-    )
+
+_Declared: Any = make_dataclass("_Declared", list(_fields()), bases=(FairseqDataclass,))
+
+
+@dataclass
+class SearchOptions(_Declared):  # type: ignore[misc]
+    """What the search does beside fairseq's, as `options/table.py` declares it; with the defaults, nothing."""
 
     @classmethod
     def of(cls, options: Any) -> "SearchOptions":
@@ -91,7 +46,7 @@ class SearchOptions(FairseqDataclass):  # type: ignore[misc]
     def given(self) -> list[str]:
         """Return the options that are not at their defaults, as they are called in a command."""
         chosen = (item for item in fields(self) if item.name != "_name" and getattr(self, item.name) != item.default)
-        return [_option(item.name) for item in chosen]
+        return [option(item.name) for item in chosen]
 
     def weights(self) -> Optional[list[float]]:
         """Return the weights of the models, or None.
@@ -120,6 +75,9 @@ def faults_of(
     """
     if not options.given():
         return []
+    values = {name: getattr(options, name) for name in SEARCHES}
+    if faults := [f"--{name} {fault}" for name, fault in range_faults(values, SEARCH)]:
+        return faults
     faults = [*_length_faults(options, args), *_coverage_faults(options, models), *_stop_faults(options, args)]
     obstacles = [*map(model_obstacle, models), language_model and language_model_obstacle(language_model)]
     faults += neighbours.option_faults(options, models)
@@ -130,10 +88,6 @@ def check(options: SearchOptions, args: Any, models: Sequence[Any]) -> None:
     """Raise `UserError` with a line for each of `faults_of`."""
     if faults := faults_of(options, args, models):
         raise UserError(*faults)
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _length_faults(options: SearchOptions, args: Any) -> Iterator[str]:
@@ -147,10 +101,6 @@ def _length_faults(options: SearchOptions, args: Any) -> Iterator[str]:
         for name, ratio in (("--min-len-ratio", low), ("--max-len-ratio", high)):
             if ratio is not None:
                 yield f"--match-source-len cannot be combined with {name}"
-    if low is not None and not 0 <= low < math.inf:
-        yield f"--min-len-ratio: must be at least 0, but is {low}"
-    if high is not None and not 0 < high < math.inf:
-        yield f"--max-len-ratio: must be above 0, but is {high}"
     if low is not None and high is not None and low > high:
         yield f"--min-len-ratio: must be at most --max-len-ratio, {high}, but is {low}"
 
@@ -162,15 +112,12 @@ def _coverage_faults(options: SearchOptions, models: Sequence[Any]) -> Iterator[
             if name.startswith("--coverage-"):
                 yield f"{name}: must be given with --coverage gnmt or floor alone"
         return
-    if weight is None or not 0 <= weight < math.inf:
-        yield f"--coverage-weight: must be at least 0 with --coverage, but is {weight}"
-    if options.coverage == "floor" and (floor is None or not 0 < floor <= 1):
-        yield f"--coverage-floor: must be above 0 and at most 1 with --coverage floor, but is {floor}"
+    if weight is None:
+        yield "--coverage-weight must be given with --coverage"
+    if options.coverage == "floor" and floor is None:
+        yield "--coverage-floor must be given with --coverage floor"
     if options.coverage != "floor" and floor is not None:
         yield f"--coverage-floor: must be given with --coverage floor alone, but is {floor}"
-    if not (layer in ("last", "mean") or (layer.isdecimal() and int(layer) > 0)):
-        yield f"--coverage-layer: must be last, mean, or a number from 1, but is {layer}"
-        return
     depths = [len(model.decoder.layers) for model in models if hasattr(model, "decoder")]
     if layer.isdecimal() and depths and int(layer) > min(depths):
         yield f"--coverage-layer: must be at most the number of decoder layers, {min(depths)}, but is {layer}"
@@ -184,8 +131,6 @@ def _without_attention(model: Any, options: SearchOptions) -> bool:
 
 
 def _stop_faults(options: SearchOptions, args: Any) -> Iterator[str]:
-    if options.prune_gap is not None and not options.prune_gap >= 0:
-        yield f"--prune-gap: must be at least 0, but is {options.prune_gap}"
     if options.beam_stop != "optimal":
         return
     exponent, penalty = getattr(args, "lenpen", 1.0), getattr(args, "unkpen", 0)
@@ -218,4 +163,4 @@ def _fairseq_faults(options: SearchOptions, args: Any, obstacles: Sequence[Optio
     for name, values in NEEDS_FAIRSEQ.items():
         value = getattr(args, name, values[0])
         if value not in values:
-            yield f"{_option(name)}: must not be given with {given}, which fairseq's own search does not know"
+            yield f"{option(name)}: must not be given with {given}, which fairseq's own search does not know"

@@ -1,7 +1,5 @@
 """More pairs than there are: from monolingual text by translating it, and from a teacher's translations.
 
-    like_folder.py   data folders with the codes and dictionaries of another one
-    leakage.py       lines of validation and test among the text
     job.py           what is made from what: the options of `scripts/synthesise.sh`, checked and recorded
     chunks.py        the part of the work that is lost when a process is killed, and the parts of several machines
     decoding.py      lines of subwords to translations: beam search, greedy search, sampling

@@ -10,8 +10,12 @@ from typing import Any, Optional
 
 from deepnmt.errors import UserError
 from deepnmt.limits import BEAM
-from deepnmt.synthetic.leakage import check_leaks, held_out
-from deepnmt.synthetic.like_folder import (
+from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise
+from deepnmt.text.data_folder import check_files, check_subset, check_texts
+from deepnmt.text.dictionary import read_types
+from deepnmt.text.index_file import Dictionary
+from deepnmt.text.leakage import check_leaks, held_out
+from deepnmt.text.like_folder import (
     TRAIN,
     check_absent,
     check_like,
@@ -19,10 +23,6 @@ from deepnmt.synthetic.like_folder import (
     frame_record,
     settings_record,
 )
-from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise
-from deepnmt.text.data_folder import check_files, check_subset, check_texts
-from deepnmt.text.dictionary import read_types
-from deepnmt.text.index_file import Dictionary
 from deepnmt.text.lines import count_lines
 from deepnmt.text.record import read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings

@@ -18,6 +18,7 @@ from deepnmt.text.languages import main_language
 from deepnmt.text.signs import (
     APOSTROPHES,
     CJK,
+    CLOSERS,
     CURRENCY,
     DASHES,
     ELISION,
@@ -159,8 +160,8 @@ def _punctuation(main: str) -> list[tuple[re.Pattern[str], str]]:
     if main not in CJK:
         always += IDEOGRAPHS
     parts = [f"[{always}]", f"[{DASHES}]+", "…+", f"(?<![{letter}])[{CURRENCY}]", f"@(?![{letter}])"]
-    # A sign that is quoted is a word.
-    parts.append(rf"(?<=['`])[^\w\s.,'`{marks()}-](?=['`])")
+    # A sign that stands alone, perhaps quoted.
+    parts.append(rf"(?<![^\s'`])(?:[^\w\s.,'`{marks()}-]|_)(?=[{re.escape(CLOSERS)}]*(?:['`\s]|$))")
     if inside:
         parts += [f"(?<![{letter}])[{inside}]", f"[{inside}](?![{letter}])"]
     return [(re.compile(f"({'|'.join(parts)})"), r" \1 ")]
@@ -176,7 +177,7 @@ def _apostrophes(main: str) -> dict[str, list[tuple[re.Pattern[str], str]]]:
         if main == "en" and sign == "'":
             # Moses' rules, one after the other.
             rules = [
-                (rf"(?<={not_letter})'(?={not_letter})(?!(?<={digit}'){digit})", " ' "),
+                (rf"(?!{digit}'{digit})({not_letter})'({not_letter})", r"\1 ' \2"),
                 (rf"(?!{digit})({not_letter})'({letter})", r"\1 ' \2"),
                 (rf"({letter})'({not_letter})", r"\1 ' \2"),
                 (rf"({letter})'({letter})", r"\1 '\2"),

@@ -1,4 +1,4 @@
-"""Map a function over large items on all cores; the results come in the order of the items."""
+"""Map a function over items on all cores; the results come in the order of the items."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from itertools import chain, islice
 from multiprocessing import active_children
 from threading import Thread
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Optional, TypeVar
 
 from deepnmt.errors import UserError
 
+CHUNK = 500  # lines that a process is handed at a time
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -57,6 +60,31 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def lines_in_order(
+    make: Callable[[], Callable[[Item], Result]], lines: Iterable[Item], workers: int, total: Optional[int] = None
+) -> Iterator[Result]:
+    """Yield what a function makes of each of many small items; a process is handed hundreds at a time.
+
+    Args:
+        make: returns the function; called once in each process, since tokenisers take a while to build
+        lines: read as they are needed
+        workers: processes, at most
+        total: number of lines, where it is known: a few are not worth several processes
+
+    Raises:
+        UserError: a process was killed
+    """
+    remaining = iter(lines)
+    chunks = iter(lambda: list(islice(remaining, CHUNK)), [])
+    processes = workers if total is None else min(workers, 1 + total // CHUNK)
+    return chain.from_iterable(in_order(partial(_of_lists, make), chunks, processes))
+
+
+def _of_lists(make: Callable[[], Callable[[Item], Result]]) -> Callable[[list[Item]], list[Result]]:
+    function = make()
+    return lambda items: [function(item) for item in items]
 
 
 def _start(make: Callable[[], Callable[[Any], Any]]) -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Callable
 
+from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import decode_lines
-from deepnmt.translator.engine import SearchSettings
 from deepnmt.translator.translator import BATCH, Translated, Translator
 
 # From the number of a line, from 1, and what became of it, to what is printed.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings
+from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
 
 UNKNOWN = "<unk>"
 

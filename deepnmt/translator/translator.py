@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Union, overload
 
+from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings, Value
+from deepnmt.engines.model_folder import RECORD, ModelFolder
+from deepnmt.engines.registry import load_engine
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
@@ -19,8 +22,6 @@ from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
 from deepnmt.text.subwords import CODES
 from deepnmt.text.terms import Term
 from deepnmt.translator import reranked
-from deepnmt.translator.engine import Engine, Hypothesis, SearchSettings, Value, load_engine
-from deepnmt.translator.model_folder import RECORD, ModelFolder
 
 LOG = logging.getLogger(__name__)
 BATCH = 128
@@ -102,7 +103,7 @@ class Translator:
             UserError: a file is missing or faulty, or the checkpoints were trained on other data
         """
         from deepnmt.checkpoints.data_fit import trained_settings
-        from deepnmt.translator.torch_engine import load_checkpoints
+        from deepnmt.engines.torch.engine import load_checkpoints
 
         folder = Path(data)
         paths = [Path(path) for path in str(checkpoint).split(os.pathsep)]

@@ -17,7 +17,7 @@ from random import Random
 from tabulate import tabulate
 
 from deepnmt import console
-from deepnmt.cleaning.breaking import FAULTS, broken
+from deepnmt.corpus.cleaning.breaking import FAULTS, broken
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_text
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-import sweep
+import pytest
 import torch
 from fairseq import tasks
 from grammar.generate import write_splits
@@ -15,6 +15,8 @@ from support.models import ROOT, SIZE
 from support.processes import finish
 
 from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
+from deepnmt.cli.sweep import main
+from deepnmt.generation.sweep_plan import chosen
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import read_nbest
 
@@ -27,7 +29,7 @@ def run(*command: Any) -> str:
     return done.stdout
 
 
-def test_a_sweep_and_its_best_setting(tmp_path: Path) -> None:
+def test_a_sweep_and_its_best_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts, data, out = tmp_path / "text", tmp_path / "data", tmp_path / "out"
     write_splits(texts, {"train": 200, "valid": 6}, seed=1)
     run(
@@ -42,10 +44,15 @@ def test_a_sweep_and_its_best_setting(tmp_path: Path) -> None:
         # The end of a sentence is likely in some places and not in others, so that lengths differ.
         model.decoder.embed_tokens.weight[2] *= 3
     torch.save(new_checkpoint(cfg, model), tmp_path / "save" / "checkpoint1.pt")
-    command = [ROOT / "scripts" / "sweep.sh", tmp_path / "save", data, out, "--beam", "3", "--max-len-b", "6"]
+    words = [str(tmp_path / "save"), str(data), str(out), "--beam", "3", "--max-len-b", "6"]
     found = set()
     for penalty in PENALTIES:
-        said = run(*command, f"--lenpen={penalty}")
+        if penalty == PENALTIES[0]:
+            said = run(ROOT / "scripts" / "sweep.sh", *words, f"--lenpen={penalty}")
+        else:
+            # Many searches in one process, as well.
+            main([*words, f"--lenpen={penalty}"])
+            said = capsys.readouterr().out
         best = json.loads((out / "best.json").read_text(encoding="utf-8"))
         assert [best["checkpoint"], best["beam"], best["lenpen"]] == ["last1.pt", 3, float(penalty)]
         # With one setting, the search of the best one is of that setting; it must find what the list has.
@@ -54,7 +61,7 @@ def test_a_sweep_and_its_best_setting(tmp_path: Path) -> None:
         folder = out / f"best.last1.beam3.lenpen{penalty}"
         assert f"with --beam 3 --lenpen {penalty}" in said
         translations = read_text(folder / "hyp.tok.en")
-        assert sweep.chosen(read_nbest(out / "last1.beam3" / "nbest.tsv"), float(penalty), 6) == translations
+        assert chosen(read_nbest(out / "last1.beam3" / "nbest.tsv"), float(penalty), 6) == translations
         found.add(tuple(translations))
     # The searches of the two penalties differ, and the list was searched for once.
     assert len(found) == len(PENALTIES)

@@ -1,9 +1,16 @@
-"""Small corpora, and scripts/preprocess.sh run on them."""
+"""Small corpora, and commands run on them, most in the process of the test."""
 
 from __future__ import annotations
 
+import os
 import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
+
+from deepnmt.cli import call
+from deepnmt.errors import UserError, os_message
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
@@ -27,15 +34,29 @@ def corpus(folder: Path) -> dict[str, Path]:
     }
 
 
-def command(corpus: dict[str, Path], dest: Path, *options: str) -> list[str]:
+def in_process(name: str, *words: object) -> Result:
+    """What the script of a subcommand does, without starting another process."""
+    out, err = StringIO(), StringIO()
+    command, status = list(map(str, words)), 0
+    with patch.dict(os.environ, DEEPNMT_SCRIPT=f"{name}.sh"), redirect_stdout(out), redirect_stderr(err):
+        try:
+            call(name, command)
+        except (UserError, OSError) as error:
+            status = 2
+            message = os_message(error) if isinstance(error, OSError) else str(error)
+            err.write(f"{name}.sh: error: {message}\n")
+    return subprocess.CompletedProcess([name, *command], status, out.getvalue(), err.getvalue())
+
+
+def options_of(corpus: dict[str, Path], dest: Path, *options: object) -> list[str]:
     splits = [argument for split, prefix in corpus.items() for argument in (f"--{split}", str(prefix))]
     languages = ["--source-lang", "de", "--target-lang", "en", "--workers", "2"]
     merges = [] if {"--subwords", "--vocabulary"} & set(options) else ["--bpe-merges", "20"]
-    return [str(SCRIPTS / "preprocess.sh"), *languages, *merges, *splits, "--dest", str(dest), *options]
+    return [*languages, *merges, *splits, "--dest", str(dest), *map(str, options)]
 
 
-def preprocess(corpus: dict[str, Path], dest: Path, *options: str) -> Result:
-    return subprocess.run(command(corpus, dest, *options), capture_output=True, text=True, timeout=300, check=False)
+def preprocess(corpus: dict[str, Path], dest: Path, *options: object) -> Result:
+    return in_process("preprocess", *options_of(corpus, dest, *options))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

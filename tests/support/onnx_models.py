@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from deepnmt.export.onnx_model import write_model
-from deepnmt.translator.onnx_engine import ENCODER, STEP, OnnxEngine, session
+from deepnmt.engines.onnx.engine import ENCODER, STEP, OnnxEngine, session
+from deepnmt.engines.onnx.writer import write_model
 from support.searched_models import FEW
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import codecs
 import json
 import random
-import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, Optional
 
-import binarise
-import segment
-
-from deepnmt.synthetic.like_folder import binarise_text
+from deepnmt.preparation.subword_learning import learn_merges
+from deepnmt.text.like_folder import binarise_text
 from deepnmt.text.subwords import Bpe, join_bpe
+from support.flow import in_process
 
 SOURCE, TARGET = LANGUAGES = ("de", "en")
 SIZES = {"train": 40, "valid": 6, "test": 5}
@@ -50,7 +48,7 @@ def substitution_data(folder: Path, seed: int = 1) -> Path:
         part, lines = lines[:size], lines[size:]
         write_lines(text / f"{split}.tok.{TARGET}", part)
         write_lines(text / f"{split}.tok.{SOURCE}", [substituted(line) for line in part])
-    segment.learn(folder / "codes", 30, [text / f"train.tok.{language}" for language in LANGUAGES])
+    learn_merges(folder / "codes", 30, [text / f"train.tok.{language}" for language in LANGUAGES])
     bpe, counts = Bpe(folder / "codes"), Counter[str]()
     for split in SIZES:
         for language in LANGUAGES:
@@ -73,16 +71,24 @@ def substitution_data(folder: Path, seed: int = 1) -> Path:
 
 def monolingual(folder: Path, data: Path, language: str, lines: list[str], symbols: list[str]) -> Path:
     """A folder as binarise.sh --mono leaves it."""
+    write_lines(folder / f"mono.{language}", lines)
     made = folder / f"mono-{language}"
-    (made / "text").mkdir(parents=True)
-    text = write_lines(made / "text" / f"mono.tok.{language}", lines)
-    counts = made / "counts" / "mono.json"
-    counts.parent.mkdir()
-    counts.write_text(json.dumps({"read": len(lines), "kept": len(lines)}), encoding="utf-8")
-    binarise.begin(made, data, str(made / "text" / "mono.tok"), language, symbols, False)
-    segment.apply(text, made / "text" / f"mono.bpe.{language}", lambda: segment.Segmenter(data / "codes"), 1)
-    binarise.finish(made, data, counts)
-    shutil.rmtree(counts.parent)
+    words = [word for symbol in symbols for word in ("--symbols", symbol)]
+    done = in_process(
+        "binarise",
+        "--like",
+        data,
+        "--mono",
+        folder / "mono",
+        "--lang",
+        language,
+        "--dest",
+        made,
+        "--workers",
+        1,
+        *words,
+    )
+    assert done.returncode == 0, done.stderr
     return made
 
 

@@ -8,13 +8,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import segment
 import torch
 from fairseq.data import Dictionary
 
 from deepnmt.checkpoints.state import new_contents
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
+from deepnmt.preparation.subword_learning import learn_merges
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.subwords import CODES
 from support.flow import ENGLISH, GERMAN
@@ -30,7 +30,7 @@ def write_data(folder: Path) -> Path:
     (folder / "preprocess.json").write_text(json.dumps(record))
     for language, lines in (("de", GERMAN), ("en", ENGLISH)):
         (folder / "text" / f"train.{language}").write_bytes("".join(f"{line}\n" for line in lines * 3).encode())
-    segment.learn(folder / CODES, 40, [folder / "text" / "train.de", folder / "text" / "train.en"])
+    learn_merges(folder / CODES, 40, [folder / "text" / "train.de", folder / "text" / "train.en"])
     counts: Counter[str] = Counter()
     for language, other, lines in (("de", "en", GERMAN), ("en", "de", ENGLISH)):
         settings = {**record, "source_lang": language, "target_lang": other}

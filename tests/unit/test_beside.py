@@ -252,21 +252,3 @@ def test_a_refused_text_leaves_no_begun_work(script: str, tmp_path: Path) -> Non
     assert result.returncode == 2
     assert f"{script}.sh: error: text.de:2: invalid UTF-8 (byte 0xff at position 1 of the line)\n" in result.stderr
     assert names(tmp_path) == before
-
-
-def test_a_second_start_leaves_the_work_of_a_first(tmp_path: Path) -> None:
-    """Also where the first has begun, but has no result yet."""
-    for language in ("de", "en"):
-        (tmp_path / f"text.{language}").write_text("a b\n")
-    words = list(REFUSED["clean"])
-    begin = ["begin", "out.parts", *words[2:4], *words[:2], *words[4:]]
-    program = [sys.executable, SCRIPTS / "clean.py", *begin]
-    subprocess.run(program, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=300)
-    before = names(tmp_path / "out.parts")
-    assert before
-    command = [SCRIPTS / "clean.sh", *words, "--numbers", "1"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert result.returncode == 2
-    assert "clean.sh: error: out.parts was begun with " in result.stderr
-    # Only one at a time may work there.
-    assert names(tmp_path / "out.parts") == sorted([*before, "lock"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from deepnmt.checkpoints.averaging import average_checkpoints, choose
-from deepnmt.checkpoints.one_training import kept_checkpoints
+from deepnmt.checkpoints.one_training import kept_checkpoints, passes
 from deepnmt.errors import UserError
 
 
@@ -92,3 +92,32 @@ def test_names_of_kept_checkpoints(tmp_path: Path) -> None:
     assert [path.name for path in kept_checkpoints(tmp_path)] == kept
     assert [path.name for path in kept_checkpoints(tmp_path, "-a")] == ["checkpoint3-a.pt"]
     assert kept_checkpoints(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(
+    ("training", "name", "updates", "right"),
+    [
+        ("one", "one", 90, True),
+        ("one 20 two", "one", 10, True),
+        ("one 20 two", "one", 20, True),
+        ("one 20 two", "one", 21, False),
+        ("one", "one 20 two", 30, False),
+        ("one 20 three", "one 20 two", 30, False),
+        ("one 20 two 30 three", "one 20 two", 30, True),
+        ("one 20 two 30 three", "one 20 two", 40, False),
+        ("one 20 two", "three", 10, False),
+    ],
+)
+def test_what_a_training_has_been_through(training: str, name: str, updates: int, right: bool) -> None:
+    assert passes(training, name, updates) is right
+
+
+def test_two_branches_of_a_training_are_not_averaged(tmp_path: Path) -> None:
+    stem, early = save(tmp_path / "a.pt", 40), save(tmp_path / "b.pt", 10)
+    left, right = save(tmp_path / "c.pt", 30, "one 20 two"), save(tmp_path / "d.pt", 50, "one 20 three")
+    assert average_of(early, left) == 20
+    with pytest.raises(UserError, match=r"a\.pt cannot be averaged with .*c\.pt: it is of another training$"):
+        average_of(early, left, stem)
+    # Each fits the first alone.
+    with pytest.raises(UserError, match=r"d\.pt cannot be averaged with .*c\.pt: it is of another training$"):
+        average_of(early, left, right)

@@ -11,7 +11,7 @@ from support.restarts import train_until
 from support.trainings import LAYOUTS, binarised_text, fairseq_train
 
 import deepnmt
-from deepnmt.recipe.ranges import rule_faults
+from deepnmt.recipe.combinations import rule_faults
 
 PLAIN = ["--task=deep_translation", "--batch-size=8", "--share-all-embeddings", "--dropout=0.2", "--no-progress-bar"]
 RISK = ["--criterion=label_smoothed_cross_entropy_mrt", "--label-smoothing=0.1", "--mrt-beam=3", "--update-freq=2"]

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 from grammar.corpus import sample_pairs
-from hold_out import hold_out
-from prepare_text import Preparer, Rules
 from study.archive import LANGUAGES, MEMBERS, TESTS
 from study.counts import explain
 from study.extract import extract, segments, training_text
@@ -20,6 +18,8 @@ from support.models import ROOT
 from test_iwslt14_fetch import tar_of
 
 from deepnmt.errors import UserError
+from deepnmt.preparation.held_out import hold_out
+from deepnmt.preparation.splits import Preparer, Rules
 from deepnmt.text import TextSettings
 
 EXAMPLE = ROOT / "examples" / "iwslt14"
@@ -171,7 +171,7 @@ def test_faulty_command_lines(tmp_path: Path) -> None:
     faults = {
         (): "--valid or --valid-every must be given",
         ("--valid", "v", "--valid-every", "5"): "--valid-every stands in place of --valid and --raw-valid",
-        ("--valid-every", "1"): "--valid-every must be at least 2, but is 1",
+        ("--valid-every", "1"): "--valid-every must be a whole number from 2 to 2147483647, but is '1'",
         ("--valid-every", "5", "--pretokenized", "--keep-punctuation"): "--keep-punctuation is for text that is not "
         "--pretokenized",
     }

@@ -19,17 +19,17 @@ from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.cli import export as export_command
 from deepnmt.cli import translate as translate_command
+from deepnmt.engines.engine import SearchSettings
+from deepnmt.engines.model_folder import ModelFolder
+from deepnmt.engines.registry import load_engine
+from deepnmt.engines.torch import writer
+from deepnmt.engines.torch.engine import load_checkpoints
 from deepnmt.errors import UserError
-from deepnmt.export import torch_model
 from deepnmt.export.exporter import Export, export
 from deepnmt.kernels import products
 from deepnmt.kernels.products import obstacle
-from deepnmt.search.options import SearchOptions
 from deepnmt.search.reduced import kind_of
 from deepnmt.translator import Translator
-from deepnmt.translator.engine import MORE, SearchSettings, load_engine
-from deepnmt.translator.model_folder import ModelFolder
-from deepnmt.translator.torch_engine import load_checkpoints
 
 SEARCH = SearchSettings(beam=3, max_len_b=12)
 LINES = ["Der Hund schläft.", "", "Die Katze, „Mia“, frißt mehr."]
@@ -57,7 +57,7 @@ def plain(data: Path) -> Path:
 
 def broken(path: Path) -> Callable[..., None]:
     """A writer that changes one weight of what it writes: one out of the middle, by a percent of the model's spread."""
-    whole = torch_model.write
+    whole = writer.write
 
     def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
         whole(checkpoints, data, folder, weights)
@@ -76,7 +76,7 @@ def test_a_changed_weight_fails_the_check(
     assert result is not None
     assert (result.pairs, result.differing) == (12, 0)
     assert result.difference < 1e-5
-    monkeypatch.setattr(torch_model, "write", broken(checkpoint))
+    monkeypatch.setattr(writer, "write", broken(checkpoint))
     with pytest.raises(UserError, match=r"--weights float32: log-probabilities must be .* but differ by"):
         export(Export([checkpoint], data, search=SEARCH), tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["right"]
@@ -260,11 +260,6 @@ def test_kinds_of_values_of_the_api(data: Path, plain: Path) -> None:
             translate(LINES, nbest=2)
 
 
-def test_the_command_has_the_options_of_the_search() -> None:
-    names = [name.replace("_", "-") for name in SearchOptions.__dataclass_fields__ if name != "_name"]
-    assert list(MORE) == names
-
-
 @pytest.mark.parametrize(("weights", "share", "largest"), [("bfloat16", 0.6, 1.0), ("int8", 0.4, 4.0)])
 def test_weights_of_fewer_bits(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: str, share: float, largest: float
@@ -320,7 +315,7 @@ def test_a_changed_weight_of_fewer_bits_costs_bleu(
     assert result is not None
     assert (result.bleu, result.bleu_before) == (pytest.approx(100), pytest.approx(100))
 
-    whole = torch_model.write
+    whole = writer.write
 
     def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
         whole(checkpoints, data, folder, weights)
@@ -328,7 +323,7 @@ def test_a_changed_weight_of_fewer_bits_costs_bleu(
         state["model"]["decoder.layers.1.encoder_attn.v_proj.weight"].neg_()
         torch.save(state, folder / "model.pt")
 
-    monkeypatch.setattr(torch_model, "write", write)
+    monkeypatch.setattr(writer, "write", write)
     with pytest.raises(UserError, match=rf"^--engine torch --weights {weights}: at most 1\.0 BLEU may be lost, but "):
         export(task, tmp_path / "broken")
     assert not (tmp_path / "broken").exists()
@@ -340,14 +335,14 @@ def test_a_killed_export_leaves_nothing_to_the_next(
     task, read_end = Export([plain], data, check=0), os.pipe()
     child = os.fork()
     if not child:
-        whole = torch_model.write
+        whole = writer.write
 
         def write(*arguments: Any) -> None:
             whole(*arguments)
             os.write(read_end[1], b"written")
             signal.pause()
 
-        monkeypatch.setattr(torch_model, "write", write)
+        monkeypatch.setattr(writer, "write", write)
         try:
             export(task, tmp_path / "model")
         finally:

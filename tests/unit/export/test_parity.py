@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Pairs, compare, read_pairs
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.settings import TextSettings
-from deepnmt.translator.engine import Hypothesis, SearchSettings
 
 WORDS = ["a", "b", "c", "d", "e"]
 SENTENCES = [[*WORDS, f"w{number}"] for number in range(200)]

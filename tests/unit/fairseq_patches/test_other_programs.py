@@ -25,7 +25,7 @@ from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.training_checks import check_training
-from deepnmt.recipe.ranges import rule_faults
+from deepnmt.recipe.combinations import rule_faults
 
 OPTIONS = {"save_dir": None, "optimizer_overrides": "{}", "finetune_from_model": None, "restore_file": "other.pt"}
 RESETS = dict.fromkeys(("reset_dataloader", "reset_meters", "reset_optimizer", "reset_lr_scheduler"), False)
@@ -56,6 +56,17 @@ def test_trainers_and_configurations_of_their_own(restore_file: str, monkeypatch
     assert iterator is trainer.get_train_iterator.return_value
     iterator.load_state_dict.assert_called_once_with(position)
     assert trainer.load_checkpoint.call_args.args[0] == ("joined" if restore_file != "other.pt" else "other.pt")
+
+
+def test_a_program_saves_with_its_own_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, epochs = MagicMock(checkpoint_suffix="", data_parallel_rank=1), MagicMock(epoch=2)
+    epochs.end_of_epoch.return_value = False
+    monkeypatch.setattr("os.path.join", lambda *parts: parts[-1])
+    # fairseq reads no other option here.
+    kept = {"keep_interval_updates": 0, "keep_last_epochs": 0, "keep_best_checkpoints": 0, "no_last_checkpoints": False}
+    cfg = OmegaConf.create({"save_dir": None, "no_save": False, "save_interval_updates": 0, **kept})
+    checkpoint_utils.save_checkpoint(cfg, trainer, epochs, None)
+    assert trainer.save_checkpoint.call_args.args[0] == "checkpoint_last.pt"
 
 
 def test_a_missing_restore_file_begins_a_training(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
+from fairseq.trainer import Trainer
 from fairseq_cli import train
 from support.restarts import forget
 
@@ -24,10 +25,11 @@ deepnmt.register()
 NAN = math.nan
 
 
-class Trainer:
+class Saver(Trainer):
     """What `save_checkpoint` asks of a trainer; its checkpoints hold no model."""
 
     data_parallel_rank = 0
+    checkpoint_suffix = ""
     should_save_checkpoint_on_current_rank = True
     task = SimpleNamespace()
 
@@ -59,11 +61,11 @@ def save(
     scores: list[Optional[float]],
     every: int = 10,
     end_every: int = 10,
-    trainer: Optional[Trainer] = None,
+    trainer: Optional[Saver] = None,
     **options: Any,
 ) -> list[str]:
     """Save after each `every` updates; an epoch has `end_every`. Return the names that are left."""
-    cfg, trainer = CheckpointConfig(save_dir=str(folder), **options), trainer or Trainer()
+    cfg, trainer = CheckpointConfig(save_dir=str(folder), **options), trainer or Saver()
     for score in scores:
         trainer.updates += every
         ends = trainer.updates % end_every == 0
@@ -113,7 +115,7 @@ def test_the_best_are_kept_across_a_restart(tmp_path: Path) -> None:
     save(tmp_path, [3.0, 4.0], keep_best_checkpoints=2)
     names = sorted(path.name for path in tmp_path.glob("checkpoint.best_*"))
     # Killed after it was kept as one of the best, and before it was the last one: the same update comes again.
-    trainer = Trainer()
+    trainer = Saver()
     trainer.updates = 10
     save(tmp_path, [4.0], trainer=trainer, keep_best_checkpoints=2)
     assert sorted(path.name for path in tmp_path.glob("checkpoint.best_*")) == names
@@ -125,7 +127,7 @@ def test_names_of_other_metrics_and_suffixes_are_left_alone(tmp_path: Path) -> N
     options = {"keep_best_checkpoints": 1, "no_epoch_checkpoints": True, "no_last_checkpoints": True}
     save(tmp_path, [3.0], best_checkpoint_metric="a.b+", **options)
     save(tmp_path, [5.0], best_checkpoint_metric="aXb+", **options)
-    save(tmp_path, [4.0, 2.0], trainer=Trainer("-s"), best_checkpoint_metric="a.b+", **options)
+    save(tmp_path, [4.0, 2.0], trainer=Saver("-s"), best_checkpoint_metric="a.b+", **options)
     assert kept_scores(tmp_path, "a.b+") == [3.0]
     assert kept_scores(tmp_path, "aXb+") == [5.0]
     assert kept_scores(tmp_path, "a.b+", "-s") == [2.0]
@@ -180,7 +182,7 @@ def test_intervals_and_epochs(tmp_path: Path, options: dict[str, Any], right: li
 
 def test_a_suffix_is_in_every_name(tmp_path: Path) -> None:
     options: dict[str, Any] = {"keep_last_epochs": 1, "keep_interval_updates": 1, "save_interval_updates": 10}
-    names = save(tmp_path, [3.0, 2.0], trainer=Trainer("-part.1"), keep_best_checkpoints=1, **options)
+    names = save(tmp_path, [3.0, 2.0], trainer=Saver("-part.1"), keep_best_checkpoints=1, **options)
     ends = ["2", "_2_20", "_best", "_last"]
     assert [name for name in names if ".best_" not in name] == [f"checkpoint{end}-part.1.pt" for end in ends]
     assert len(names) == 5
@@ -209,7 +211,7 @@ def test_an_interval_before_the_first_validation(
         ),
         optimization=SimpleNamespace(max_update=0, stop_time_hours=0),
     )
-    trainer = Trainer()
+    trainer = Saver()
     trainer.updates = updates
     monkeypatch.setattr(trainer, "cumulative_training_time", lambda: 0.0, raising=False)
     losses, stop = train.validate_and_save(cfg, trainer, SimpleNamespace(), SimpleNamespace(epoch=1), ["valid"], False)

@@ -13,6 +13,7 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from support.restarts import forget
 from support.trainings import binarised_text, fairseq_train
 
+from deepnmt.checkpoints.averaging import average_checkpoints
 from deepnmt.checkpoints.file import read, write
 from deepnmt.checkpoints.one_training import kept_checkpoints
 from deepnmt.checkpoints.state import CheckpointState
@@ -138,8 +139,32 @@ def test_a_malformed_record(save: Path, data: Path) -> None:
 
 def test_the_training_keeps_its_name_when_it_is_resumed(save: Path, data: Path) -> None:
     before = CheckpointState.of(save / "checkpoint1.pt").training()
-    assert train(data, save, "--max-epoch=3", "--lr=0.002") > 0
+    assert train(data, save, "--max-epoch=3") > 0
     assert CheckpointState.of(save / "checkpoint3.pt").training() == before
+    # Back to an earlier checkpoint: with the same options the same training.
+    (save / "checkpoint_last.pt").unlink()
+    assert train(data, save, "--max-epoch=3", f"--restore-file={save / 'checkpoint2.pt'}") > 0
+    assert CheckpointState.of(save / "checkpoint3.pt").training() == before
+
+
+def test_other_options_make_a_branch(save: Path, data: Path, tmp_path: Path) -> None:
+    begin, end = (CheckpointState.of(save / f"checkpoint{epoch}.pt") for epoch in (1, 2))
+    assert train(data, save, "--max-epoch=3", "--lr=0.002") > 0
+    *before, updates, own = str(CheckpointState.of(save / "checkpoint3.pt").training()).split()
+    assert (before, int(updates)) == ([begin.training()], end.updates())
+    average_checkpoints([save / f"checkpoint{epoch}.pt" for epoch in (1, 2, 3)])
+    assert train(data, save, "--max-epoch=4", "--lr=0.002") > 0
+    assert str(CheckpointState.of(save / "checkpoint4.pt").training()).split()[-1] == own
+    # Two branches from the first checkpoint, beside what followed it and in a folder of their own.
+    restore = f"--restore-file={shutil.copy(save / 'checkpoint1.pt', tmp_path)}"
+    with pytest.raises(UserError, match=r"save has checkpoint2\.pt of another training; remove its checkpoints"):
+        train(data, save, "--max-epoch=3", "--lr=0.003", restore)
+    assert train(data, tmp_path / "branch", "--max-epoch=3", "--lr=0.003", restore) > 0
+    (tmp_path / "branch" / "checkpoint_last.pt").unlink()
+    for more in ("--lr=0.004", "--reset-dataloader"):
+        with pytest.raises(UserError, match=r"branch has checkpoint2\.pt of another training; remove its checkpoints"):
+            train(data, tmp_path / "branch", "--max-epoch=3", "--lr=0.003", more, restore)
+    assert train(data, tmp_path / "branch", "--max-epoch=2", "--lr=0.003", restore) > 0
 
 
 def test_another_training_in_its_folder(save: Path, data: Path) -> None:

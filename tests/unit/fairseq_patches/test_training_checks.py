@@ -57,7 +57,7 @@ RANGE_FAULTS = {
     f"--num-workers=1{'0' * 20}": f"--num-workers must be from 0 to 1024, but is 1{'0' * 20}",
     "--distributed-world-size=0": "--distributed-world-size must be at least 1 and at most 2147483647, but is 0",
     "--save-interval=0": "--save-interval must be at least 1 and at most 2147483647, but is 0",
-    "--encoder-layers=1000000000": "--encoder-layers must be at most 10000, but is 1000000000",
+    "--encoder-layers=1000000000": "--encoder-layers must be from 1 to 10000, but is 1000000000",
 }
 
 

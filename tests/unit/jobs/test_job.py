@@ -79,7 +79,7 @@ def test_what_is_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"out was made with learn-from 3, not 4; remove it or choose another OUT$"):
         job(out, learn_from=4).do(never)
     other = Job("deepnmt test", out, "test.json", {"learn_from": 3, "inputs": {"text": "0b"}}, option="--output")
-    with pytest.raises(UserError, match=r"made with input: text 0a, not 0b; remove it or choose another --output$"):
+    with pytest.raises(UserError, match=r"made with another input: text; remove it or choose another --output$"):
         other.do(never)
     (out / "all").write_text("resul")
     with pytest.raises(UserError, match=r"all: must have the 6 bytes of its record; remove .*out to make it again$"):
@@ -91,6 +91,40 @@ def test_what_is_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
         job(foreign).do(never)
     assert (foreign / "mine").exists()
     assert (out / "all").read_text() == "resul"
+
+
+def test_a_result_of_several_files_is_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record, text = tmp_path / "out.test.json", tmp_path / "out.de"
+    files = {"record": record, "de": text}
+    made_with = {"filters": ["a 1", "b"], "inputs": {"text": "0a"}}
+    one = Job("deepnmt test", tmp_path / "out", "begun.json", made_with, "--output", files, ": all of it")
+    text.write_text("somebody's")
+    with pytest.raises(UserError, match=r"out\.de exists, and was not made by deepnmt test; .* another --output$"):
+        one.do(never)
+    text.unlink()
+
+    def half(parts: Path) -> None:
+        (parts / "piece").touch()
+        text.write_text("half")
+        raise KeyboardInterrupt
+
+    def work(parts: Path) -> None:
+        text.write_text("result")
+        record.write_text(json.dumps({"job": made_with, "files": {"de": 6}}))
+
+    with pytest.raises(KeyboardInterrupt, match=r"^resume from the work done in .*out\.parts$"):
+        one.do(half)
+    # That it is there is no fault: this job has begun it.
+    one.do(work)
+    one.do(never)
+    assert capsys.readouterr().out == f"{tmp_path}/out is ready: all of it\n{tmp_path}/out is up to date\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.de", "out.test.json"]
+    other = Job("deepnmt test", tmp_path / "out", "begun.json", {**made_with, "filters": ["a 2"]}, "--output", files)
+    with pytest.raises(UserError, match=r"out\.test\.json was made with filters a 1, b, not a 2; remove it or choose"):
+        other.do(never)
+    text.write_text("resul")
+    with pytest.raises(UserError, match=r"out\.de: must have the 6 bytes of its record; remove the result's files to"):
+        one.do(never)
 
 
 def test_unfinished_work_is_gone_on_with_or_refused(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from support.checkpoints import load
 from support.models import batch
 from support.trainings import binarised_text, fairseq_train
 
+from deepnmt.engines.engine import SearchSettings
+from deepnmt.engines.torch.engine import TorchEngine, load_checkpoints
 from deepnmt.search.generator import BeamGenerator
-from deepnmt.translator.engine import SearchSettings
-from deepnmt.translator.torch_engine import TorchEngine, load_checkpoints
 
 CRITERION = "--criterion=label_smoothed_cross_entropy_two_sided"
 SOURCES = [["a1", "a2", "a3"], ["a5"], ["a7", "a7", "a1", "a2", "a4", "a0"]]

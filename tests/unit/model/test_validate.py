@@ -34,19 +34,19 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"dlcl_granularity": "big"}, r"--dlcl-granularity: must be 'scalar', 'vector' or .*, but is 'big'"),
     (
         {"encoder_attention_heads": 3},
-        r"--encoder-embed-dim must be above 0 and divisible by --encoder-attention-heads 3, but is 16",
+        r"--encoder-embed-dim must be divisible by --encoder-attention-heads 3, but is 16",
     ),
     (
         {"decoder_attention_heads": 5},
-        r"--decoder-embed-dim must be above 0 and divisible by --decoder-attention-heads 5, but is 16",
+        r"--decoder-embed-dim must be divisible by --decoder-attention-heads 5, but is 16",
     ),
-    ({"decoder_attention_heads": 0}, r"--decoder-attention-heads must be at least 1, but is 0"),
-    ({"encoder_layers": 0, "encoder_groups": "none"}, r"--encoder-layers must be at least 1, but is 0"),
+    ({"decoder_attention_heads": 0}, r"--decoder-attention-heads must be at least 1 and at most 2147483647, but is 0"),
+    ({"encoder_layers": 0, "encoder_groups": "none"}, r"--encoder-layers must be from 1 to 10000, but is 0"),
     ({"decoder_input_dim": 0}, r"--decoder-input-dim must be from 1 to 1048576, but is 0"),
     ({"decoder_output_dim": -2}, r"--decoder-output-dim must be from 1 to 1048576, but is -2"),
     ({"max_source_positions": 0}, r"--max-source-positions must be from 1 to 1048576, but is 0"),
     ({"max_target_positions": 1 << 21}, r"--max-target-positions must be from 1 to 1048576, but is 2097152"),
-    ({"dlcl_window": -1}, r"--dlcl-window must be at least 0, but is -1"),
+    ({"dlcl_window": -1}, r"--dlcl-window must be at least 0 and at most 2147483647, but is -1"),
     ({"dlcl_dropout": 1.0}, r"--dlcl-dropout must be at least 0 and below 1, but is 1.0"),
     ({"dropout": -0.1}, r"--dropout must be at least 0 and below 1, but is -0.1"),
     ({"attention_dropout": 2}, r"--attention-dropout must be at least 0 and below 1, but is 2"),
@@ -68,7 +68,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         r"--decoder-layers-to-keep must not be given: deepnmt-shrink --decoder-keep takes layers out$",
     ),
     ({"base_layers": 1}, r"--base-layers must be 0 with --decoder-groups 1, but is 1"),
-    ({"encoder_max_relative_length": -2}, r"--encoder-max-relative-length must be at least 0, but is -2"),
+    ({"encoder_max_relative_length": -2}, r"--encoder-max-relative-length must be at least 0 and .*, but is -2"),
     (
         {"decoder_max_relative_length": 2, "decoder_xformers_att_config": "{}"},
         r"--decoder-xformers-att-config and --decoder-max-relative-length 2 exclude each other",
@@ -207,7 +207,10 @@ def test_xformers_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_faults_at_once() -> None:
     with pytest.raises(UserError, match="--encoder-groups") as error:
-        build({"encoder_groups": "9", "dlcl_window": -1, "encoder_attention_heads": 3})
+        build({"encoder_groups": "9", "encoder_skip": 0.1, "encoder_attention_heads": 3, "encoder_layerdrop": 0.1})
+    assert len(str(error.value).splitlines()) == 3
+    with pytest.raises(UserError, match="--dlcl-window") as error:
+        build({"encoder_layers": 0, "dlcl_window": -1, "dropout": 2.0})
     assert len(str(error.value).splitlines()) == 3
 
 

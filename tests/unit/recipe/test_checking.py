@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deepnmt.errors import UserError
+from deepnmt.options.rule import is_json_mapping
+from deepnmt.options.table import OPTIONS, TRAINING, dashed
 from deepnmt.recipe import read_recipe
 from deepnmt.recipe.__main__ import main
 from deepnmt.recipe.checking import check_recipe
-from deepnmt.recipe.ranges import RANGES, dashed, is_json_mapping
 
 VALID = {
     "arch": "dlcl_transformer_tiny",
@@ -88,13 +89,13 @@ LINES = {
     "two-sided": [("true", "criterion must be label_smoothed_cross_entropy_two_sided with two-sided, but is label_s")],
     "dataset-impl": [("fasta", "must be mmap, lazy, cached or raw for translation, but is fasta")],
     "num-workers": [("1" + "0" * 20, "must be from 0 to 1024, but is 1000")],
-    "encoder-layers": [("1000000000", "r.yaml:7: encoder-layers must be at most 10000, but is 1000000000"), ("0", "at least 1"),
-                       ("-2", "must be at least 1, but is -2")],
-    "encoder-embed-dim": [("0", "must be above 0 and divisible by --encoder-attention-heads 4, but is 0")],
-    "encoder-attention-heads": [("2147483648", "encoder-embed-dim must be above 0 and divisible by --encoder-attention-heads 2147483648"),
-                                ("0", "r.yaml:7: encoder-attention-heads must be at least 1, but is 0")],
-    "encoder-ffn-embed-dim": [("0", "must be at least 1, but is 0"), ("2147483648", "but is 2147483648")],
-    "decoder-embed-dim": [("-128", "must be above 0 and divisible by --decoder-attention-heads 4, but is -128"), ("2147483648", "but is 2147483648")],
+    "encoder-layers": [("1000000000", "r.yaml:7: encoder-layers must be from 1 to 10000, but is 1000000000"), ("0", "from 1"),
+                       ("-2", "must be from 1 to 10000, but is -2")],
+    "encoder-embed-dim": [("0", "must be from 1 to 1048576, but is 0"), ("127", "must be divisible by --encoder-attention-heads 4, but is 127")],
+    "encoder-attention-heads": [("2147483648", "r.yaml:7: encoder-attention-heads must be at least 1 and at most 2147483647, but is 2147483648"),
+                                ("0", "r.yaml:7: encoder-attention-heads must be at least 1 and at most 2147483647, but is 0")],
+    "encoder-ffn-embed-dim": [("0", "must be from 1 to 1048576, but is 0"), ("2147483648", "but is 2147483648")],
+    "decoder-embed-dim": [("-128", "must be from 1 to 1048576, but is -128"), ("2147483648", "but is 2147483648")],
     "encoder-groups": [("0,6,6,12", "r.yaml:7: encoder-groups: boundaries must be increasing, but are")],
     "task": [("online_backtranslation", "r.yaml:7: task must be translation or a kind of it for .*, but is online_b"),
              ("translation_from_pretrained_xlm", "a kind of it for .*, but is translation_from_pretrained_xlm"), ("language_modeling", "task must be translation or a kind of it for dlcl_.*, but is language_modeling")],
@@ -328,7 +329,7 @@ def test_any_bytes_are_a_recipe_or_a_line(tmp_path: Path, content: bytes) -> Non
         assert all(isinstance(option.value, str) and "\0" not in option.value for option in options.values())
 
 
-NAMES = [*map(dashed, RANGES), *VALID, "dropout", "encoder-layers", "decoder-ffn-embed-dim", "encoder-attention-heads",
+NAMES = [*(dashed(name) for name, row in OPTIONS.items() if row.role == TRAINING), *VALID, "dropout", "encoder-layers", "decoder-ffn-embed-dim", "encoder-attention-heads",
          "encoder-groups", "initializer", "residual-scale", "encoder-norm", "task", "fp16", "bf16", "amp", "cpu", "restore-file",
          "optimizer-overrides", "batches-per-update", "no-such-option"]  # fmt: skip
 NASTY = ["0", "-1", "-3", "1", "0.5", "2147483648", "1" + "0" * 30, "nan", "inf", "-inf", "1e400", "true", "false", "none",

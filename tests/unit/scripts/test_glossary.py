@@ -6,16 +6,15 @@ import json
 import shutil
 from pathlib import Path
 
-import mix
 import pytest
-from support.flow import corpus, preprocess, refused
+from support.flow import corpus, in_process, preprocess, refused
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches import install
 from deepnmt.generation import inline_sources
-from deepnmt.synthetic.like_folder import check_like, settings_record
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.inline_targets import MARKS, STATE
+from deepnmt.text.like_folder import check_like, settings_record
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.translated_folder import lines_of
 
@@ -162,9 +161,7 @@ def test_mixed_data_keep_the_pairs(data: Path, tmp_path: Path) -> None:
     assert settings_record(data)["glossary"] is True
     assert "glossary_training" not in settings_record(data)
     folder = tmp_path / "mixed"
-    (folder / "text").mkdir(parents=True)
-    mix.begin(folder, 2, [data, data])
-    mix.finish(folder, 2, [data, data])
+    assert in_process("mix", folder, data, data, "--upsample", 2).returncode == 0
     record = json.loads((folder / "preprocess.json").read_text())
     assert record["glossary_training"] == 1
     for name in ("train1.de-en.de.bin", "train1.en-de.de.idx", "text/train1.de-en.bpe.de"):

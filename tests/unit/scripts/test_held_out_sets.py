@@ -7,19 +7,20 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import binarise
-import manifest
-import mix
 import pytest
 import select_pairs
 import synthesise
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
 from deepnmt.errors import UserError
+from deepnmt.preparation.like_data import MoreText
+from deepnmt.preparation.mixing import Mixture
+from deepnmt.text.data_record import check_same
+from deepnmt.text.record import write_record
 
 
 def mixed(data: Path, out: Path) -> None:
-    mix.begin(out, 1, [data, data])
+    write_record(out / "preprocess.json", Mixture([data, data]).record())
 
 
 def selected(data: Path, out: Path) -> None:
@@ -28,11 +29,12 @@ def selected(data: Path, out: Path) -> None:
 
 
 def binarised(data: Path, out: Path) -> None:
-    binarise.begin(out, data, str(data / "text" / "train.tok"), "", [], drop_overlap=False)
+    write_record(out / "preprocess.json", MoreText(data, str(data / "text" / "train.tok")).record())
 
 
 def without_overlap(data: Path, out: Path) -> None:
-    binarise.begin(out, data, str(data / "text" / "train.tok"), TARGET, [], drop_overlap=True)
+    text = MoreText(data, str(data / "text" / "train.tok"), TARGET, drop_overlap=True)
+    write_record(out / "preprocess.json", text.record())
 
 
 def distilled(data: Path, out: Path) -> None:
@@ -52,7 +54,7 @@ def test_other_sets_are_refused(make: Callable[[Path, Path], None], what: str, t
     make(data, after)
     shutil.rmtree(after)
     after.mkdir()
-    manifest.check_same(before / "preprocess.json", json.loads((before / "preprocess.json").read_text()), "OUT")
+    check_same(before / "preprocess.json", json.loads((before / "preprocess.json").read_text()), "OUT")
     if what == "binarised":
         for end in ("de.bin", "de.idx", "en.bin", "en.idx"):
             shutil.copyfile(data / f"test.de-en.{end}", data / f"valid.de-en.{end}")
@@ -61,15 +63,14 @@ def test_other_sets_are_refused(make: Callable[[Path, Path], None], what: str, t
     make(data, after)
     new = json.loads((after / "preprocess.json").read_text())
     with pytest.raises(UserError, match=r"before was made with other validation or test sets; remove it or choose"):
-        manifest.check_same(before / "preprocess.json", new, "OUT")
+        check_same(before / "preprocess.json", new, "OUT")
     # What an earlier version has made did not say so.
     old = json.loads((before / "preprocess.json").read_text())
     del old["held_out"]
     (before / "preprocess.json").write_text(json.dumps(old))
-    manifest.check_same(before / "preprocess.json", new, "OUT")
+    check_same(before / "preprocess.json", new, "OUT")
 
 
 def test_monolingual_text_has_no_sets(tmp_path: Path) -> None:
     data = substitution_data(tmp_path / "data")
-    binarise.begin(tmp_path, data, str(data / "text" / "train.tok"), TARGET, [], drop_overlap=False)
-    assert "held_out" not in json.loads((tmp_path / "preprocess.json").read_text())
+    assert "held_out" not in MoreText(data, str(data / "text" / "train.tok"), TARGET).record()

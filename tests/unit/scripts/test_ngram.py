@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from support.flow import SCRIPTS
 
+from deepnmt.corpus.ngram import work as ngram
 from deepnmt.errors import UserError
-from deepnmt.ngram import work as ngram
 
 LINES = [
     f"the dog {'sees' if n % 3 else 'hears'} the {'cat' if n % 2 else 'bird'} number {n % 7} ." for n in range(130)

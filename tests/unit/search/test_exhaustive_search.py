@@ -274,34 +274,39 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"unnormalized": True},
         "--length-penalty: must not be given with --unnormalized, but is gnmt",
     ),
-    "low": ({"min_len_ratio": -0.5}, {}, "--min-len-ratio: must be at least 0, but is -0.5"),
-    "high": ({"max_len_ratio": 0.0}, {}, "--max-len-ratio: must be above 0, but is 0.0"),
+    "low": ({"min_len_ratio": -0.5}, {}, "--min-len-ratio must be a finite number of at least 0, but is -0.5"),
+    "high": ({"max_len_ratio": 0.0}, {}, "--max-len-ratio must be a finite number above 0, but is 0.0"),
     "low above high": (
         {"min_len_ratio": 2.0, "max_len_ratio": 1.0},
         {},
         "--min-len-ratio: must be at most --max-len-ratio, 1.0, but is 2.0",
     ),
     "weight without coverage": ({"coverage_weight": 0.2}, {}, "--coverage-weight: must be given with --coverage"),
-    "no weight": ({"coverage": "gnmt"}, {}, "--coverage-weight: must be at least 0 with --coverage, but is None"),
+    "no weight": ({"coverage": "gnmt"}, {}, "--coverage-weight must be given with --coverage$"),
     "floor above 1": (
         {**FLOOR, "coverage_floor": 1.5},
         {},
-        "--coverage-floor: must be above 0 and at most 1 with --coverage floor, but is 1.5",
+        "--coverage-floor must be above 0 and at most 1, but is 1.5",
     ),
-    "floor of 0": ({**FLOOR, "coverage_floor": 0.0}, {}, "--coverage-floor: must be above 0 .* but is 0.0"),
+    "floor of 0": ({**FLOOR, "coverage_floor": 0.0}, {}, "--coverage-floor must be above 0 .* but is 0.0"),
+    "no floor": (
+        {"coverage": "floor", "coverage_weight": 0.2},
+        {},
+        "--coverage-floor must be given with --coverage floor$",
+    ),
     "floor of the other": (
         {**GNMT, "coverage_floor": 0.5},
         {},
         "--coverage-floor: must be given with --coverage floor alone, but is 0.5",
     ),
-    "layer": ({**GNMT, "coverage_layer": "first"}, {}, "--coverage-layer: must be last, mean, or .* but is first"),
-    "layer 0": ({**GNMT, "coverage_layer": "0"}, {}, "--coverage-layer: must be last, mean, or .* but is 0"),
+    "layer": ({**GNMT, "coverage_layer": "first"}, {}, "--coverage-layer must be last, mean, or .* but is first"),
+    "layer 0": ({**GNMT, "coverage_layer": "0"}, {}, "--coverage-layer must be last, mean, or .* but is 0"),
     "layer 4": (
         {**GNMT, "coverage_layer": "4"},
         {},
         "--coverage-layer: must be at most the number of decoder layers, 3, but is 4",
     ),
-    "gap": ({"prune_gap": -1.0}, {}, "--prune-gap: must be at least 0, but is -1.0"),
+    "gap": ({"prune_gap": -1.0}, {}, "--prune-gap must be at least 0, but is -1.0"),
     "optimal and floor": (
         {**FLOOR, "beam_stop": "optimal"},
         {},
@@ -343,11 +348,15 @@ def test_negative_weight_is_refused() -> None:
 
 
 def test_all_faults_at_once() -> None:
-    options = {"length_penalty": "log", "min_len_ratio": -1.0, "coverage_floor": 0.5, "ensemble_weights": "2"}
+    options = {"length_penalty": "log", "coverage_floor": 0.5, "ensemble_weights": "2"}
     with pytest.raises(UserError, match="--lenpen") as error:
         search(options, {"lenpen": -1.0, "sampling": True})
     named = [line.split(":")[0] for line in str(error.value).splitlines()]
-    assert named == ["--lenpen", "--min-len-ratio", "--coverage-floor", "--ensemble-weights", "--sampling"]
+    assert named == ["--lenpen", "--coverage-floor", "--ensemble-weights", "--sampling"]
+    with pytest.raises(UserError, match="--min-len-ratio") as error:
+        search({"min_len_ratio": -1.0, "prune_gap": -1.0, "coverage_floor": 2.0})
+    named = [line.split(" ")[0] for line in str(error.value).splitlines()]
+    assert named == ["--min-len-ratio", "--coverage-floor", "--prune-gap"]
 
 
 def test_coverage_needs_attention_to_the_source() -> None:

@@ -20,13 +20,13 @@ from torch import Tensor
 
 import deepnmt
 from deepnmt.cli import datastore
+from deepnmt.engines.engine import SearchSettings
+from deepnmt.engines.torch.engine import load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.search import neighbours
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.neighbours import Neighbours, fingerprints
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
-from deepnmt.translator.engine import SearchSettings
-from deepnmt.translator.torch_engine import load_checkpoints
 
 deepnmt.register()
 TYPES = dictionary()
@@ -149,10 +149,14 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         (models, {"neighbour_weight": 0.1}, r"^--neighbour-weight: must be given with --datastore alone$"),
         (two, {"datastore": path}, rf"^--datastore: must be as many folders as models, 2, but is {path}$"),
         (models, {"datastore": "none"}, r"^--datastore: must be a folder of deepnmt-datastore, but 'none' is none$"),
-        (models, {"datastore": path, "neighbours": 0}, r"^--neighbours: must be at least 1, but is 0$"),
+        (models, {"datastore": path, "neighbours": 0}, r"^--neighbours must be at least 1 and at most .*, but is 0$"),
         (models, {"datastore": path, "neighbours": 201}, r"^--neighbours: must be at most the entries of .*, 200, but"),
-        (models, {"datastore": path, "neighbour_weight": 1.0}, r"^--neighbour-weight: .* below 1, but is 1\.0$"),
-        (models, {"datastore": path, "neighbour_temperature": 0.0}, r"^--neighbour-temperature: must be above 0, but"),
+        (models, {"datastore": path, "neighbour_weight": 1.0}, r"^--neighbour-weight must .* below 1, but is 1\.0$"),
+        (
+            models,
+            {"datastore": path, "neighbour_temperature": 0.0},
+            r"^--neighbour-temperature .* above 0, but",
+        ),
         (two[1:], {"datastore": path}, rf"^{path}: must be made with the model that it is used with, but is of ano"),
     ]:
         with pytest.raises(UserError, match=message):

@@ -17,10 +17,10 @@ from support.checkpoints import load
 from support.models import dictionary
 from support.trainings import binarised_text, fairseq_train
 
+from deepnmt.engines.engine import SearchSettings
+from deepnmt.engines.torch.engine import load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.search import right_to_left
-from deepnmt.translator.engine import SearchSettings
-from deepnmt.translator.torch_engine import load_checkpoints
 
 TYPES = dictionary()
 EVAL = ["--eval-bleu", '--eval-bleu-args={"beam": 2, "max_len_b": 6, "min_len": 3}']

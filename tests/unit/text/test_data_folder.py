@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from support.data_folders import LANGUAGES, SENTENCES, TYPES, data_folder, write_side
 
 from deepnmt.errors import UserError
-from deepnmt.synthetic.leakage import held_out
 from deepnmt.text import check_data_folder, language_model_data, languages_of
 from deepnmt.text.data_folder import check_texts, check_training_data, subsets_of
 from deepnmt.text.index_file import OTHER_MAGICS
+from deepnmt.text.leakage import held_out
 from deepnmt.text.training_data import check_named_data
 
 SUBSETS = ("train", "valid", "test")

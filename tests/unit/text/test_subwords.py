@@ -6,7 +6,6 @@ import random
 from itertools import product
 from pathlib import Path
 
-import learn_subwords
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +13,8 @@ from subword_nmt.apply_bpe import BPE
 from support.cut_data import random_words
 
 from deepnmt.errors import UserError
+from deepnmt.preparation.preprocessing import KINDS
+from deepnmt.preparation.subword_learning import learn
 from deepnmt.text.pipeline import TextPipeline, tokens_of
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords, join_bytes, subword_files, write_vocabulary
@@ -36,10 +37,10 @@ def cutters(tmp_path_factory: pytest.TempPathFactory) -> Cutters:
     vocabulary = random_words(draw, 60)
     lines = [" ".join(draw.choices(vocabulary, k=5)) for _ in range(300)] + ["ß ä ßä äß"]
     made = {}
-    for kind, (name, limits) in product(learn_subwords.KINDS, LIMITS.items()):
+    for kind, (name, limits) in product(KINDS, LIMITS.items()):
         folder = tmp_path_factory.mktemp(f"{kind}-{name}")
         (folder / "train").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        learn_subwords.learn(kind, folder / "codes", 60, [folder / "train"], 5)
+        learn(kind, folder / "codes", 60, [folder / "train"], 5)
         settings = TextSettings("de", "en", pretokenized=True, **limits)
         cut = Subwords(folder, settings, "de", limited=False)
         (folder / "train.bpe").write_text("".join(f"{cut(line)}\n" for line in lines), encoding="utf-8")
@@ -144,9 +145,9 @@ def test_a_size_below_the_characters_is_refused(tmp_path: Path) -> None:
     for kind in ("bpe", "unigram", "wordpiece"):
         # a, b, c within words, b and c at their ends
         with pytest.raises(UserError, match=r"^--vocabulary must be at least 6, one more than .*, but is 5$"):
-            learn_subwords.learn(kind, tmp_path / "codes", 5, [tmp_path / "train"], 1)
+            learn(kind, tmp_path / "codes", 5, [tmp_path / "train"], 1)
     with pytest.raises(UserError, match=r"^--min-pair-count must be a number of times .*, but is 3$"):
-        learn_subwords.learn("wordpiece", tmp_path / "codes", 9, [tmp_path / "train"], 3)
+        learn("wordpiece", tmp_path / "codes", 9, [tmp_path / "train"], 3)
     assert not (tmp_path / "codes").exists()
 
 

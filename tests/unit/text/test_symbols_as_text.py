@@ -9,18 +9,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import prepare_text
 import pytest
-import segment
 from support.flow import write
 
+from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
+from deepnmt.preparation.dictionaries import write_dictionary
+from deepnmt.preparation.splits import Rules, prepare_split
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.nbest import parse
 from deepnmt.text.pipeline import TextPipeline, Tokenizer
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords, join_bpe, join_bytes
-from deepnmt.translator.engine import SearchSettings
 from deepnmt.translator.translator import Translator
 
 SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -117,21 +117,17 @@ def test_white_space_is_settled_before_subwords(tmp_path: Path, kind: str) -> No
 def test_tokenised_text_with_symbols_is_refused(tmp_path: Path, symbol: str, lowercase: bool) -> None:
     written = symbol.upper() if lowercase else symbol
     prefix = write(tmp_path, "tok", ["a", "b"], ["c", f"d {written} e"])
-    inputs = [Path(f"{prefix}.de"), Path(f"{prefix}.en")]
-    rules = prepare_text.Rules(TextSettings("de", "en", lowercase, pretokenized=True))
+    rules = Rules(TextSettings("de", "en", lowercase, pretokenized=True))
     with pytest.raises(UserError, match=rf"tok\.en:2: must be text in tokens, but has fairseq's symbol {symbol}$"):
-        prepare_text.prepare_split(inputs, str(tmp_path / "out"), rules, 1)
-    raw = prepare_text.Rules(TextSettings("de", "en", lowercase))
-    assert prepare_text.prepare_split(inputs, str(tmp_path / "out"), raw, 1)["kept"] == 2
+        prepare_split([str(prefix)], str(tmp_path / "out"), rules, 1)
+    raw = Rules(TextSettings("de", "en", lowercase))
+    assert prepare_split([str(prefix)], str(tmp_path / "out"), raw, 1)["kept"] == 2
 
 
 def test_tokenised_lines_that_are_left_out_anyway_are_counted(tmp_path: Path) -> None:
     prefix = write(tmp_path, "tok", ["", "b", "x"], ["c", "d", "<s>"])
-    inputs = [Path(f"{prefix}.de"), Path(f"{prefix}.en")]
     with pytest.raises(UserError, match=r"tok\.en:3: must be text in tokens"):
-        prepare_text.prepare_split(
-            inputs, str(tmp_path / "out"), prepare_text.Rules(TextSettings("de", "en", pretokenized=True)), 1
-        )
+        prepare_split([str(prefix)], str(tmp_path / "out"), Rules(TextSettings("de", "en", pretokenized=True)), 1)
 
 
 def test_a_tokenised_line_with_a_symbol_is_not_translated(tmp_path: Path) -> None:
@@ -156,7 +152,7 @@ def test_an_nbest_list_with_a_structural_symbol_is_refused(symbol: str) -> None:
 
 def test_fillers_of_a_dictionary_are_no_words_of_the_text(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("madeupword0000 b madeupword0002\n", "utf-8")
-    segment.write_dictionary(tmp_path / "dict.txt", [tmp_path / "text"], [])
+    write_dictionary(tmp_path / "dict.txt", [tmp_path / "text"], [])
     types = read_types(tmp_path / "dict.txt")
     assert len(types) == len(set(types)) == 8
     assert types[-1] == "madeupword0001"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from support.flow import SCRIPTS
 
-from deepnmt.cleaning.corpus_index import FileIndex
-from deepnmt.cleaning.filter_recipe import read_recipe as read_filters
-from deepnmt.cleaning.score_file import Header
+from deepnmt.corpus.cleaning.corpus_index import FileIndex
+from deepnmt.corpus.cleaning.filter_recipe import read_recipe as read_filters
+from deepnmt.corpus.cleaning.score_file import Header
+from deepnmt.corpus.ngram import arpa
 from deepnmt.errors import UserError
-from deepnmt.ngram import arpa
 from deepnmt.recipe import read_recipe
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.lines import count_lines, decode_lines, read_lines, read_text, whole_text

@@ -17,7 +17,7 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from deepnmt.cleaning.corpus_index import FileIndex
+from deepnmt.corpus.cleaning.corpus_index import FileIndex
 from deepnmt.errors import UserError
 from deepnmt.text import TextPipeline, TextSettings
 from deepnmt.text.lines import check_parallel, clean, count_lines, open_file, read_lines, read_text

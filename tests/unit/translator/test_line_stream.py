@@ -15,10 +15,10 @@ import pytest
 from support.checkpoints import run_main
 
 from deepnmt.cli import translate
+from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.settings import TextSettings
-from deepnmt.translator.engine import Hypothesis, SearchSettings
 from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored
 from deepnmt.translator.translator import Translator
 

@@ -9,12 +9,12 @@ import pytest
 from support.checkpoints import run_main
 
 from deepnmt.cli import export, translate
+from deepnmt.engines.engine import RERANKING, Hypothesis, SearchSettings
+from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.errors import UserError
 from deepnmt.reranking.weights_file import as_option
 from deepnmt.text.settings import TextSettings
 from deepnmt.translator import reranked
-from deepnmt.translator.engine import RERANKING, Hypothesis, SearchSettings
-from deepnmt.translator.model_folder import ModelFolder
 
 FOUND = [
     [(["a"], -1.0), (["a", "b", "c"], -1.2), (["a", "<unk>"], -1.3)],

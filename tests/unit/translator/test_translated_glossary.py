@@ -13,11 +13,11 @@ from support.data_folders import change_record
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.checkpoints.data_fit import check_inline_targets, trained_settings
+from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.inline_targets import AS, END, MARKS, TERM
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.settings import TextSettings
-from deepnmt.translator.engine import Hypothesis, SearchSettings
 from deepnmt.translator.line_stream import LineStream, as_json
 from deepnmt.translator.translator import Translator
 

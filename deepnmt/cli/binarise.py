@@ -1,0 +1,70 @@
+"""`deepnmt binarise`: more text for an existing data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from deepnmt.console import Parser, add_workers, program, single_threaded
+from deepnmt.errors import UserError
+from deepnmt.text.in_order import cores
+
+NAME = "binarise"
+DESCRIPTION = """Prepare text as preprocess prepared that of DATA, and binarise it with DATA's codes and dictionaries;
+nothing is learnt anew."""
+EPILOG = """Pairs and lines that are empty, or longer or of a higher ratio than DATA's record allows, are skipped and
+counted. DIR appears only when everything is done. Run again with the same input and options, the command checks the
+files and does nothing.
+
+example:
+  scripts/binarise.sh --like data/de-en --mono raw/news --lang en --symbols '<BT>' --dest data/news"""
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Make the data folder that a command line describes."""
+    given = parser().parse_args(words)
+    for fault, is_so in {
+        "--train or --mono must be given": not (given.train or given.mono),
+        "--train cannot be combined with --mono": given.train and given.mono,
+        "--mono needs --lang, the language of the text": given.mono and not given.lang,
+        "--lang is for --mono alone": given.lang and not given.mono,
+        "--drop-overlap is for --mono alone": given.drop_overlap and not given.mono,
+        f"--dest must not contain a comma or a colon, but is '{given.dest}'": {",", ":"} & set(str(given.dest)),
+    }.items():
+        if is_so:
+            raise UserError(fault)
+    single_threaded()
+    # They import numpy.
+    from deepnmt.jobs.data_job import DataJob
+    from deepnmt.preparation.like_data import MoreText
+
+    text = MoreText(given.like, given.train or given.mono, given.lang, given.symbols, given.drop_overlap)
+    counts: dict[str, Any] = {}
+    job = DataJob(program(NAME), given.dest, made_with=text.record(), option="--dest")
+
+    def work(_: Path) -> None:
+        with job.result(counts) as folder:
+            counts[text.subset] = text.make(folder, given.workers or cores())
+
+    job.do(work)
+
+
+def parser() -> Parser:
+    """Return what reads the command line."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    add = parser.add_argument
+    add("--like", type=Path, required=True, metavar="DATA", help="folder made by preprocess or binarise")
+    add("--train", default="", metavar="PREFIX", help="parallel text, PREFIX.LANG with one sentence per line: DIR "
+        "becomes a data folder with this training text, and the validation and test sets of DATA")  # fmt: skip
+    add("--mono", default="", metavar="PREFIX", help="text of one language, PREFIX.LANG: DIR gets it as the subset "
+        "'mono'; synthesise makes pairs of it")  # fmt: skip
+    add("--lang", default="", metavar="LANG", help="language of --mono")
+    add("--drop-overlap", action="store_true", help="leave out the lines of --mono that DATA validates or tests on")
+    add("--symbols", action="append", default=[], metavar="SYMBOL", help="type to append to the dictionaries, such as "
+        "'<BT>' for the tag of synthesise and '<BLANK>' for its noise; types that DATA has keep their numbers, types "
+        "that it has already are left as they are (repeat it for several)")  # fmt: skip
+    add("--dest", type=Path, required=True, metavar="DIR", help="folder to make; it must not exist, unless the same "
+        "command made it")  # fmt: skip
+    add_workers(parser)
+    return parser

@@ -1,0 +1,93 @@
+"""`deepnmt sweep`: the average, beam and length penalty with which a model translates the validation set best."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Optional
+
+from deepnmt.cli import average, generate, score
+from deepnmt.console import Parser, program
+from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPENS
+
+NAME = "sweep"
+DESCRIPTION = """Find the settings with which a trained model translates the validation set of DATA best. For each
+average of the last N checkpoints in SAVE and each beam, search once with --nbest, and pick from these lists the
+translations for every length penalty. fairseq's search applies the penalty only to finished hypotheses, so a search
+with that penalty would find the same ones. At last, run a search with the best setting."""
+EPILOG = """Any other option is fairseq-generate's, as in generate.sh.
+
+OUT gets sweep.tsv, a line a setting, the best first; best.json, the best setting; best.*, its translations and scores;
+the averages, and their n-best lists. Test sets are not touched. The command can be stopped at any moment; run it again
+to resume, as long as the checkpoints in SAVE, DATA and the files that options name are the same. Other numbers may be
+given later: sweep.tsv and best.json are then of these alone, so name the earlier ones again; they are not searched
+anew.
+
+example:
+  deepnmt sweep checkpoints/de-en data/de-en results/sweep --last 5,10 --beam 4,8"""
+
+
+def parser() -> Parser:
+    """Return what reads the command line."""
+    usage = "%(prog)s SAVE DATA OUT [--last N,N...] [--beam N,N...] [--lenpen X,X...] [options of fairseq-generate]"
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=usage)
+    add = parser.add_argument
+    add("save", type=Path, metavar="SAVE", help="folder of a training's checkpoints")
+    add("data", type=Path, metavar="DATA", help="data folder")
+    add("out", type=Path, metavar="OUT", help="folder to make")
+    add("--last", default="", metavar="N,N...", help="checkpoints to average; 1 is the last checkpoint (default: "
+        "1,3,5,10 as far as SAVE has them)")  # fmt: skip
+    add("--beam", default=str(DEFAULT_BEAM), metavar="N,N...", help=f"beams (default: {DEFAULT_BEAM})")
+    add("--lenpen", default=DEFAULT_LENPENS, metavar="X,X...", help=f"length penalties (default: {DEFAULT_LENPENS})")
+    return parser
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Compare the settings that a command line names."""
+    given, options = parser().parse_before_options(words, "fairseq-generate")
+    try:
+        sweep(given, options)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("resume with the first search that is not done") from None
+
+
+def sweep(given: Namespace, options: list[str]) -> None:
+    """Search with each setting, and with the best. Raises `UserError` if OUT is of something else, or in use."""
+    # Here, since it imports sacrebleu.
+    from deepnmt.generation import sweep_plan
+    from deepnmt.jobs.job import locked
+    from deepnmt.text.translated_folder import check_data
+
+    out: Path = given.out
+    sweep_plan.check_options(options)
+    with ExitStack() as held:
+        # Before another plan is written; what is refused leaves a folder as it was.
+        begun = (out / sweep_plan.RECORD).is_file()
+        if begun:
+            held.enter_context(locked(out, "OUT"))
+        check_data(given.data, "valid")
+        texts = given.last, given.beam, given.lenpen
+        searches = sweep_plan.plan(out, given.save, given.data, texts, options)
+        if not begun:
+            held.enter_context(locked(out, "OUT"))
+
+        def search(last: int, folder: Path, *settings: str) -> None:
+            if (folder / "scores.json").is_file():
+                print(f"{folder.name} is done: {folder}")
+                return
+            model = str(out / f"last{last}.pt")
+            generate.main([model, str(given.data), str(folder), "--subset", "valid", *settings, *options])
+            score.main([str(folder)])
+
+        for last, beam in searches:
+            model = out / f"last{last}.pt"
+            if not model.is_file():
+                average.main([str(given.save), str(model), "--last", str(last)])
+            search(last, out / f"last{last}.beam{beam}", "--beam", str(beam), "--nbest", str(beam))
+        best = sweep_plan.table(out)
+        last, beam, lenpen = best["last"], best["beam"], best["lenpen"]
+        folder = out / f"best.last{last}.beam{beam}.lenpen{lenpen}"
+        search(last, folder, "--beam", str(beam), f"--lenpen={lenpen}")
+        sweep_plan.best(out, folder)

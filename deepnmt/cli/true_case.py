@@ -1,0 +1,54 @@
+"""`deepnmt truecase`: give the first words of sentences the case that they mostly have elsewhere, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from deepnmt.console import Parser, add_workers, place, program
+from deepnmt.text.in_order import cores
+
+NAME = "truecase"
+DESCRIPTION = """Give the first words of sentences the case that they mostly have elsewhere, and the way back.
+preprocess --truecase does all of this by itself."""
+EPILOG = """TEXT is tokenised, a line each. OUT appears only when everything is done, and may be TEXT.
+
+example:
+  scripts/truecase.sh learn text/train.tok.en truecase.en --lang en
+  scripts/truecase.sh apply truecase.en text/news.tok.en text/news.true.en --lang en"""
+# What each command takes, and does.
+COMMANDS = {
+    "learn": (("text", "model"), "count the forms of each word where they are not the first of a sentence; MODEL is a "
+        "file as Moses has it"),
+    "apply": (("model", "text", "output"), "give the first word of each sentence its commonest form; other words keep "
+        "theirs"),
+    "undo": (("text", "output"), "begin each sentence with a capital"),
+}  # fmt: skip
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Learn, apply or undo true case, as a command line says."""
+    given = parser().parse_args(words)
+    from deepnmt.preparation.true_casing import apply_case, learn_case, undo_case
+
+    if given.command == "learn":
+        learn_case(given.text, given.model, given.lang)
+    elif given.command == "apply":
+        apply_case(given.model, given.text, given.output, given.lang, given.workers or cores())
+    else:
+        undo_case(given.text, given.output, given.lang, given.workers or cores())
+
+
+def parser() -> Parser:
+    """Return what reads the command line."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
+    for name, (places, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
+        for argument in places:
+            command.add_argument(argument, type=place, metavar="OUT" if argument == "output" else argument.upper())
+        lang = "language whose rules hold, such as tr for ı and İ (default: none)"
+        command.add_argument("--lang", default="", metavar="LANG", help=lang)
+        if name != "learn":
+            add_workers(command)
+    return parser

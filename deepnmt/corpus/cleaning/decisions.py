@@ -1,0 +1,157 @@
+"""The second step: what becomes of each pair, by the filters that look at the whole corpus.
+
+A pair meets the filters in their order. A filter that looks for duplicates counts only pairs that have passed all
+before it, and keeps the first of those that are equal. The best by a score are chosen last. Memory: a byte for each
+pair, and while duplicates are looked for, or the best, about 30 bytes for each pair that has come so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Optional, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepnmt.console import progress
+from deepnmt.corpus.cleaning.best_pairs import Best, needed, ranked, seen_too_rarely
+from deepnmt.corpus.cleaning.chunk_results import KEPT, SCORE_BINS, ChunkResult, edges_of, histogram, read_result
+from deepnmt.corpus.cleaning.clean_job import CleanJob
+from deepnmt.corpus.cleaning.filter_recipe import Filter
+from deepnmt.corpus.cleaning.learnt import read_pairs
+from deepnmt.corpus.cleaning.pair_chunk import Pairs
+from deepnmt.errors import UserError
+
+Mask = NDArray[np.bool_]
+Number = TypeVar("Number", np.uint64, np.float32)
+RANGE = (0.5, 99.5)  # percentiles of the scores that a histogram shows
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many pairs are in each bin, those beyond the edges in the first and the last one."""
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+@dataclass
+class Decisions:
+    """What becomes of each pair.
+
+    Attributes:
+        filters: those of the job, and perhaps a last one for the best by a score
+        reasons: number of the filter that removes it; KEPT
+        histograms: by number of the filter and name of the column
+        unseen: pairs that are kept for their words alone
+    """
+
+    filters: list[Filter]
+    reasons: NDArray[np.uint8]
+    histograms: dict[str, Histogram]
+    unseen: int = 0
+
+    def removed(self, number: int) -> int:
+        """Return how many pairs a filter has removed."""
+        return int((self.reasons == number).sum())
+
+    def reached(self, number: int) -> int:
+        """Return how many pairs have come as far as a filter."""
+        return int((self.reasons >= number).sum())
+
+    @property
+    def kept(self) -> int:
+        """How many pairs are kept."""
+        return self.removed(KEPT)
+
+
+def decide(job: CleanJob, folder: Path) -> Decisions:
+    """Return what becomes of each pair.
+
+    Raises:
+        UserError: a filter removes all pairs that it meets
+    """
+    filters = list(job.options.filters)
+    decisions = Decisions(filters, np.empty(job.pairs, dtype=np.uint8), {})
+    for chunk in range(job.chunks):
+        result = read_result(folder, chunk)
+        lines = job.files["source"].lines_of(chunk)
+        decisions.reasons[lines.start : lines.stop] = result.reasons
+        for name, counts in result.histograms.items():
+            edges = edges_of(filters[int(name.split(" ")[0])])
+            before = decisions.histograms.get(name, Histogram(edges, np.zeros_like(counts)))
+            decisions.histograms[name] = Histogram(edges, before.counts + counts)
+    for number, each in enumerate(filters):
+        if each.name == "dedup":
+            reached = decisions.reasons > number
+            keys = _collected(job, folder, reached, partial(_keys, number))
+            decisions.reasons[reached] = np.where(is_repeated(keys), number, decisions.reasons[reached])
+    for number, each in enumerate(filters):
+        if decisions.removed(number) == decisions.reached(number):
+            raise UserError(
+                f"{each.label}: must leave pairs, but removes all {decisions.reached(number):,} that come as far"
+            )
+    if job.options.keep_best:
+        keep_best(job, folder, decisions)
+    return decisions
+
+
+def keep_best(job: CleanJob, folder: Path, decisions: Decisions) -> None:
+    """Remove all but the best pairs, and those that have rare words."""
+    passed, number = decisions.reasons == KEPT, len(decisions.filters)
+    scores = _collected(job, folder, passed, lambda result: result.scores)
+    order, best = ranked(scores), Best(job.options.keep_best).of(len(scores))
+    left_out, places = order[best:], np.flatnonzero(passed)
+    decisions.reasons[places[left_out]] = number
+    decisions.filters.append(Filter("keep-best", job.options.keep_best, low=float(scores[order[best - 1]])))
+    finite = scores[np.isfinite(scores)]
+    low, high = (float(np.percentile(finite, percent)) if len(finite) else 0.0 for percent in RANGE)
+    edges = np.linspace(low, high, SCORE_BINS + 1)
+    decisions.histograms[f"{number} score"] = Histogram(edges, histogram(edges, scores))
+    least = job.options.keep_unseen
+    if least and len(left_out):
+        bar = progress(2 * job.pairs, "counting words", " pairs")
+
+        def chunks() -> Iterator[tuple[Pairs, Mask, Mask]]:
+            for chunk in range(job.chunks):
+                lines = job.files["source"].lines_of(chunk)
+                reasons = decisions.reasons[lines.start : lines.stop]
+                yield read_pairs(job, chunk), reasons == KEPT, reasons == number
+                bar.update(len(lines))
+
+        with bar:
+            counts, rare = seen_too_rarely(chunks, least)
+        # The words are in the order of the corpus, and the scores' order begins with the best.
+        in_order = np.sort(left_out)
+        back = needed(counts, rare, np.searchsorted(in_order, left_out).tolist(), least)
+        decisions.reasons[places[in_order[back]]] = KEPT
+        decisions.unseen = len(back)
+
+
+def _collected(
+    job: CleanJob, folder: Path, wanted: Mask, of: Callable[[ChunkResult], Optional[NDArray[Number]]]
+) -> NDArray[Number]:
+    """Return what the results of chunks have about those pairs that are wanted."""
+    found = []
+    for chunk in range(job.chunks):
+        lines = job.files["source"].lines_of(chunk)
+        values = of(read_result(folder, chunk))
+        assert values is not None
+        found.append(values[wanted[lines.start : lines.stop]])
+    return np.concatenate(found)
+
+
+def _keys(number: int, result: ChunkResult) -> NDArray[np.uint64]:
+    return result.keys[number]
+
+
+def is_repeated(keys: NDArray[np.uint64]) -> Mask:
+    """Return of which keys there is an equal one before."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    repeated = np.zeros(len(keys), dtype=bool)
+    repeated[order[1:][ordered[1:] == ordered[:-1]]] = True
+    return repeated

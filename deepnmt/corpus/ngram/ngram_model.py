@@ -1,0 +1,101 @@
+"""A back-off model, and what it says of text.
+
+    log P(w|h) = the entry of hw, if there is one; else backoff(h) + log P(w|h'), h' = h without its first word
+
+An n-gram is a number: its place among those of its order. Those of order k are kept by their keys, `number of the first
+k - 1 words * types + last word`, in rising order, so that all n-grams of a text are found by as many binary searches as
+the model has orders. Logarithms are to base 10, as in ARPA files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from deepnmt.corpus.distinct import Keys, Numbers
+
+UNKNOWN, BEGIN, END = SPECIAL = ("<unk>", "<s>", "</s>")
+Logs = npt.NDArray[np.float32]
+NATS = float(np.log(10))
+
+
+@dataclass(frozen=True)
+class Level:
+    """The n-grams of one order.
+
+    Attributes:
+        keys: in rising order; of order 1 they are the words' numbers
+        log_p: log10 P of the last word after the others
+        backoff: log10 of the weight where a word does not follow; 0 for those of the highest order
+    """
+
+    keys: Keys
+    log_p: Logs
+    backoff: Logs
+
+    def find(self, keys: Keys) -> Numbers:
+        """Return the numbers of n-grams, -1 for those that there are not."""
+        places = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
+        known = self.keys[places] == keys if len(self.keys) else np.zeros(len(keys), bool)
+        return np.where(known, places, -1).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class NgramModel:
+    """A model.
+
+    Attributes:
+        words: by their numbers; the first ones are `SPECIAL`
+        levels: from order 1 up
+    """
+
+    words: Sequence[str]
+    levels: Sequence[Level]
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """The numbers of words; `SPECIAL` are none when they stand in a text."""
+        return {word: number for number, word in enumerate(self.words) if word not in SPECIAL}
+
+    def numbers(self, lines: Iterable[Sequence[str]]) -> tuple[Numbers, npt.NDArray[np.int64]]:
+        """Return the numbers of lines' words, each line between `<s>` and `</s>`, and the lengths with these."""
+        return number_lines(lines, self.number)
+
+    def log_probabilities(self, lines: Iterable[Sequence[str]]) -> tuple[npt.NDArray[np.float64], Numbers]:
+        """Return log10 P of each word of lines, `</s>` included, one line after the other, and the lines' lengths."""
+        text, lengths = self.numbers(lines)
+        score = self.levels[0].log_p[text].astype(np.float64)
+        history = text  # the number of the n-gram of the next lower order that ends at a place
+        for lower, level in zip(self.levels, self.levels[1:]):
+            before = np.r_[np.int32(-1), history[:-1]]
+            found = np.where(before >= 0, level.find(before.astype(np.int64) * len(self.words) + text), -1)
+            backoff = np.where(before >= 0, lower.backoff[before] if len(lower.backoff) else 0, 0)
+            score = np.where(found >= 0, level.log_p[found] if len(level.log_p) else 0, score + backoff)
+            history = found.astype(np.int32)
+        predicted = np.ones(len(text), bool)
+        predicted[np.cumsum(lengths) - lengths] = False  # <s>
+        return score[predicted], (lengths - 1).astype(np.int32)
+
+    def cross_entropies(self, lines: Iterable[Sequence[str]]) -> npt.NDArray[np.float64]:
+        """Return the cross entropy of each line in nats a word, `</s>` included."""
+        score, lengths = self.log_probabilities(lines)
+        if not len(lengths):
+            return np.zeros(0)
+        return -NATS * np.add.reduceat(score, np.cumsum(lengths) - lengths) / lengths
+
+
+def number_lines(lines: Iterable[Sequence[str]], number: dict[str, int]) -> tuple[Numbers, npt.NDArray[np.int64]]:
+    """Return the numbers of lines' words, each line between those of `<s>` and `</s>`, and the lengths with these."""
+    unknown, begin, end = (SPECIAL.index(word) for word in (UNKNOWN, BEGIN, END))
+    numbers: list[int] = []
+    lengths = []
+    for line in lines:
+        numbers.append(begin)
+        numbers.extend([number.get(word, unknown) for word in line])
+        numbers.append(end)
+        lengths.append(len(line) + 2)
+    return np.array(numbers, np.int32), np.array(lengths, np.int64)

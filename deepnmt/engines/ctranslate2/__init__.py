@@ -1,0 +1,1 @@
+"""CTranslate2: plain Transformers, in its own format."""

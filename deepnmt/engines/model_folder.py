@@ -1,0 +1,194 @@
+"""A model folder: all that translating takes, in one place that can be moved.
+
+model.json       what is in the folder, and how it came to be
+codes            merge operations of the BPE
+truecase.LANG    forms of words, with true case alone
+dict.LANG.txt    dictionaries, as fairseq names them
+...              the engine's own files, such as model.pt
+
+model.json = {"format": 1 or 2, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
+              "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
+              "weights": "float32", "longest": 1023,
+              "search": {"beam": 5, ...}, "check": {...}, "files": {"codes": "SHA-256", ...}, "version": "0.2.0"}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import deepnmt
+from deepnmt.engines.engine import KINDS, WEIGHTS, SearchSettings, kind_fault
+from deepnmt.engines.registry import ENGINES
+from deepnmt.errors import UserError
+from deepnmt.text.pipeline import TextPipeline
+from deepnmt.text.record import MODEL_FOLDER, read_record, write_record
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.subwords import CODES
+
+RECORD = MODEL_FOLDER
+# Folders whose text steps the first format did not have say so, for versions that would leave them out.
+FORMATS = (1, 2, 3)
+FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What a model folder says of itself.
+
+    Attributes:
+        path: of the folder
+        text: languages and text steps
+        engine: its name
+        weights: type of their numbers
+        longest: most subwords of a source
+        search: defaults of the search
+        check: what the check of the export found; empty where there was none
+    """
+
+    path: Path
+    text: TextSettings
+    engine: str
+    weights: str
+    longest: int = 1
+    search: SearchSettings = field(default_factory=SearchSettings)
+    check: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: str | Path) -> ModelFolder:
+        """Return a model folder whose files are all there and as they were exported.
+
+        Raises:
+            UserError: it is none, is of a later version, or a file is missing or altered
+        """
+        folder, record = cls.read(Path(path))
+        _check_files(folder.path, record["files"])
+        return folder
+
+    @classmethod
+    def read(cls, path: Path) -> tuple[ModelFolder, dict[str, Any]]:
+        """Return a model folder whose model.json is right, and its contents; other files are not looked at.
+
+        Raises:
+            UserError: it is none, or of a later version
+        """
+        if not path.is_dir():
+            raise UserError(f"{path}: must be a folder made by deepnmt-export, but there is none")
+        file = path / RECORD
+        version = read_record(file, format=int)["format"]
+        if version not in FORMATS:
+            raise UserError(
+                f"{file}: 'format' must be 1, 2 or 3, but is {version}"
+                + ("; it needs a later version of deepnmt" if version > FORMATS[-1] else "")
+            )
+        record = read_record(
+            file,
+            source_lang=str,
+            target_lang=str,
+            lowercase=bool,
+            pretokenized=bool,
+            keep_punctuation=bool,
+            engine=str,
+            weights=str,
+            longest=int,
+            search=dict,
+            check=dict,
+            files=dict,
+            version=str,
+        )
+        for key, choices in (("engine", tuple(ENGINES)), ("weights", WEIGHTS)):
+            if record[key] not in choices:
+                raise UserError(f"{file}: '{key}' must be one of {', '.join(choices)}, but is '{record[key]}'")
+        if record["longest"] < 1:
+            raise UserError(f"{file}: 'longest' must be at least 1, but is {record['longest']}")
+        text = TextSettings.from_record(record, file)
+        search = _search_settings(file, record["search"])
+        folder = cls(path, text, record["engine"], record["weights"], record["longest"], search, record["check"])
+        return folder, record
+
+    @property
+    def source_lang(self) -> str:
+        """Language of the source."""
+        return self.text.source_lang
+
+    @property
+    def target_lang(self) -> str:
+        """Language of the target."""
+        return self.text.target_lang
+
+    @property
+    def codes(self) -> Path:
+        """Merge operations of the BPE."""
+        return self.path / CODES
+
+    def dictionary(self, language: str) -> Path:
+        """Return the path of a language's dictionary."""
+        return self.path / f"dict.{language}.txt"
+
+    def pipeline(self) -> TextPipeline:
+        """Return the text steps. Raises `UserError` if the codes are faulty."""
+        return TextPipeline.of(self.text, self.codes)
+
+    def write(self) -> None:
+        """Write model.json, with the checksums of all files that are in the folder."""
+        settings = dataclasses.asdict(self.text)
+        later = 2 if self.text.has_marks else int(any(settings[name] for name in settings.keys() - set(FIRST_STEPS)))
+        record = {
+            "format": FORMATS[later],
+            **settings,
+            "engine": self.engine,
+            "weights": self.weights,
+            "longest": self.longest,
+            "search": self.search.as_record(),
+            "check": dict(self.check),
+            "files": {name: _checksum(self.path / name) for name in sorted(_files(self.path)) if name != RECORD},
+            "version": deepnmt.__version__,
+        }
+        write_record(self.path / RECORD, record)
+
+
+def is_model_folder(path: Path) -> bool:
+    """Return whether a folder has a model.json of ours, of whatever version."""
+    try:
+        return "format" in read_record(path / RECORD, files=dict)
+    except (UserError, OSError):
+        return False
+
+
+def _search_settings(file: Path, record: dict[str, Any]) -> SearchSettings:
+    for name, value in record.items():
+        if must := kind_fault(name, value):
+            raise UserError(f"{file}: 'search.{name}' must be {must}, but is {json.dumps(value)[:60]}")
+    own = {name: value for name, value in record.items() if name in KINDS}
+    try:
+        return SearchSettings(**own, more={name: value for name, value in record.items() if name not in KINDS})
+    except UserError as error:
+        raise UserError(*(f"{file}: 'search': {line}" for line in str(error).splitlines())) from None
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()
+
+
+def _check_files(folder: Path, checksums: Mapping[str, Any]) -> None:
+    for name, expected in checksums.items():
+        path = folder / name
+        if not path.is_file():
+            raise UserError(f"{path}: must be there, as {folder / RECORD} says, but is missing")
+        if _checksum(path) != expected:
+            raise UserError(f"{path}: must be as it was exported, but was altered; export the model again")
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""ONNX Runtime: encoder and step as graphs, and a beam search in numpy."""

@@ -1,0 +1,215 @@
+"""The onnx engine: a model of this package by ONNX Runtime, with neither torch nor fairseq.
+
+Files of its model folders: encoder.onnx and step.onnx, whose inputs and outputs `deepnmt/engines/onnx/encoder.py` and
+`deepnmt/engines/onnx/step.py` describe.
+
+Shapes: N sentences of M hypotheses; S source positions; E entries, the keys of a sentence's hypotheses in all steps so
+far, those of the first step (one of each sentence) first; P positions so far.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from deepnmt.engines.engine import Hypothesis, SearchSettings
+from deepnmt.engines.model_folder import ModelFolder
+from deepnmt.engines.onnx.search import PADDING, Floats, Integers, Limits, Move, Prediction, Step, beam_search
+from deepnmt.errors import UserError
+from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
+
+ENCODER, STEP = "encoder.onnx", "step.onnx"
+# The key of the facts about the model, in JSON, that the graph of a step holds.
+FACTS = "deepnmt"
+UNKNOWN = SPECIAL_SYMBOLS.index("<unk>")
+Arrays = dict[str, Any]
+
+
+def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
+    """Return the engine of a model folder.
+
+    Raises:
+        UserError: a graph cannot be read, or a dictionary has another number of types than it
+    """
+    dictionaries = [folder.dictionary(lang) for lang in (folder.source_lang, folder.target_lang)]
+    source, target = map(read_types, dictionaries)
+    encoder, step = (session(folder.path / name, threads) for name in (ENCODER, STEP))
+    for name, graph, output in ((ENCODER, encoder, "source_mask"), (STEP, step, "best_types")):
+        outputs = [entry.name for entry in graph.get_outputs()]
+        if output not in outputs or FACTS not in graph.get_modelmeta().custom_metadata_map:
+            raise UserError(f"{folder.path / name}: must be the graph that deepnmt-export names so, but is another")
+    engine = OnnxEngine(encoder, step, source, target)
+    for path, side, types in zip(dictionaries, ("source", "target"), (source, target)):
+        # Graphs of earlier versions do not say it.
+        if (known := engine.facts.get(f"{side}_types", len(types))) != len(types):
+            raise UserError(f"{path}: must have the {known} types of the model, but has {len(types)}")
+    return engine
+
+
+class OnnxEngine:
+    """See `deepnmt.engines.engine.Engine`.
+
+    Args:
+        encoder: session of its graph
+        step: session of the graph of a step
+        source: types of the source by their numbers
+        target: types of the target
+    """
+
+    def __init__(self, encoder: Any, step: Any, source: Sequence[str], target: Sequence[str]) -> None:
+        self.encoder, self.step = encoder, step
+        self.source, self.target = _numbers(source), _numbers(target)
+        self.types = list(target)
+        self.facts: dict[str, int] = json.loads(step.get_modelmeta().custom_metadata_map[FACTS])
+        # The end symbol takes a position; of the target's, fairseq leaves one more free.
+        self.longest = self.facts["source_positions"] - 1
+        self.longest_target = self.facts["target_positions"] - 1
+
+    def check(self, settings: SearchSettings) -> None:
+        """See `Engine`."""
+        settings.without_more("onnx")
+
+    def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """See `Engine`."""
+        settings.without_more("onnx")
+        if not sentences:
+            return []
+        tokens = _padded([[*_encoded(sentence, self.source), END] for sentence in sentences])
+        longest = min(int(settings.max_len_a * tokens.shape[1] + settings.max_len_b), self.longest_target)
+        limits = Limits(settings.beam, longest, settings.lenpen, len(self.types))
+        found = beam_search(OnnxSteps(self.encoder, self.step, tokens), len(tokens), limits)
+        return [[self._hypothesis(entry) for entry in entries[: settings.nbest]] for entries in found]
+
+    def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
+        """See `Engine`."""
+        if not sources:
+            return []
+        steps = OnnxSteps(self.encoder, self.step, _padded([[*_encoded(each, self.source), END] for each in sources]))
+        expected = _padded([[*_encoded(target, self.target), END] for target in targets])
+        rows = np.arange(len(expected))
+        previous, log_probs = np.full_like(rows, END), []
+        for position, asked in enumerate(expected.T):
+            ancestors = np.zeros((len(rows), 1, position + 1), dtype=np.int64)
+            prediction = steps(Step(previous[:, np.newaxis], ancestors, rows, asked[:, np.newaxis], best=1))
+            log_probs.append(prediction.asked[:, 0])
+            previous = asked
+        found = np.stack(log_probs, axis=1).tolist()
+        return [row[: len(target) + 1] for row, target in zip(found, targets)]
+
+    def _hypothesis(self, found: Any) -> Hypothesis:
+        # fairseq does not print them either.
+        return Hypothesis([self.types[number] for number in found.types if number not in (END, 0)], found.score)
+
+
+class OnnxSteps:
+    """The decoder during the search of one batch; see `deepnmt.engines.onnx.search.Steps`.
+
+    Args:
+        encoder: session of its graph
+        step: session of the graph of a step
+        tokens: of the sources, N x S
+    """
+
+    def __init__(self, encoder: Any, step: Any, tokens: Integers) -> None:
+        self.session = step
+        outputs = [output.name for output in encoder.get_outputs()]
+        source = dict(zip(outputs, encoder.run(outputs, {"tokens": tokens})))
+        self.inputs = {entry.name: entry for entry in step.get_inputs()}
+        self.outputs = [output.name for output in step.get_outputs()]
+        self.source = {name: array for name, array in source.items() if name in self.inputs}
+        self.kept: Arrays = {
+            name: self._nothing(name, len(tokens)) for name in self.inputs if f"next_{name}" in self.outputs
+        }
+
+    def __call__(self, step: Step) -> Prediction:
+        """See `Steps`."""
+        given: Arrays = {
+            "tokens": step.tokens,
+            "position": np.array([step.position]),
+            "asked": step.asked,
+            "best": np.array([step.best]),
+            "mask": _mask(step.ancestors),
+            "parents": step.parents,
+        }
+        if "ages" in self.inputs:
+            given["ages"] = _ages(step)
+        given = {name: array for name, array in given.items() if name in self.inputs}
+        found = dict(zip(self.outputs, self.session.run(self.outputs, {**given, **self.source, **self.kept})))
+        self.kept = {name: found[f"next_{name}"] for name in self.kept}
+        return Prediction(found["best_log_probs"], found["best_types"], found["asked_log_probs"])
+
+    def keep(self, move: Move) -> None:
+        """See `Steps`."""
+        self.source = {name: move.of(array) for name, array in self.source.items()}
+        # The parents say which rows of a total are read.
+        self.kept = {name: array if name.startswith("total_") else move.of(array) for name, array in self.kept.items()}
+
+    def _nothing(self, name: str, sentences: int) -> Floats:
+        """Return what is kept before the first step."""
+        shape = self.inputs[name].shape
+        sizes = [sentences, *(0 if isinstance(size, str) else size for size in shape[1:])]
+        return np.zeros(sizes, dtype=np.float32)
+
+
+def _mask(ancestors: Integers) -> Floats:
+    """Return which entries each hypothesis descends from, 0 or -inf: N x 1 x M x E for N x M x P."""
+    sentences, hypotheses = ancestors.shape[:2]
+    later = np.full((hypotheses, hypotheses), -math.inf, dtype=np.float32)
+    np.fill_diagonal(later, 0)
+    mask = np.zeros((sentences, 1, hypotheses, 1 + (ancestors.shape[2] - 1) * hypotheses), dtype=np.float32)
+    mask[:, 0, :, 1:] = later[ancestors[:, :, 1:]].reshape(sentences, hypotheses, -1)
+    return mask
+
+
+def _ages(step: Step) -> Integers:
+    """Return the position of each entry less the newest, E."""
+    hypotheses = step.tokens.shape[1]
+    later = np.repeat(np.arange(1, step.position + 1), hypotheses)
+    return np.concatenate([[0], later]) - step.position
+
+
+def session(path: Path, threads: int | None) -> Any:
+    """Return the session of a graph.
+
+    Args:
+        path: of the graph
+        threads: that it may use; None: as many as there are cores
+
+    Raises:
+        UserError: there is none
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    # Where the processor lacks VNNI, sums of int8 products would overflow.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of many kinds, which share no base class of their own
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path}: must be a graph that ONNX Runtime reads, but is not: {reason}") from error
+
+
+def _numbers(types: Sequence[str]) -> Mapping[str, int]:
+    return {name: number for number, name in enumerate(types)}
+
+
+def _encoded(sentence: Sequence[str], numbers: Mapping[str, int]) -> list[int]:
+    return [numbers.get(token, UNKNOWN) for token in sentence]
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Integers:
+    """Return rows of numbers as one array, padded on the right."""
+    array = np.full((len(rows), max(map(len, rows))), PADDING)
+    for row, numbers in enumerate(rows):
+        array[row, : len(numbers)] = numbers
+    return array

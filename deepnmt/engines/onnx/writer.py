@@ -1,0 +1,68 @@
+"""Write a model for ONNX Runtime: encoder.onnx and step.onnx."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fairseq import checkpoint_utils
+
+import deepnmt
+from deepnmt.checkpoints.data_fit import trained_settings
+from deepnmt.checkpoints.file import read
+from deepnmt.engines.onnx.encoder import encoder_graph
+from deepnmt.engines.onnx.engine import ENCODER, FACTS, STEP
+from deepnmt.engines.onnx.options import check
+from deepnmt.engines.onnx.step import step_graph
+from deepnmt.errors import UserError
+
+WEIGHTS = ("float32", "int8")
+
+
+def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
+    """Write the graphs of a checkpoint.
+
+    Args:
+        checkpoints: fairseq's; one
+        data: folder of the data that it was trained on
+        folder: to write into
+        weights: type of the numbers
+
+    Raises:
+        UserError: the graphs cannot express the model, or it cannot be read
+    """
+    if weights not in WEIGHTS:
+        raise UserError(f"--weights {weights}: use --engine torch; --engine onnx has {' and '.join(WEIGHTS)}")
+    if len(checkpoints) > 1:
+        raise UserError(f"an ensemble of {len(checkpoints)} checkpoints: use --engine torch")
+    deepnmt.register()
+    read(checkpoints[0])
+    source, target = trained_settings(checkpoints, data).languages
+    models, cfg, _ = checkpoint_utils.load_model_ensemble_and_task(
+        [str(checkpoints[0])], {"data": str(data), "source_lang": source, "target_lang": target}
+    )
+    # Old checkpoints lack options that came later, which a model has with their defaults.
+    options = getattr(models[0], "cfg", cfg.model)
+    write_model(models[0].eval(), getattr(options, "deep", options), folder, weights)
+
+
+def write_model(model: Any, options: Any, folder: Path, weights: str) -> None:
+    """Write the graphs of a model.
+
+    Args:
+        model: fairseq's, in evaluation mode
+        options: of the model
+        folder: to write into
+        weights: "float32" or "int8"
+
+    Raises:
+        UserError: the graphs cannot express the model
+    """
+    check(model, options)
+    facts: dict[str, int] = {}
+    for side, stack in (("source", model.encoder), ("target", model.decoder)):
+        facts |= {f"{side}_positions": stack.max_positions(), f"{side}_types": stack.embed_tokens.num_embeddings}
+    for name, graph_of in ((ENCODER, encoder_graph), (STEP, step_graph)):
+        graph = graph_of(model, str(options.activation_fn), int8=weights == "int8")
+        (folder / name).write_bytes(graph.model({FACTS: json.dumps(facts)}).SerializeToString())

@@ -1,0 +1,1 @@
+"""torch: every model, with every option of the search."""

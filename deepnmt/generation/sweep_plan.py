@@ -1,0 +1,193 @@
+"""Settings of a search compared on the validation set: what there is to search, the scores of all, and the best.
+
+fairseq's search applies a length penalty to finished hypotheses alone. So one search with --nbest for each average and
+beam has the translations of every penalty.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.generation.search_inputs import changed, contents
+from deepnmt.limits import BEAM, LENPEN
+from deepnmt.text.corpus_scores import TOKENISED, tokenised_bleu
+from deepnmt.text.lines import read_text
+from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
+from deepnmt.text.pipeline import restored
+from deepnmt.text.record import read_record, size_and_time, write_record
+from deepnmt.text.subwords import join_bpe
+from deepnmt.text.translated_folder import RECORD as GENERATED
+from deepnmt.text.translated_folder import data_settings
+
+RECORD, TABLE, BEST = "sweep.json", "sweep.tsv", "best.json"
+DEFAULT = (1, 3, 5, 10)
+# Beginnings of options that are set here, or that n-best lists know nothing of.
+REFUSED = ("--nbest", "--subset", "--gen-subset", "--unnormalized", "--length-penalty", "--coverage", "--beam-stop",
+           "--prune-gap")  # fmt: skip
+
+
+def whole_numbers(option: str, text: str, most: int) -> list[int]:
+    """Return the numbers of an option such as `5,10`. Raises `UserError` if one is none, or not from 1 to `most`."""
+    words = text.split(",")
+    if not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words):
+        raise UserError(f"{option} must be whole numbers such as 5,10, but is '{text}'")
+    numbers = sorted(set(map(int, words)))
+    if wrong := [number for number in numbers if not 1 <= number <= most]:
+        raise UserError(f"{option} must be from 1 to {most}, but has {wrong[0]}")
+    return numbers
+
+
+def penalties(text: str) -> list[float]:
+    """Return the numbers of --lenpen. Raises `UserError` if one is too large, or is no number."""
+    try:
+        values = sorted({float(word) for word in text.split(",")})
+    except ValueError:
+        values = [math.nan]
+    if not all(-LENPEN <= value <= LENPEN for value in values):
+        raise UserError(f"--lenpen must be numbers from {-LENPEN} to {LENPEN}, such as 0.6,1, but is '{text}'")
+    return values
+
+
+def check_options(options: Sequence[str]) -> None:
+    """Raise `UserError` for an option of the search by which settings cannot be compared."""
+    if refused := [word for word in options if word.startswith(REFUSED)]:
+        raise UserError(
+            f"{refused[0]} cannot be used here: settings are compared by the n-best lists of fairseq's own search, on "
+            "the validation set"
+        )
+
+
+def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> list[tuple[int, int]]:
+    """Note in OUT/sweep.json what is to be done, and return the searches: last checkpoints and beam.
+
+    Args:
+        output: OUT
+        save: the folder of checkpoints
+        data: the data folder
+        texts: the values of --last, --beam and --lenpen; an empty --last takes the default
+        options: further ones, of fairseq-generate
+
+    Raises:
+        UserError: something does not fit, or OUT is of other checkpoints, data or options
+    """
+    from deepnmt.checkpoints.averaging import find_checkpoints
+
+    last, beam, lenpen = texts
+    checkpoints = find_checkpoints(save)
+    if not checkpoints:
+        raise UserError(f"{save}: must have checkpoints, but has none")
+    there = len(checkpoints)
+    lasts = whole_numbers("--last", last, there) if last else [number for number in DEFAULT if number <= there]
+    searches: dict[str, Any] = {"last": lasts, "beam": whole_numbers("--beam", beam, BEAM), "lenpen": penalties(lenpen)}
+    names = [f"{path.name} of update {number}" for number, path in checkpoints.items()]
+    sizes = [size_and_time(path) for path in checkpoints.values()]
+    settings = {
+        "checkpoints": [os.path.realpath(save), *(f"{name}, {size}" for name, size in zip(names, sizes))],
+        "data": os.path.realpath(data),
+        "options": options,
+        **contents(data, options),
+    }
+    record = output / RECORD
+    if record.exists():
+        old = read_record(record)
+        # Earlier versions did not note sizes and times.
+        if old.get("checkpoints") == [os.path.realpath(save), *names]:
+            old["checkpoints"] = settings["checkpoints"]
+        if other := changed(old, settings):
+            raise UserError(
+                f"{output} must be of the same {other[0]} as before, {old.get(other[0])}, but they are now "
+                f"{settings[other[0]]}; remove it or choose another OUT"
+            )
+    elif output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UserError(
+            f"{output} exists, and was not made by {console.program('sweep')}; remove it or choose another OUT"
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    with console.whole_file(record) as temporary:
+        write_record(temporary, {**settings, **searches})
+    return [(number, width) for number in lasts for width in searches["beam"]]
+
+
+def chosen(translations: Iterable[Translation], lenpen: float, sentences: int) -> list[str]:
+    """Return the tokens of each sentence's best translation by fairseq's score, log P / length ** lenpen."""
+    best: dict[int, tuple[float, str]] = {}
+    for each in translations:
+        score = each.features[MODEL] / each.features[LENGTH] ** lenpen
+        if each.sentence not in best or score > best[each.sentence][0]:
+            best[each.sentence] = score, each.subwords
+    return [join_bpe(best[number][1]) if number in best else "" for number in range(sentences)]
+
+
+def rows(output: Path) -> list[dict[str, Any]]:
+    """Return the settings with their scores, the best first."""
+    record = read_record(output / RECORD, data=str, last=list, beam=list, lenpen=list)
+    found = []
+    searches = [(last, beam) for last in record["last"] for beam in record["beam"]]
+    with console.progress(len(searches) * len(record["lenpen"]), "scoring", " settings") as bar:
+        for last, beam in searches:
+            folder = output / f"last{last}.beam{beam}"
+            (reference,) = folder.glob("ref.tok.*")
+            references, translations = read_text(reference), read_nbest(folder / FILE)
+            settings = data_settings(Path(record["data"]), bool(read_record(folder / GENERATED).get("reverse")))
+            bleu = tokenised_bleu(settings.target_lang)
+            sources = read_text(Path(record["data"]) / "text" / f"valid.tok.{settings.source_lang}")
+            for lenpen in record["lenpen"]:
+                pairs = zip(chosen(translations, lenpen, len(references)), sources)
+                texts = [restored(tokens, settings, source) for tokens, source in pairs]
+                result = bleu.corpus_score(texts, [references])
+                scores = {TOKENISED: f"{result.score:.2f}", "length ratio": f"{result.sys_len / result.ref_len:.3f}"}
+                setting = {"last": last, "beam": beam, "lenpen": f"{lenpen:g}", **scores}
+                found.append((-result.score, last, beam, lenpen, setting))
+                bar.update()
+    # Of equal scores, the cheaper one.
+    return [setting for *_, setting in sorted(found, key=lambda row: row[:4])]
+
+
+def table(output: Path) -> dict[str, Any]:
+    """Write OUT/sweep.tsv, show it, and return the best setting."""
+    settings = rows(output)
+    lines = [list(settings[0]), *([str(value) for value in row.values()] for row in settings)]
+    with console.whole_file(output / TABLE) as temporary:
+        temporary.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    for line in lines:
+        print(*(value.rjust(width) for value, width in zip(line, widths)), sep="  ", file=sys.stderr)
+    return settings[0]
+
+
+def best(output: Path, folder: Path) -> None:
+    """Write OUT/best.json from the folder of the best setting's own search."""
+    setting = read_tsv(output / TABLE)
+    score = read_record(folder / "scores.json")[TOKENISED]["score"]
+    if abs(score - float(setting[TOKENISED])) > 0.05:
+        print(
+            f"warning: the search itself has {score} {TOKENISED}, but its n-best list gave {setting[TOKENISED]}",
+            file=sys.stderr,
+        )
+    checkpoint = f"last{setting['last']}.pt"
+    kept = {
+        "checkpoint": checkpoint,
+        "beam": int(setting["beam"]),
+        "lenpen": float(setting["lenpen"]),
+        TOKENISED: score,
+    }
+    with console.whole_file(output / BEST) as temporary:
+        write_record(temporary, kept)
+    print(
+        f"{output} is ready: the best of {output / TABLE} is {output / checkpoint} with --beam {setting['beam']}",
+        end=" ",
+    )
+    print(f"--lenpen {setting['lenpen']}, {score} {TOKENISED}; its translations are in {folder}")
+
+
+def read_tsv(path: Path) -> dict[str, str]:
+    """Return the first row of a table, by the names of its columns."""
+    names, first = (line.split("\t") for line in read_text(path)[:2])
+    return dict(zip(names, first))

@@ -1,0 +1,64 @@
+"""A job whose result is a data folder, with the record preprocess.json."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deepnmt.beside import whole_folder
+from deepnmt.errors import UserError
+from deepnmt.jobs.job import Job, locked
+from deepnmt.text.data_record import check_same, complete, difference, flat
+from deepnmt.text.record import read_record, write_record
+from deepnmt.text.settings import RECORD
+
+
+@dataclass(frozen=True)
+class DataJob(Job):
+    """See `Job`.
+
+    Attributes:
+        resumes: unfinished work is of use; if not, nothing of it is kept, and the next start may have other options
+    """
+
+    name: str = RECORD
+    resumes: bool = False
+
+    def is_made(self) -> bool:
+        """Return whether the folder is there. Raises `UserError` if it was made with something else, or is damaged."""
+        record = self.out / self.name
+        if record.exists():
+            check_same(record, self.made_with, self.option)
+        return record.exists()
+
+    @contextmanager
+    def _parts(self) -> Iterator[Path]:
+        if self.resumes:
+            with super()._parts() as parts:
+                yield parts
+            return
+        with locked(self.parts, self.option):
+            try:
+                yield self.parts
+            finally:
+                shutil.rmtree(self.parts, ignore_errors=True)
+
+    @contextmanager
+    def result(self, counts: Mapping[str, Any]) -> Iterator[Path]:
+        """Give a new folder to write the data to, which has what the record begins with.
+
+        Args:
+            counts: of each subset, by its name; read when everything is written
+        """
+        with whole_folder(self.out) as folder:
+            write_record(folder / self.name, dict(self.made_with))
+            yield folder
+            complete(folder, counts)
+
+    def _check_same(self, path: Path, what: str) -> None:
+        if found := difference(flat(read_record(path, inputs=dict)), flat(self.made_with)):
+            raise UserError(f"{what} with {found}; remove it or choose another {self.option}")

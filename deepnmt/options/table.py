@@ -1,0 +1,292 @@
+"""The options of models, trainings and searches: a row each, with all that is known of an option beside its help.
+
+Names, types, defaults and help texts of models and trainings stand in fairseq's dataclasses and in those of this
+package; `SEARCHES` declares the options of this package's search completely, without importing fairseq.
+
+A row has a role, which says who holds values against its rule:
+
+    TRAINING   any training, whatever its architecture, and whoever reads recipes
+    MODEL      whoever builds a Transformer, fairseq's or this package's
+    SEARCH     any search
+
+Rules between options stand where both are known: `recipe/combinations.py`, `model/validate.py`, `search/options.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+from deepnmt.limits import BEAM, LENPEN
+from deepnmt.literals import evaluated_fault
+from deepnmt.options.rule import (
+    BEAM_ARGUMENTS,
+    BETAS,
+    FINITE,
+    INCREASING,
+    JSON_MAPPING,
+    OFF_OR_MORE,
+    POSITIVE,
+    POSITIVE_SHARE,
+    SHARE,
+    Rule,
+    each,
+    holds,
+    number,
+    whole,
+)
+
+TRAINING, MODEL, SEARCH = "training", "model", "search"
+STACKS = ("encoder", "decoder")
+# Far beyond any model that was trained; a slip of the finger would fill the memory before anybody sees why.
+LAYERS, CHANNELS, POSITIONS = whole(1, 10_000), whole(1, 1 << 20), whole(1, 1 << 20)
+Fault = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of an option.
+
+    Attributes:
+        role: see above
+        rule: what its value must be; None: whatever its type allows
+        inference: whether a trained model may compute otherwise by it, so that an engine must know it
+        part_of: option without which it says nothing
+    """
+
+    role: str
+    rule: Optional[Rule] = None
+    inference: bool = True
+    part_of: str = ""
+
+
+@dataclass(frozen=True)
+class SearchRow(Row):
+    """An option of this package's search, complete.
+
+    Attributes:
+        default: its value if it is not given
+        help: of the command line
+        kind: type of a value
+        choices: all values, if they are few
+        metavar: what the command line calls the value; empty for a flag
+    """
+
+    role: str = SEARCH
+    default: Union[str, float, bool, None] = None
+    help: str = ""
+    kind: type = float
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+
+
+def _is_layer(value: object) -> bool:
+    return value in ("last", "mean") or (str(value).isdecimal() and int(str(value)) > 0)
+
+
+# Options of this package's search, in the order of its help.
+SEARCHES: dict[str, SearchRow] = {
+    "length_penalty": SearchRow(
+        default="power", choices=("power", "gnmt", "log"), metavar="power|gnmt|log",
+        help="divisor of scores, for length n and a = --lenpen: n^a, ((5+n)/6)^a, or a log n",
+    ),
+    "min_len_ratio": SearchRow(
+        rule=number(0), metavar="R", help="shortest translation, as a multiple of each sentence's source length"
+    ),
+    "max_len_ratio": SearchRow(
+        rule=POSITIVE, metavar="R", help="longest translation, as a multiple of each sentence's source length"
+    ),
+    "coverage": SearchRow(
+        default="none", choices=("none", "gnmt", "floor"), metavar="none|gnmt|floor",
+        help="penalty on source words that get little attention",
+    ),
+    "coverage_weight": SearchRow(
+        rule=number(0), metavar="W", help="weight of the coverage penalty (required with --coverage)"
+    ),
+    "coverage_floor": SearchRow(
+        rule=POSITIVE_SHARE, metavar="B", help="least attention of a word that counts (required with --coverage floor)"
+    ),
+    "coverage_layer": SearchRow(
+        rule=Rule("last, mean, or a number from 1", _is_layer), default="last", kind=str, metavar="last|mean|N",
+        help="decoder layers whose attention counts: last, mean, or a number from 1",
+    ),
+    "coverage_in_beam": SearchRow(
+        default=False, kind=bool, help="compare unfinished hypotheses by the coverage penalty, too"
+    ),
+    "beam_stop": SearchRow(
+        default="all", choices=("all", "first", "optimal"), metavar="all|first|optimal",
+        help="end of a sentence's search: when the whole beam is finished (all), when the best candidate of a step is "
+        "finished (first), or when no continuation can score better than the best finished one (optimal)",
+    ),
+    "prune_gap": SearchRow(
+        rule=Rule("at least 0", lambda gap: gap >= 0), metavar="D",
+        help="largest distance of a hypothesis's score from the best finished one; others are dropped",
+    ),
+    "ensemble_rule": SearchRow(
+        default="linear", choices=("linear", "log-linear"), metavar="linear|log-linear",
+        help="average of probabilities (linear) or of log-probabilities (log-linear)",
+    ),
+    "ensemble_weights": SearchRow(
+        kind=str, metavar="G1,G2", help="weights of the models, such as 0.5,0.3,0.2; equal by default"
+    ),
+    "datastore": SearchRow(
+        kind=str, metavar="FOLDER", help="kNN datastores, one per model, colon-separated (see deepnmt datastore)"
+    ),
+    "neighbours": SearchRow(
+        rule=whole(1), default=16, kind=int, metavar="K", help="nearest entries of a datastore that are mixed in"
+    ),
+    "neighbour_weight": SearchRow(
+        rule=SHARE, default=0.3, metavar="L", help="share of the neighbours in the probability"
+    ),
+    "neighbour_temperature": SearchRow(
+        rule=POSITIVE, default=10.0, metavar="T", help="divisor of squared distances; small values favour the nearest"
+    ),
+}  # fmt: skip
+
+OPTIONS: dict[str, Row] = {
+    # How long, and how large an update is. 0 stands for no bound.
+    "max_update": Row(TRAINING, whole(0)),
+    "cooldown_updates": Row(TRAINING, whole(0)),
+    "validate_average": Row(TRAINING, whole(1, 1000)),
+    "max_epoch": Row(TRAINING, whole(0)),
+    "stop_time_hours": Row(TRAINING, number(0)),
+    "patience": Row(TRAINING, OFF_OR_MORE),
+    "max_tokens": Row(TRAINING, whole(1)),
+    "max_tokens_valid": Row(TRAINING, whole(1)),
+    "batch_size": Row(TRAINING, whole(1)),
+    "batch_size_valid": Row(TRAINING, whole(1)),
+    "update_freq": Row(TRAINING, each(whole(1))),
+    "required_batch_size_multiple": Row(TRAINING, whole(1)),
+    "required_seq_len_multiple": Row(TRAINING, whole(1)),
+    "max_source_positions": Row(TRAINING, POSITIONS),
+    "max_target_positions": Row(TRAINING, POSITIONS),
+    "curriculum": Row(TRAINING, whole(0)),
+    # Optimizer, schedule and loss
+    "lr": Row(TRAINING, each(POSITIVE)),
+    "clip_norm": Row(TRAINING, number(0)),
+    "adam_betas": Row(TRAINING, BETAS),
+    "adam_eps": Row(TRAINING, number(0)),
+    "weight_decay": Row(TRAINING, number(0)),
+    "momentum": Row(TRAINING, number(0)),
+    "label_smoothing": Row(TRAINING, SHARE),
+    "ignore_prefix_size": Row(TRAINING, whole(0)),
+    "bpe_dropout": Row(TRAINING, SHARE),
+    "quant_noise_pq": Row(TRAINING, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1)),
+    "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
+    "warmup_updates": Row(TRAINING, whole(0)),
+    "warmup_init_lr": Row(
+        TRAINING,
+        Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or number(0).holds(x)),
+    ),
+    "fp16_init_scale": Row(TRAINING, whole(1)),
+    "min_loss_scale": Row(TRAINING, POSITIVE),
+    # Saving, validating and logging
+    "save_interval": Row(TRAINING, whole(1)),
+    "save_interval_updates": Row(TRAINING, whole(0)),
+    "validate_interval": Row(TRAINING, whole(1)),
+    "validate_interval_updates": Row(TRAINING, whole(0)),
+    "validate_after_updates": Row(TRAINING, whole(0)),
+    "keep_interval_updates": Row(TRAINING, OFF_OR_MORE),
+    "keep_last_epochs": Row(TRAINING, OFF_OR_MORE),
+    "keep_best_checkpoints": Row(TRAINING, OFF_OR_MORE),
+    "max_valid_steps": Row(TRAINING, whole(1)),
+    "log_interval": Row(TRAINING, whole(1)),
+    "eval_bleu_args": Row(TRAINING, BEAM_ARGUMENTS),
+    "eval_bleu_detok_args": Row(TRAINING, JSON_MAPPING),
+    # Processes, which each take memory
+    "distributed_world_size": Row(TRAINING, whole(1)),
+    "bucket_cap_mb": Row(TRAINING, whole(1)),
+    "num_workers": Row(TRAINING, whole(0, 1024)),
+    "data_buffer_size": Row(TRAINING, whole(0, 1 << 20)),
+    "seed": Row(TRAINING, whole(0, 2**32 - 1)),
+    # The model
+    **{f"{stack}_layers": Row(MODEL, LAYERS) for stack in STACKS},
+    **{f"{stack}_embed_dim": Row(MODEL, CHANNELS) for stack in STACKS},
+    **{f"{stack}_ffn_embed_dim": Row(MODEL, CHANNELS) for stack in STACKS},
+    **{f"{stack}_attention_heads": Row(MODEL, whole(1)) for stack in STACKS},
+    **{f"{stack}_max_relative_length": Row(MODEL, whole(0)) for stack in STACKS},
+    **{f"{stack}_skip": Row(MODEL, SHARE) for stack in STACKS},
+    "decoder_input_dim": Row(MODEL, CHANNELS),
+    "decoder_output_dim": Row(MODEL, CHANNELS),
+    "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),
+    "dlcl_granularity": Row(MODEL, part_of="encoder_groups"),
+    "dlcl_softmax": Row(MODEL, part_of="encoder_groups"),
+    "dlcl_embedding_norm": Row(MODEL, part_of="encoder_groups"),
+    # The model in training: how it is initialised, regularised and stored
+    **{f"{stack}_word_dropout": Row(MODEL, SHARE, inference=False) for stack in STACKS},
+    **{f"{stack}_layerdrop": Row(MODEL, SHARE, inference=False) for stack in STACKS},
+    **{f"{stack}_embed_path": Row(MODEL, inference=False) for stack in STACKS},
+    "dropout": Row(MODEL, SHARE, inference=False),
+    "attention_dropout": Row(MODEL, SHARE, inference=False),
+    "activation_dropout": Row(MODEL, SHARE, inference=False),
+    "relu_dropout": Row(MODEL, SHARE, inference=False),
+    "dlcl_dropout": Row(MODEL, SHARE, inference=False),
+    "dlcl_init": Row(MODEL, inference=False),
+    "dlcl_freeze": Row(MODEL, inference=False),
+    "fast_dropout": Row(MODEL, inference=False),
+    "initializer": Row(MODEL, inference=False),
+    "ds_init_alpha": Row(MODEL, POSITIVE_SHARE, inference=False),
+    "checkpoint_activations": Row(MODEL, inference=False),
+    "offload_activations": Row(MODEL, inference=False),
+    "min_params_to_wrap": Row(MODEL, inference=False),
+    "quant_noise_pq_block_size": Row(MODEL, inference=False),
+    # fairseq's Transformers have them and never read them
+    "adaptive_input": Row(MODEL, inference=False),
+    "char_inputs": Row(MODEL, inference=False),
+    "export": Row(MODEL, inference=False),
+    "adaptive_softmax_dropout": Row(MODEL, SHARE, part_of="adaptive_softmax_cutoff"),
+    "adaptive_softmax_factor": Row(MODEL, part_of="adaptive_softmax_cutoff"),
+    "tie_adaptive_weights": Row(MODEL, part_of="adaptive_softmax_cutoff"),
+    "tie_adaptive_proj": Row(MODEL, part_of="adaptive_softmax_cutoff"),
+    "base_sublayers": Row(MODEL, part_of="base_layers"),
+    "base_shuffle": Row(MODEL, part_of="base_layers"),
+    # fairseq's own options of a search
+    "beam": Row(SEARCH, whole(1, BEAM)),
+    "nbest": Row(SEARCH, whole(1, BEAM)),
+    "lenpen": Row(SEARCH, Rule(f"from {-LENPEN} to {LENPEN}", lambda x: -LENPEN <= x <= LENPEN)),
+    "unkpen": Row(SEARCH, FINITE),
+    "max_len_a": Row(SEARCH, number(0)),
+    "max_len_b": Row(SEARCH, whole(0)),
+    "temperature": Row(SEARCH, POSITIVE),
+    "diverse_beam_strength": Row(SEARCH, FINITE),
+    "sampling_topk": Row(SEARCH, Rule("at least 1, or -1 for all types", lambda n: n >= 1 or n == -1)),
+    "sampling_topp": Row(SEARCH, Rule("above 0 and at most 1, or -1 for all types", lambda x: 0 < x <= 1 or x == -1)),
+    **SEARCHES,
+}
+
+
+def range_faults(values: Mapping[str, Any], *roles: str) -> Iterator[Fault]:
+    """Yield each option that is out of its range: its name as users write it, and what it must be and is.
+
+    Args:
+        values: of options, by fairseq's names
+        roles: of the rows to ask
+    """
+    for name, row in OPTIONS.items():
+        value = values.get(name)
+        if row.role not in roles or row.rule is None:
+            continue
+        if name.endswith("_valid") and value == values.get(name.removesuffix("_valid")):
+            continue  # it follows the other
+        # An interpolation stands for another option's value.
+        if value not in (None, "") and not str(value).startswith("${") and not holds(row.rule, value):
+            shown = ",".join(map(str, value)) if isinstance(value, list) else value
+            yield dashed(name), f"must be {row.rule.words}, but is {shown}"
+
+
+def literal_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield each option without a rule whose text fairseq would evaluate, but cannot."""
+    for name, value in values.items():
+        if (name not in OPTIONS or OPTIONS[name].rule is None) and (fault := evaluated_fault(name, value)):
+            yield dashed(name), fault
+
+
+def option(name: str) -> str:
+    """Return an option as a command line has it."""
+    return f"--{dashed(name)}"
+
+
+def dashed(name: str) -> str:
+    """Return an option's name as users write it."""
+    return name.replace("_", "-")

@@ -1,0 +1,127 @@
+"""More text for a data folder: prepared as its text was, and binarised with its codes and dictionaries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from deepnmt.console import whole_file
+from deepnmt.errors import UserError
+from deepnmt.preparation.segmenting import Segmentation
+from deepnmt.preparation.splits import Rules, prepare_split
+from deepnmt.preparation.true_casing import case_like
+from deepnmt.text.data_record import checksums
+from deepnmt.text.leakage import held_out, leaks
+from deepnmt.text.like_folder import (
+    TRAIN,
+    binarise_text,
+    check_absent,
+    check_like,
+    check_symbols,
+    copy_frame,
+    frame_record,
+    like_record,
+    settings_record,
+)
+from deepnmt.text.lines import read_lines
+
+MONO = "mono"
+
+
+@dataclass(frozen=True)
+class MoreText:
+    """What `deepnmt binarise` is asked for.
+
+    Attributes:
+        like: data folder
+        prefix: of the text
+        language: of the text; empty where it is of both
+        symbols: to append to the dictionaries
+        drop_overlap: leave out lines that the data folder validates or tests on
+    """
+
+    like: Path
+    prefix: str
+    language: str = ""
+    symbols: Sequence[str] = ()
+    drop_overlap: bool = False
+
+    @property
+    def subset(self) -> str:
+        """The name of the text in the folder that is made."""
+        return MONO if self.language else TRAIN
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the text."""
+        return (self.language,) if self.language else check_like(self.like).languages
+
+    def record(self) -> dict[str, Any]:
+        """Return what the record of the folder begins with.
+
+        Raises:
+            UserError: the data folder is faulty, or not of this language, or a symbol cannot be one
+        """
+        languages = check_like(self.like).languages
+        check_symbols(self.symbols)
+        if self.language and self.language not in languages:
+            raise UserError(f"--lang must be {' or '.join(languages)}, as {self.like} is, but is '{self.language}'")
+        # Monolingual text has no subsets beside it.
+        alone = self.language and not self.drop_overlap
+        frame = {"like": like_record(self.like)} if alone else frame_record(self.like)
+        named = {"symbols": list(self.symbols), MONO: self.language, "drop_overlap": self.drop_overlap}
+        inputs = {f"{self.subset}.{name}": Path(f"{self.prefix}.{name}") for name in self.languages}
+        return {
+            **settings_record(self.like),
+            **frame,
+            **{name: value for name, value in named.items() if value},
+            "inputs": checksums(inputs),
+        }
+
+    def make(self, folder: Path, workers: int) -> dict[str, Any]:
+        """Prepare and binarise the text, and copy the rest from the data folder.
+
+        Args:
+            folder: to write to, with its record
+            workers: processes, at most
+
+        Returns:
+            what was counted
+
+        Raises:
+            UserError: the text is faulty, or has one of the symbols
+        """
+        settings, limits = check_like(self.like), settings_record(self.like)
+        text = folder / "text"
+        text.mkdir()
+        rules = Rules(settings, limits.get("max_len", 0), limits.get("max_ratio", 0), self.language)
+        counts: dict[str, Any] = prepare_split([self.prefix], str(text / self.subset), rules, workers)
+        tokens, pieces = ([text / f"{self.subset}.{kind}.{name}" for name in self.languages] for kind in ("tok", "bpe"))
+        if settings.truecase:
+            case_like(self.like, settings, self.languages, tokens, workers)
+        if self.drop_overlap:
+            counts |= self._drop_overlap(text, counts["kept"])
+        Segmentation(self.like, settings, self.languages).write(tokens, pieces, workers)
+        check_absent(self.symbols, tokens)
+        copy_frame(self.like, folder, self.symbols, subsets=not self.language)
+        for name, side in binarise_text(folder, self.subset, self.languages).items():
+            counts[name] = asdict(side)
+            share = side.unknown / max(side.tokens - side.sentences, 1)
+            print(f"{name}: {side.sentences} sentences, {side.tokens} tokens, {share:.2%} unknown", file=sys.stderr)
+        return counts
+
+    def _drop_overlap(self, folder: Path, kept: int) -> dict[str, int]:
+        """Leave out the lines that the data folder validates or tests on. Raises `UserError` if none is left."""
+        texts = [folder / f"{MONO}.{kind}.{self.language}" for kind in ("tok", "raw")]
+        texts = [path for path in texts if path.exists()]
+        dropped = {number for number, _ in leaks(read_lines(texts[0]), held_out(self.like, self.language))}
+        if len(dropped) == kept:
+            raise UserError(f"all {kept} lines of the text must not be lines that {self.like} validates or tests on")
+        for path in texts:
+            with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(line for number, line in enumerate(read_lines(path), 1) if number not in dropped)
+        print(f"{len(dropped)} lines left out that {self.like} validates or tests on", file=sys.stderr)
+        return {"kept": kept - len(dropped), "overlap": len(dropped)}

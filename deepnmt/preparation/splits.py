@@ -1,0 +1,142 @@
+"""Check, normalise and tokenise one split of a parallel corpus, a pair of lines at a time, or text of one language.
+
+Reads PREFIX.LANG and writes OUTPUT.tok.LANG (tokenised) and OUTPUT.raw.LANG (as it was, but for white space), still
+parallel, and reports what was skipped.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS
+from deepnmt.text.in_order import lines_in_order
+from deepnmt.text.lines import check_parallel, clean, read_lines
+from deepnmt.text.pipeline import LONG_WORD, Tokenizer
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.words import counted_words
+
+SUBWORD = re.compile(r"\S@@ ")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is done to each pair; `max_len` and `max_ratio` count words, and 0 is no limit.
+
+    With `only`, the text is of that language alone.
+    """
+
+    text: TextSettings
+    max_len: int = 0
+    max_ratio: float = 0
+    only: str = ""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the files."""
+        return (self.only,) if self.only else self.text.languages
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "line" if self.only else "pair"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The tokenised sentences of a pair and its raw text, or the reason why it was skipped."""
+
+    tokenised: tuple[str, ...] = ()
+    raw: tuple[str, ...] = ()
+    skipped: str = ""
+    in_subwords: bool = False
+
+
+class Preparer:
+    """Turns the lines of one pair (source, target, and perhaps the raw text of both) into a `Prepared`."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.tokenizers = [Tokenizer(rules.text, language) for language in rules.languages]
+
+    def __call__(self, lines: tuple[str, ...]) -> Prepared:
+        """Prepare one pair."""
+        cleaned = [clean(line) for line in lines]
+        tokenised = tuple(tokenize(line) for tokenize, line in zip(self.tokenizers, cleaned))
+        lengths = sorted(
+            len(counted_words(line, language, tokens=True)) for line, language in zip(tokenised, self.rules.languages)
+        )
+        if lengths[0] == 0 or not all(cleaned):
+            return Prepared(skipped="empty")
+        if 0 < self.rules.max_len < lengths[-1] or any(map(LONG_WORD.search, tokenised)):
+            return Prepared(skipped="too_long")
+        if 0 < self.rules.max_ratio * lengths[0] < lengths[-1]:
+            return Prepared(skipped="ratio")
+        raw = cleaned[len(tokenised) :] if self.rules.text.pretokenized else cleaned
+        in_subwords = any(SUBWORD.search(line) for line in cleaned[: len(tokenised)])
+        return Prepared(tokenised=tokenised, raw=tuple(raw), in_subwords=in_subwords)
+
+
+def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) -> dict[str, int]:
+    """Prepare the files of one split, and return what was counted.
+
+    Args:
+        prefixes: of the files to read, PREFIX.LANG; those of pretokenised text, perhaps with those of its raw text
+        output: prefix of the files to write
+        rules: what is done to each pair
+        workers: processes, at most
+
+    Raises:
+        UserError: the files are faulty or of different length, no pair is left, or the disk is full
+    """
+    inputs = [Path(f"{prefix}.{language}") for prefix in prefixes for language in rules.languages]
+    total = check_parallel(inputs)
+    names = " and ".join(map(str, inputs[: len(rules.languages)]))
+    counts = Counter(read=total, kept=0, empty=0, too_long=0, ratio=0)
+    kinds = ["tok"] if rules.text.pretokenized and len(prefixes) == 1 else ["tok", "raw"]
+    paths = [f"{output}.{kind}.{language}" for kind in kinds for language in rules.languages]
+    in_subwords = 0
+    try:
+        with ExitStack() as stack:
+            files = [stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in paths]
+            bar = stack.enter_context(console.progress(total, f"preparing {Path(output).name}", " lines"))
+            for prepared in lines_in_order(partial(Preparer, rules), zip(*map(read_lines, inputs)), workers, total):
+                bar.update()
+                counts[prepared.skipped or "kept"] += 1
+                in_subwords += prepared.in_subwords
+                if rules.text.pretokenized:
+                    _check_symbols(inputs, counts.total() - total, prepared.tokenised)
+                if not prepared.skipped:
+                    for file, text in zip(files, prepared.tokenised + prepared.raw):
+                        file.write(text + "\n")
+    except OSError as error:
+        # Without a name where a write fails, as on a full disk.
+        raise error if error.filename else UserError(f"cannot write {output}.*: {error.strerror}") from None
+    said = (
+        f"{counts['kept']} of {total} {rules.unit}s kept; skipped {counts['empty']} with an empty side, "
+        f"{counts['too_long']} too long, {counts['ratio']} by length ratio"
+    )
+    if counts["kept"] == 0:
+        raise UserError(f"no {rules.unit} of {names} is left: {said}")
+    if in_subwords > counts["kept"] / 100:
+        print(
+            f"warning: {names} seem to have had BPE already: {in_subwords} of {counts['kept']} "
+            f"{rules.unit}s have words that end in @@",
+            file=sys.stderr,
+        )
+    print(f"{prefixes[0]}: {said}", file=sys.stderr)
+    return dict(counts)
+
+
+def _check_symbols(inputs: list[Path], line: int, tokenised: tuple[str, ...]) -> None:
+    """Raise `UserError` if tokens of a line are symbols of fairseq's; in text that is not tokenised they never are."""
+    for path, tokens in zip(inputs, tokenised):
+        if "<" in tokens and (symbol := next((token for token in tokens.split() if token in SPECIAL_SYMBOLS), "")):
+            raise UserError(f"{path}:{line}: must be text in tokens, but has fairseq's symbol {symbol}")

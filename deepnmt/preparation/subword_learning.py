@@ -1,0 +1,95 @@
+"""Learn the codes of each kind of subwords."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.text.lines import read_lines
+from deepnmt.text.subwords import CHARACTERS, MERGES
+from deepnmt.text.unigram import learn_unigram
+from deepnmt.text.word_pieces import learn_word_pieces, symbols_of
+
+
+def learn(kind: str, codes: Path, size: int, texts: Sequence[Path], least: int) -> None:
+    """Write codes of so many types.
+
+    Args:
+        kind: one of `preprocessing.KINDS`
+        codes: to write
+        size: types, in characters too; of no use to characters
+        texts: in tokens
+        least: times that two word pieces must be seen side by side to be merged
+
+    Raises:
+        UserError: the size leaves no room beside the characters, sentencepiece is missing, or the disk is full
+    """
+    if kind == "char":
+        with console.whole_file(codes) as temporary:
+            temporary.write_text(f"{CHARACTERS}\n", encoding="utf-8")
+        return
+    words = Counter(word for line in _lines(texts) for word in line.split())
+    characters = len({symbol for cut in symbols_of(words) for symbol in cut})
+    if size <= characters:
+        raise UserError(
+            f"--vocabulary must be at least {characters + 1}, one more than the text's characters within words and at "
+            f"their ends, but is {size}"
+        )
+    if kind == "bpe":
+        learn_merges(codes, size - characters, texts)
+        return
+    with console.whole_file(codes) as temporary:
+        if kind == "unigram":
+            model = learn_unigram(_lines(texts), size)
+            model.write(temporary)
+            made = len(model.log_probs)
+        else:
+            merges = learn_word_pieces(words, size - characters, least)
+            if not merges:
+                raise UserError(
+                    f"--min-pair-count must be a number of times that two characters are side by side, but is {least}"
+                )
+            made = len(merges) + characters
+            with temporary.open("w", encoding="utf-8", newline="\n") as file:
+                file.write(f"{MERGES}\n")
+                file.writelines(f"{first} {second}\n" for first, second in merges)
+    if made < size:
+        print(f"warning: --vocabulary is {size}, but the text has only {made} types to learn", file=sys.stderr)
+
+
+def learn_merges(codes: Path, merges: int, texts: Sequence[Path]) -> int:
+    """Write the codes of a BPE, and return how many merges the texts had for them.
+
+    Raises:
+        UserError: there is nothing to merge, or the disk is full
+    """
+    from subword_nmt.learn_bpe import learn_bpe
+
+    names = " and ".join(map(str, texts))
+    nothing = UserError(
+        f"{names}: must have two symbols side by side that occur twice for the BPE to merge, but have none; "
+        "is there more text?"
+    )
+    with console.whole_file(codes) as temporary:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            try:
+                learn_bpe(_lines(texts), file, merges)
+            except ValueError:
+                # Of `max` over no pairs at all: every word has one character.
+                raise nothing from None
+        with temporary.open("rb") as file:
+            made = sum(1 for _ in file) - 1
+        if not made:
+            raise nothing
+    if made < merges:
+        print(f"warning: --bpe-merges is {merges}, but the text has only {made} merges to make", file=sys.stderr)
+    return made
+
+
+def _lines(texts: Sequence[Path]) -> Iterator[str]:
+    return chain.from_iterable(map(read_lines, texts))

@@ -1,0 +1,128 @@
+"""Which options of fairseq-train go together; `deepnmt/options/table.py` has the range of each.
+
+Options of the model are checked where it is built (deepnmt/model/validate.py), for fairseq's own commands too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from deepnmt.limits import BEAM
+from deepnmt.options.rule import is_increasing
+from deepnmt.options.table import Fault, dashed
+
+# They divide by the length of the warm-up.
+WARMING = ("inverse_sqrt",)
+TEXT_TASKS = ("translation", "deep_translation")
+ENDS = ("max_update", "max_epoch", "patience", "stop_time_hours")
+# Losses of fairseq's that are not of pairs of sentences and a Transformer's predictions.
+OTHER_CRITERIONS = frozenset(
+    (
+        "ctc", "fastspeech2", "hubert", "label_smoothed_cross_entropy_with_ctc",
+        "latency_augmented_label_smoothed_cross_entropy", "legacy_masked_lm_loss", "masked_lm", "model", "nat_loss",
+        "sentence_prediction", "sentence_prediction_adapters", "sentence_ranking", "speech_dlm_criterion",
+        "speech_to_spectrogram", "speech_to_spectrogram_2pass", "speech_to_unit", "speech_to_unit_2pass",
+        "speech_unit_lm_criterion", "tacotron2", "wav2vec",
+    )
+)  # fmt: skip
+# The loss of two-sided models.
+TWO_SIDED = "label_smoothed_cross_entropy_two_sided"
+# The search of this criterion reads whole weights.
+RISK, SHARDED = "label_smoothed_cross_entropy_mrt", "fully_sharded"
+HALF = ("fp16", "bf16", "amp", "memory_efficient_fp16", "memory_efficient_bf16")
+
+
+def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the options that do not go together.
+
+    Args:
+        values: of all options, by fairseq's names
+        written: what stands in the recipe or on the command line, by the same names
+    """
+    schedule = values.get("lr_scheduler")
+    if schedule in WARMING and values.get("warmup_updates") == 0:
+        yield "warmup-updates", f"must be at least 1 with lr-scheduler {schedule}, but is 0"
+    cooldown, last = values.get("cooldown_updates") or 0, values.get("max_update") or 0
+    if cooldown > max(0, last):
+        yield "cooldown-updates", f"must be at most max-update, {last}, but is {cooldown}"
+    yield from _average_faults(values)
+    if values.get("criterion") in OTHER_CRITERIONS and values.get("task") in TEXT_TASKS:
+        yield "criterion", f"must be one for translation, such as cross_entropy, but is {values['criterion']}"
+    cutoffs = values.get("adaptive_softmax_cutoff")
+    # The others read it with this criterion alone, and have a default.
+    reads = not str(values.get("arch")).startswith(("lstm", "fconv"))
+    if reads and cutoffs and is_increasing(cutoffs) and values.get("criterion") not in (None, "adaptive_loss"):
+        yield "criterion", f"must be adaptive_loss with adaptive-softmax-cutoff, but is {values['criterion']}"
+    if values.get("task") == "translation_from_pretrained_bart" and "langs" in values and values["langs"] is None:
+        yield "langs", "must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
+    if values.get("criterion") == RISK and values.get("ddp_backend") == SHARDED:
+        yield "ddp-backend", f"must not be {SHARDED} with criterion {RISK}, but is"
+    if values.get("dataset_impl") == "fasta" and values.get("task") in TEXT_TASKS:
+        yield "dataset-impl", "must be mmap, lazy, cached or raw for translation, but is fasta"
+    if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:
+        yield "best-checkpoint-metric", "must be a figure of the validation, but is bleu without eval-bleu"
+    yield from _two_sided_faults(values)
+    zero = [name for name in ("max_update", "max_epoch") if name in written and values.get(name) == 0]
+    if zero and not any((values.get(name) or 0) > 0 for name in ENDS):
+        others = ", ".join(dashed(name) for name in ENDS if name != zero[0])
+        yield dashed(zero[0]), f"must be at least 1 where nothing else ends the training ({others}), but is 0"
+
+
+def _two_sided_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what a two-sided model cannot be trained with."""
+    chosen = values.get("criterion") == TWO_SIDED
+    if chosen and not values.get("two_sided"):
+        yield "two-sided", f"must be given with criterion {TWO_SIDED}, but is not"
+    if values.get("two_sided") and not chosen:
+        yield "criterion", f"must be {TWO_SIDED} with two-sided, but is {values.get('criterion')}"
+    if values.get("two_sided") and values.get("ddp_backend") == "fully_sharded":
+        # Greedy translations take a number of steps that differs from process to process.
+        yield "ddp-backend", "must not be fully_sharded with two-sided, but is"
+
+
+def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what keeps --validate-average from its checkpoints."""
+    number = values.get("validate_average") or 1
+    if number < 2:
+        return
+    for name in ("no_save", "no_epoch_checkpoints"):
+        if values.get(name):
+            yield dashed(name), f"must not be set with validate-average {number}, which averages epochs' checkpoints"
+    if values.get("checkpoint_suffix"):
+        yield "checkpoint-suffix", f"must not be given with validate-average {number}, which knows checkpointN.pt alone"
+    kept, patience = values.get("keep_last_epochs") or -1, max(0, values.get("patience") or 0)
+    if 0 <= kept < number + patience:
+        yield (
+            "keep-last-epochs",
+            f"must be at least {number + patience}, the sum of validate-average and patience, or -1 (all), so that the "
+            f"best average can be made again, but is {kept}",
+        )
+    kept = values.get("keep_interval_updates") or -1
+    pattern = values.get("keep_interval_updates_pattern") or -1
+    if values.get("save_interval_updates") and pattern == -1 and 0 <= kept < number + patience:
+        yield (
+            "keep-interval-updates",
+            f"must be at least {number + patience}, the sum of validate-average and patience, or -1 (all), so that "
+            f"there is what is averaged, but is {kept}",
+        )
+
+
+def precision_faults(chosen: Collection[str]) -> Iterator[Fault]:
+    """Yield a fault where a training has two precisions.
+
+    Args:
+        chosen: names of all options that are set
+    """
+    kinds = [name for name in map(dashed, HALF) if name in chosen]
+    # --memory-efficient-fp16 is a kind of --fp16.
+    if len({name.removeprefix("memory-efficient-") for name in kinds}) > 1:
+        yield kinds[0], f"must be the only precision, but stands beside {' and '.join(kinds[1:])}"
+
+
+def translate_fits(text: str) -> bool:
+    """Return whether the options of a search leave it a beam of bearable size."""
+    words = text.split()  # as the script splits them
+    pairs = zip(words, [*words[1:], ""])
+    beams = [follower if word == "--beam" else word[7:] for word, follower in pairs if word.split("=")[0] == "--beam"]
+    return all(beam.isdecimal() and len(beam) < 9 and 1 <= int(beam) <= BEAM for beam in beams)

@@ -1,0 +1,106 @@
+"""The record of a data folder, preprocess.json: what it was made from, how, and what came out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deepnmt.console import whole_file
+from deepnmt.errors import UserError
+from deepnmt.text.data_folder import check_files
+from deepnmt.text.dictionary import SPECIAL_SYMBOLS, check_dictionary
+from deepnmt.text.record import SELECTED_ON, read_record, selection_texts, sha256, write_record
+from deepnmt.text.settings import RECORD
+
+RESULTS = ("counts", "types", "files", "checksums")
+HELD_OUT = "held_out"
+DIFFERENCES = {"like": "other codes or dictionaries", HELD_OUT: "other validation or test sets"}
+# By what is in their records alone.
+MAKERS = {"synthesis_kind": "synthesise.sh", "upsample": "mix.sh", "selection": "select.sh", "like": "binarise.sh"}
+Record = Mapping[str, Any]
+
+
+def checksums(inputs: Mapping[str, Path]) -> dict[str, str]:
+    """Return the checksum of each input by its name, and warn of those that have the same text as an earlier one."""
+    found = {name: sha256(path) for name, path in inputs.items()}
+    first: dict[str, str] = {}
+    for name, checksum in found.items():
+        # The raw text of a split is no split of its own.
+        if ".raw." in name:
+            continue
+        if checksum in first:
+            print(f"warning: {name} has the same text as {first[checksum]}", file=sys.stderr)
+        first.setdefault(checksum, name)
+    return found
+
+
+def check_same(old: Path, record: Record, option: str = "--dest") -> None:
+    """Check that a data folder is whole, and what a command would make.
+
+    Args:
+        old: the folder's record
+        record: that the command begins with
+        option: of the command, which names the folder
+
+    Raises:
+        UserError: names the first difference in what the two were made from, or a damaged file
+    """
+    before, after = flat(read_record(old, inputs=dict)), flat(record)
+    if maker(before) != maker(after):
+        raise UserError(f"{old.parent} exists, and was made by {maker(before)}; choose another {option}")
+    if what := difference(before, after):
+        raise UserError(f"{old.parent} was made with {what}; remove it or choose another {option}")
+    try:
+        check_files(old.parent)
+    except UserError as error:
+        raise UserError(f"{error}; remove {old.parent} to make it again") from None
+
+
+def difference(before: Record, after: Record) -> str:
+    """Return in words what is the first difference between two flat records; empty if there is none."""
+    for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith("input: "), key)):
+        # Earlier versions did not record what is held out.
+        if before.get(key) == after.get(key) or (key == HELD_OUT and key not in before):
+            continue
+        if key in DIFFERENCES:
+            return DIFFERENCES[key]
+        if key.startswith("input: ") or key == "protect":
+            return f"another {key}"
+        return f"{key.removeprefix('synthesis_')} {before.get(key)}, not {after.get(key)}"
+    return ""
+
+
+def maker(record: Record) -> str:
+    """Return the script that a record is of."""
+    return next((script for key, script in MAKERS.items() if key in record), "preprocess.sh")
+
+
+def flat(record: Record) -> dict[str, Any]:
+    """Return what a data folder was made from: its settings, and `input: NAME` for each input file."""
+    settings = {key: value for key, value in record.items() if key not in ("inputs", SELECTED_ON, *RESULTS)}
+    # The text that select.sh was given; others are those of the inputs, and earlier versions did not record them.
+    if "selection" in record:
+        settings[SELECTED_ON] = next(iter(selection_texts([record])), None)
+    return settings | {f"input: {name}": checksum for name, checksum in record["inputs"].items()}
+
+
+def complete(folder: Path, counts: Mapping[str, Record]) -> None:
+    """Complete the record of a folder that is made but for that: counts, types of dictionaries, sizes of files.
+
+    Args:
+        folder: of the data, with the record of what it was made from
+        counts: of each subset, by its name
+    """
+    path = folder / RECORD
+    record = read_record(path)
+    languages = (record["source_lang"], record["target_lang"])
+    record["counts"] = counts
+    record["types"] = {language: check_dictionary(folder / f"dict.{language}.txt") for language in languages}
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and file != path)
+    record["files"] = {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
+    with whole_file(path) as temporary:
+        write_record(temporary, record)
+    for language, number in record["types"].items():
+        print(f"{language}: {number} types, fairseq's {len(SPECIAL_SYMBOLS)} special symbols included")

@@ -1,0 +1,98 @@
+"""The onnx engine beside its search: batches, threads, and files that are no graphs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.models import PRE_NORM, dictionary
+from support.onnx_models import engine_of, onnx_engine, options
+from support.searched_models import FEW, SENTENCES, model
+
+from deepnmt.engines.engine import SearchSettings
+from deepnmt.engines.model_folder import ModelFolder
+from deepnmt.engines.onnx.engine import ENCODER, STEP, load
+from deepnmt.engines.onnx.writer import write_model
+from deepnmt.errors import UserError
+from deepnmt.text.settings import TextSettings
+
+SOURCES = [[FEW[number] for number in sentence] for sentence in SENTENCES]
+SETTINGS = SearchSettings(max_len_b=30, nbest=5)
+
+
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+def test_a_translation_does_not_depend_on_its_batch(weights: str) -> None:
+    engine = onnx_engine(model(PRE_NORM), PRE_NORM, FEW, weights)
+    together = engine.search(SOURCES, SETTINGS)
+    for source, found in zip(SOURCES, together, strict=True):
+        (alone,) = engine.search([source], SETTINGS)
+        assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in found]
+        scores = [hypothesis.score for hypothesis in found]
+        assert [hypothesis.score for hypothesis in alone] == pytest.approx(scores, abs=1e-5)
+
+
+def test_threads_share_an_engine() -> None:
+    engine = onnx_engine(model(PRE_NORM), PRE_NORM)
+    expected = engine.search(SOURCES, SETTINGS)
+    assert [len(found) for found in expected] == [5] * len(SOURCES)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: engine.search(SOURCES, SETTINGS), range(12)))
+    assert all(each == expected for each in found)
+
+
+def test_nothing_to_do_and_unknown_words() -> None:
+    engine = onnx_engine(model(PRE_NORM), PRE_NORM)
+    assert engine.search([], SETTINGS) == []
+    assert engine.score([], []) == []
+    assert engine.search([["never seen", "w1"]], SETTINGS) == engine.search([["<unk>", "w1"]], SETTINGS)
+    assert engine.score([["w1"]], [["never seen"]]) == engine.score([["w1"]], [["<unk>"]])
+    assert [len(row) for row in engine.score([["w1"], ["w2"]], [[], ["w3", "w4"]])] == [1, 3]
+
+
+def test_positions() -> None:
+    given = {**PRE_NORM, "max_source_positions": 8, "max_target_positions": 12}
+    engine = onnx_engine(model(given), given)
+    assert engine.longest == 7
+    assert engine.search([["w1"] * 7], SETTINGS)[0]
+    assert engine.score([["w1"] * 7], [["w2"] * 11])
+
+
+@pytest.mark.parametrize("name", [ENCODER, STEP])
+def test_a_file_that_is_no_graph(name: str, tmp_path: Path) -> None:
+    write_model(model({}), options({}), tmp_path, "float32")
+    (tmp_path / name).write_bytes(b"no graph")
+    with pytest.raises(UserError, match=rf"{name}: must be a graph that ONNX Runtime reads, but is not: \S") as error:
+        engine_of(tmp_path)
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("name", "other"), [(ENCODER, STEP), (STEP, ENCODER)])
+def test_a_graph_in_the_place_of_the_other(name: str, other: str, tmp_path: Path) -> None:
+    write_model(model({}), options({}), tmp_path, "float32")
+    for language in ("de", "en"):
+        dictionary().save(str(tmp_path / f"dict.{language}.txt"))
+    (tmp_path / name).write_bytes((tmp_path / other).read_bytes())
+    message = rf"^{tmp_path}/{name}: must be the graph that deepnmt-export names so, but is another$"
+    with pytest.raises(UserError, match=message):
+        load(ModelFolder(tmp_path, TextSettings("de", "en"), "onnx", "float32"), 1)
+    (tmp_path / name).unlink()
+    with pytest.raises(UserError, match=rf"^{tmp_path}/{name}: no such file$"):
+        load(ModelFolder(tmp_path, TextSettings("de", "en"), "onnx", "float32"), 1)
+
+
+@pytest.mark.parametrize(("language", "types"), [("de", 3), ("en", -2)])
+def test_a_dictionary_of_another_number_of_types(language: str, types: int, tmp_path: Path) -> None:
+    write_model(model({}), options({}), tmp_path, "float32")
+    folder = ModelFolder(tmp_path, TextSettings("de", "en"), "onnx", "float32")
+    own = dictionary()
+    for name in ("de", "en"):
+        own.save(str(folder.dictionary(name)))
+    assert load(folder, 1).longest > 0
+    path = folder.dictionary(language)
+    lines = [*path.read_text("utf-8").splitlines(), "x 1", "y 1", "z 1"]
+    path.write_text("".join(f"{line}\n" for line in lines[: len(own) - own.nspecial + types]), encoding="utf-8")
+    with pytest.raises(
+        UserError, match=f"^{path}: must have the {len(own)} types of the model, but has {len(own) + types}$"
+    ):
+        load(folder, 1)
