@@ -93,15 +93,15 @@ setup(
     entry_points={
         "console_scripts": [
             "deepnmt = deepnmt.cli:main",
-            "deepnmt-combine = deepnmt.commands.combine:main",
-            "deepnmt-datastore = deepnmt.commands.datastore:main",
-            "deepnmt-export = deepnmt.commands.export:main",
-            "deepnmt-grow = deepnmt.commands.grow:main",
-            "deepnmt-import = deepnmt.commands.import_checkpoint:main",
-            "deepnmt-inspect = deepnmt.commands.inspect:main",
-            "deepnmt-rerank = deepnmt.commands.rerank:main",
-            "deepnmt-shrink = deepnmt.commands.shrink:main",
-            "deepnmt-translate = deepnmt.commands.translate:main",
+            "deepnmt-combine = deepnmt.cli:renamed",
+            "deepnmt-datastore = deepnmt.cli:renamed",
+            "deepnmt-export = deepnmt.cli:renamed",
+            "deepnmt-grow = deepnmt.cli:renamed",
+            "deepnmt-import = deepnmt.cli:renamed",
+            "deepnmt-inspect = deepnmt.cli:renamed",
+            "deepnmt-rerank = deepnmt.cli:renamed",
+            "deepnmt-shrink = deepnmt.cli:renamed",
+            "deepnmt-translate = deepnmt.cli:renamed",
         ]
     },
     extras_require={

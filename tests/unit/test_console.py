@@ -160,28 +160,6 @@ def test_full_disk_is_named_though_a_library_wraps_it(tmp_path: Path) -> None:
         raise RuntimeError("write failed") from OSError(errno.ENOSPC, "No room")
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("export", "deepnmt-export"),
-        ("grow", "deepnmt-grow"),
-        ("shrink", "deepnmt-shrink"),
-        ("import_checkpoint", "deepnmt-import"),
-        ("inspect", "deepnmt-inspect"),
-        ("translate", "deepnmt-translate"),
-    ],
-)
-def test_commands_as_modules(
-    module: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", [f"{module}.py", "--no-such-option"])
-    monkeypatch.delitem(sys.modules, f"deepnmt.commands.{module}", raising=False)
-    with pytest.raises(SystemExit, match="2"):
-        runpy.run_module(f"deepnmt.commands.{module}", run_name="__main__")
-    assert re.fullmatch(rf"{name}: error: .*\(see --help\)\n", capsys.readouterr().err)
-    assert f'"{name} = deepnmt.commands.{module}:main"' in (ROOT / "setup.py").read_text(encoding="utf-8")
-
-
 def test_a_reader_who_has_enough_ends_a_command_quietly(tmp_path: Path) -> None:
     code = "import sys; from deepnmt.console import run; run(lambda: [print(n, flush=True) for n in range(10**6)])"
     command = f"{sys.executable} -c '{code}' | head -n 2; exit ${{PIPESTATUS[0]}}"

@@ -8,7 +8,6 @@ import runpy
 import subprocess
 import sys
 import warnings
-from importlib import reload
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ import setuptools
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from support.checkpoints import run_main
 
-import deepnmt.commands
-from deepnmt import cli
+from deepnmt import cli, console
 
 ROOT = Path(__file__).resolve().parents[2]
 PINS = [
@@ -115,7 +114,7 @@ JIT = "`torch.jit.script` is deprecated. Please switch to `torch.compile` or `to
 def test_what_the_newest_torch_says_at_each_import_is_not_shown() -> None:
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("default")
-        reload(deepnmt.commands)
+        run_main(lambda: console.run(lambda: None), "deepnmt")
         warnings.warn(JIT, FutureWarning, stacklevel=1)
         warnings.warn("another", FutureWarning, stacklevel=1)
     assert [str(each.message) for each in shown] == ["another"]
