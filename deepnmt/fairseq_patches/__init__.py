@@ -17,6 +17,7 @@ def install() -> None:
         batches,
         beam_search,
         best_metric,
+        bleu_line,
         checkpoint_files,
         data_checks,
         embedding_files,

@@ -53,15 +53,15 @@ def check_sizes(lists: MergedLists) -> None:
 
 def networks(lists: MergedLists, corpus: Corpus) -> list[list[Slot]]:
     """Return the network of each sentence, with the consensus as its skeleton; no slots where there is nothing."""
-    return [_network(texts, found) for texts, found in zip(corpus.texts, lists.candidates)]
+    return [_network(texts, found, corpus.language) for texts, found in zip(corpus.texts, lists.candidates)]
 
 
-def _network(texts: Sequence[str], found: Sequence[Candidate]) -> list[Slot]:
+def _network(texts: Sequence[str], found: Sequence[Candidate], language: str) -> list[Slot]:
     if not found:
         return []
     chances = [each.probability for each in found]
     skeleton = int(expected_similarity(texts, chances, SKELETON).argmax())
-    words = [words_of(each.subwords) for each in found]
+    words = [words_of(each.subwords, language) for each in found]
     return network(words[skeleton], words, chances)
 
 

@@ -14,8 +14,9 @@ from deepnmt.reranking.tuning import bleu_of
 from deepnmt.text.languages import bleu_tokenizer
 from deepnmt.text.pipeline import Detokenizer, tokens_of
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.token_bleu import comparable, token_tokenizer
+from deepnmt.text.token_bleu import token_tokenizer
 from deepnmt.text.translated_folder import data_settings, lines_of
+from deepnmt.text.words import comparable
 
 
 @dataclass

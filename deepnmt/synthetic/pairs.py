@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise, draw_for
+from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise, draw_for, noisy
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
+from deepnmt.text.languages import is_unspaced
 from deepnmt.text.subwords import Bpe, join_bpe
 from deepnmt.text.words import counted_words
 
@@ -64,7 +65,7 @@ class PairRules:
             reason = self._reason(tokens, translation)
             counts[reason] += 1
             if reason == "kept" and translation is not None:
-                words = join_bpe(translation).split()
+                words = self._tokens(translation)
                 if self.synthetic_source:
                     made = self._source(words, number)
                     yield Pair(made, tokens, self.segment(made), subwords)
@@ -82,9 +83,15 @@ class PairRules:
             return "empty"
         return "ratio" if 0 < self.max_ratio * short < long else "kept"
 
+    def _tokens(self, translation: str) -> list[str]:
+        """Return the tokens of a translation; a clause with an unknown piece is not unknown as a whole."""
+        tokens = join_bpe(translation)
+        made = self.languages[0 if self.synthetic_source else 1]
+        return (tokens.replace(UNKNOWN, f" {UNKNOWN} ") if is_unspaced(made) else tokens).split()
+
     def _source(self, words: list[str], number: int) -> str:
         if self.noise != NO_NOISE:
-            words = self.noise(words, draw_for(self.seed, number))
+            words = noisy(words, self.languages[0], self.noise, draw_for(self.seed, number))
         return " ".join([self.tag, *words] if self.tag else words)
 
     def segment(self, tokens: str) -> str:

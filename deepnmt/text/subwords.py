@@ -198,6 +198,12 @@ def join_bytes(tokens: str) -> str:
     return clean(BYTES.sub(lambda run: bytes.fromhex("".join(BYTE.findall(run[0]))).decode("utf-8", "replace"), tokens))
 
 
+def byte_of(piece: str) -> int:
+    """Return the byte that a piece such as <0xC3>@@ stands for, or -1."""
+    found = BYTE.fullmatch(piece.removesuffix(SEPARATOR))
+    return int(found[1], 16) if found else -1
+
+
 def byte_symbols() -> list[str]:
     """Return all bytes as types, within words and at their ends."""
     return [f"<0x{byte:02X}>{mark}" for mark in (SEPARATOR, "") for byte in range(256)]

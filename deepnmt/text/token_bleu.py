@@ -1,7 +1,8 @@
 """BLEU of texts in tokens, by the words of their language.
 
-Between spaces stand words, and BLEU compares them as they are. In a language without spaces between words, a token may
-be a clause; sacrebleu's tokenisation of that language cuts it, so that equal clauses are not all that counts.
+Between spaces stand words, and BLEU compares them as they are, without the marks of spaces. In a language without
+spaces between words, a token may be a clause. sacrebleu's tokenisation of that language cuts it, so that equal clauses
+are not all that counts.
 """
 
 from __future__ import annotations
@@ -11,20 +12,7 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 
 from deepnmt.text.languages import bleu_tokenizer, is_unspaced
-from deepnmt.text.placeholders import TAGS
-from deepnmt.text.units import unescaped
-
-# Symbols of a line of tokens that count as one character, of Unicode's private use.
-SYMBOLS = {symbol: chr(0xE010 + number) for number, symbol in enumerate(["<unk>", *TAGS.values()])}
-
-
-def comparable(tokens: str, language: str) -> str:
-    """Return a line of tokens as sacrebleu's tokenisations of its language expect it."""
-    if not is_unspaced(language):
-        return tokens
-    for symbol, character in SYMBOLS.items():
-        tokens = tokens.replace(symbol, character)
-    return unescaped(tokens)
+from deepnmt.text.words import comparable
 
 
 def token_tokenizer(language: str) -> str:

@@ -26,6 +26,9 @@ from deepnmt.text.units import unescaped
 
 EARLIER_ENDS = frozenset(".?!")
 EARLIER_BEFORE_FIRST = frozenset({"&apos;", "&quot;", "&#91;", "&#93;", *"([\"'„“«»‚‘¿¡"})
+# By all rules, the first of these words alone begins a sentence, if it has letters alone.
+PLAIN = re.compile(r"\w\w+(?: [\w,-]+)*+(?: [.!?])?")
+FIRST_WITHOUT_CASE = "\u0590"  # of scripts: Hebrew
 LINE = re.compile(r"(?P<form>\S+) \((?P<count>\d+)/\d+\)(?: \S+ \(\d+\))*")
 
 
@@ -111,7 +114,7 @@ class Truecaser:
     def __call__(self, tokens: str) -> str:
         """Return a line of tokens in true case."""
         words = tokens.split(" ")
-        for place in first_words(words, self.language):
+        for place in _places(tokens, words, self.language):
             if words[place] not in self.units:
                 words[place] = self.best.get(self.lower(words[place]), words[place])
         return " ".join(words)
@@ -129,7 +132,7 @@ def sentence_case(tokens: str, units: Container[str] = (), language: str | None 
     if language is not None and _has_no_case(tokens):
         return tokens
     capitalised = _first_capital if language is None else Casing(language).capitalised
-    for place in first_words(words, language):
+    for place in _places(tokens, words, language):
         if words[place] not in units:
             words[place] = capitalised(words[place])
     return " ".join(words)
@@ -141,10 +144,17 @@ def _first_capital(word: str) -> str:
 
 def _has_no_case(tokens: str) -> bool:
     """Return whether a third of a line's letters are of a script without case, whose sentences have no capital."""
-    if tokens.isascii():
+    if max(tokens, default="") < FIRST_WITHOUT_CASE:
         return False
     letters = [sign for sign in tokens if sign.isalpha()]
     return bool(letters) and 3 * sum(sign.lower() == sign.upper() for sign in letters) >= len(letters)
+
+
+def _places(tokens: str, words: list[str], language: str | None) -> list[int]:
+    """Return `first_words`, at once for lines of one sentence without any sign that matters."""
+    if PLAIN.fullmatch(tokens) and words[0].isalpha() and not words[0].isupper():
+        return [0]
+    return first_words(words, language)
 
 
 def first_words(words: list[str], language: str | None = "") -> list[int]:

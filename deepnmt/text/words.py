@@ -17,7 +17,8 @@ from typing import TypeVar
 import regex
 
 from deepnmt.text.languages import is_unspaced
-from deepnmt.text.units import unescaped
+from deepnmt.text.placeholders import TAGS
+from deepnmt.text.units import ATTACHED, SPACED, unescaped
 
 # But for those that only choose between two shapes of a sign, such as an emoji.
 MARK = r"[[\p{Mn}\p{Mc}]--\p{Variation_Selector}]"
@@ -32,7 +33,7 @@ _RUN = rf"{_FIRST}{_NEXT}*+"
 _ANY = r"[^\s\x1c-\x1f]"
 # In unspaced text: numbers whole, and several equal signs of punctuation in a row.
 _NUMBERS = rf"{_RUN}(?:(?<=\d)[.,:/\uff0c\uff0e\uff1a\uff0f](?=\d){_RUN})*+"
-SIGN = regex.compile(rf"(?V1){_NUMBERS}|{_ALONE}|([^\w\s\x1c-\x1f])\1*+|{_ANY}")
+SIGN = regex.compile(rf"(?V1){_NUMBERS}|{_ALONE}|([^\w\s\x1c-\x1f\ue000-\uf8ff])\1*+|{_ANY}")
 WORD = regex.compile(rf"(?V1){_RUN}|{_ALONE}")
 WORD_OR_SIGN = regex.compile(rf"(?V1){_RUN}|{_ANY}")
 # Where a line has nothing of this, Python's own expressions find the same, in half of the time: marks and scripts
@@ -41,6 +42,8 @@ RARE = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u0591-\u1dff\u20d0-\u20f0\u2cef-\u2cf1\u2d7f\u2de0-\u2dff\u2e80-\uabff\uf900-\U0010ffff]"
 )
 PLAIN_WORD, PLAIN_WORD_OR_SIGN = re.compile(r"\w+"), re.compile(r"\w+|[^\w\s]")
+# Symbols of a line of tokens that count as one character, of Unicode's private use.
+SYMBOLS = {symbol: chr(0xE010 + number) for number, symbol in enumerate(["<unk>", *TAGS.values()])}
 Words = list[str]
 Item = TypeVar("Item")
 
@@ -64,11 +67,25 @@ def counted_words(line: str, language: str, tokens: bool = False) -> Words:
     Args:
         line: of a text
         language: of the line, such as de or zh-TW
-        tokens: the line is tokenised, with Moses' escapes such as `&quot;`; in raw text these are text
+        tokens: the line is tokenised, with marks for spaces, which are no words, and Moses' escapes such as `&quot;`;
+            in raw text these are text
     """
+    line = comparable(line, language) if tokens else line
+    return signs_of(line) if is_unspaced(language) else line.split()
+
+
+def comparable(tokens: str, language: str) -> str:
+    """Return a line of tokens without marks for spaces; as text where a language has no spaces between words.
+
+    sacrebleu's tokenisations expect that of such a language.
+    """
+    if ATTACHED in tokens or SPACED in tokens:
+        tokens = " ".join(token for token in tokens.split() if token not in (ATTACHED, SPACED))
     if not is_unspaced(language):
-        return line.split()
-    return signs_of(unescaped(line) if tokens else line)
+        return tokens
+    for symbol, character in SYMBOLS.items():
+        tokens = tokens.replace(symbol, character)
+    return unescaped(tokens)
 
 
 def words_alone(line: str) -> Words:

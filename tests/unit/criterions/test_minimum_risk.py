@@ -28,6 +28,7 @@ from deepnmt.criterions.translations import Translations, Words
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
+from deepnmt.text.subwords import byte_symbols
 
 BLEU_OF_WORDS = BLEU(tokenize="none", effective_order=True)
 
@@ -293,3 +294,20 @@ def test_what_does_not_go_together_is_refused() -> None:
     ):
         with pytest.raises(UserError, match=f"^--{option.replace('_', '-')} {words}$"):
             make(**{option: value})
+
+
+def test_risk_of_chinese_compares_characters_without_bytes() -> None:
+    words = Dictionary()
+    types = ["今天@@", "老师", "老@@", "来", "去", *byte_symbols()]
+    for name in types:
+        words.add_symbol(name)
+
+    def tokens(text: str) -> Tensor:
+        return words.encode_line(text, add_if_not_exist=False).long()
+
+    right = "今天@@ 老师 来"
+    found = [right, "今天@@ 老@@ <0xE5>@@ <0xB8>@@ <0x88>@@ 来", "今天@@ 老师 去"]
+    lists = [[{"tokens": tokens(text)} for text in found]]
+    risk = Translations.of(lists, tokens(right)[None], Words(words, "zh")).risk[0]
+    # The second one spells the same text; of the third, 4 of 5 characters, 3 of 4 pairs, 2 of 3 and 1 of 2 match.
+    assert risk.tolist() == pytest.approx([0, 0, 1 - (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25])

@@ -47,6 +47,11 @@ def test_bytes_are_characters_again() -> None:
     assert compare_words(stock, task, None, sample, None).totals == [3, 2, 1, 0]
 
 
+def test_marks_of_spaces_are_no_words() -> None:
+    task, sample = batch("it", "un po ‿ &apos; di", "un po ‿ &apos; di", "un po &apos; di", eval_tokenized_bleu=True)
+    assert compare_words(stock, task, None, sample, None).totals == [4, 3, 2, 1]
+
+
 def test_other_languages_are_left_to_fairseq() -> None:
     task, sample = batch("de", "a b", "a b", "a b")
     assert compare_words(stock, task, None, sample, None) == "stock"

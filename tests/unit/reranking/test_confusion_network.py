@@ -127,3 +127,19 @@ def test_a_narrow_beam_keeps_the_best_prefixes() -> None:
 def test_a_sentence_without_slots_is_the_empty_path() -> None:
     (found,) = search_all([[]], SearchWeights(), 3, lambda wanted, ended: [-2.0] * len(wanted))
     assert [(path.subwords, path.model) for path in found] == [((), -2.0)]
+
+
+def test_characters_of_chinese_are_words_and_bytes_stay_together() -> None:
+    assert words_of("我@@ 们@@ 说 <0xE4>@@ <0xB8>@@ <0xAD>@@ <0xC3>@@ <0xA4> a", "zh-CN") == [
+        ("我@@",), ("们@@",), ("说",), ("<0xE4>@@", "<0xB8>@@", "<0xAD>@@"), ("<0xC3>@@", "<0xA4>"), ("a",),
+    ]  # fmt: skip
+    texts = [words_of(text, "zh") for text in ("我@@ 们@@ 说", "我@@ 你@@ 说@@ 。", "们 说@@")]
+    slots = network(texts[0], texts, [0.5, 0.3, 0.2])
+    # A word inside a clause and at its end is the same word.
+    expected = [
+        {("我@@",): 0.8, NOTHING: 0.2},
+        {("们@@",): 0.7, ("你@@",): 0.3, ("们",): 0.7},
+        {("说",): 1.0, ("说@@",): 1.0},
+        {NOTHING: 0.7, ("。",): 0.3},
+    ]
+    assert [{word: pytest.approx(chance) for word, chance in slot.items()} for slot in expected] == slots

@@ -40,3 +40,9 @@ def test_the_closest_is_chosen_and_of_equals_the_first() -> None:
     for three in itertools.permutations(CANDIDATES[:-1], 3):
         assert closest(three, REFERENCE, "en") == max(three, key=lambda each: bleu_plus_one(each, REFERENCE))
     assert closest(["a b", "c d"], "e f", "en") == "a b"
+
+
+def test_characters_of_chinese_are_compared() -> None:
+    # Both are one token, and no token of the reference.
+    assert closest(["昨天学生看电影。", "今天老师看书。"], "今天老师看书了。", "zh") == "今天老师看书。"
+    assert similarity("ไทยก", "ไทยข", "th") == pytest.approx(bleu_plus_one("ไ ท ย ก", "ไ ท ย ข"), abs=1e-9)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from deepnmt.errors import UserError
-from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise, draw_for
+from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise, draw_for, noisy
+from deepnmt.synthetic.pairs import Pair, PairRules
+from deepnmt.text.words import signs_of
 
 WORDS = [f"w{number}" for number in range(12)]
 
@@ -86,3 +90,51 @@ def test_other_noise_is_refused(text: str, fault: str) -> None:
 
 def test_order_of_the_options_does_not_matter() -> None:
     assert Noise.parse("shuffle=3,delete=0.1") == Noise(delete=0.1, shuffle=3)
+
+
+def test_characters_of_chinese_move_and_vanish_one_by_one() -> None:
+    tokens = ["今天老师看书", "，", "&quot;", "我们", "<unk>", "AI100部"]
+    words = [*"今天老师看书，", "&quot;", *"我们", "<unk>", "AI100", "部"]
+    seen = set()
+    for line in range(200):
+        made = noisy(tokens, "zh", Noise(shuffle=2), draw_for(1, line))
+        found = [word for token in made for word in ([token] if token in words else signs_of(token))]
+        assert sorted(found) == sorted(words)
+        assert {"，", "&quot;", "<unk>"} <= set(made)
+        seen.add(" ".join(made))
+    assert len(seen) > 150
+    lines = [noisy(tokens, "zh", Noise(delete=0.5), draw_for(1, line)) for line in range(400)]
+    left = [sum(len(signs_of(token.replace("&quot;", '"').replace("<unk>", "x"))) for token in each) for each in lines]
+    assert apart(sum(left), 400 * len(words), 0.5) < 4
+    # What is left of a clause is one token.
+    assert noisy(["今天老师"], "zh", Noise(delete=0.5), draw_for(1, 3)) in [
+        ["".join(some)] for size in range(1, 5) for some in itertools.combinations("今天老师", size)
+    ]
+
+
+def test_marks_of_spaces_go_with_the_word_after_them() -> None:
+    tokens = ["un", "po", "‿", "&apos;", "di", "␣", "vino"]
+    for line in range(100):
+        made = noisy(tokens, "it", Noise(delete=0.3, shuffle=3), draw_for(2, line))
+        assert all(
+            made[place + 1 :][:1] == [{"‿": "&apos;", "␣": "vino"}[mark]]
+            for place, mark in enumerate(made)
+            if mark in "‿␣"
+        )
+    assert noisy(tokens, "it", NO_NOISE, draw_for(1, 1)) == tokens
+    blanked = [noisy(tokens, "it", Noise(blank=0.99), draw_for(3, line)) for line in range(5)]
+    assert [BLANK] * 5 in blanked
+
+
+def test_a_clause_with_an_unknown_piece_is_not_unknown_as_a_whole(tmp_path: Path) -> None:
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\n我 们\n", encoding="utf-8")
+
+    def made(languages: tuple[str, str], translation: str, real: str) -> Pair:
+        rules, counts = PairRules(codes, languages, synthetic_source=False), Counter[str]()
+        (pair,) = rules.pairs([(real, real)], [translation], counts)
+        return pair
+
+    chinese = made(("en", "zh"), "我@@ 们@@ <unk>@@ 书 。", "we")
+    assert (chinese.target, chinese.target_bpe) == ("我们 <unk> 书 。", "我@@ 们 <unk> 书 。")
+    assert made(("en", "de"), "das@@ <unk> ist", "x").target_bpe == "<unk> i@@ s@@ t"

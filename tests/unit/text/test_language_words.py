@@ -48,6 +48,16 @@ def test_escapes_of_tokens_are_single_signs() -> None:
     assert counted_words("我 &quot; A &#91;", "zh", tokens=True) == ["我", '"', "A", "["]
     assert counted_words("我 &quot;", "zh") == ["我", "&", "quot", ";"]
     assert counted_words("a &quot;", "en", tokens=True) == ["a", "&quot;"]
+    assert counted_words("我<unk>的 <num><num>", "zh", tokens=True) == ["我", "\ue010", "的", "\ue011", "\ue011"]
+
+
+def test_marks_of_spaces_are_no_words() -> None:
+    assert counted_words("un po ‿ &apos; di ␣ vino", "it", tokens=True) == ["un", "po", "&apos;", "di", "vino"]
+    assert counted_words("中 ‿ 文 ␣ A", "zh", tokens=True) == ["中", "文", "A"]
+    # In raw text they are signs.
+    assert counted_words("a ‿ b", "en") == ["a", "‿", "b"]
+    assert TokenBleu("it").words("po ‿ &apos; di") == ["po", "&apos;", "di"]
+    assert TokenBleu("it").corpus_score(["po ‿ &apos; di ␣ vino"], [["po &apos; di vino"]]).score == pytest.approx(100)
 
 
 def test_bleu_of_tokens_compares_the_words_of_the_language() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sacremoses import MosesDetruecaser, MosesTruecaser
 
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import Detokenizer, whole_units
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.truecase import Truecaser, learn, sentence_case
+from deepnmt.text.truecase import PLAIN, Truecaser, _places, first_words, learn, sentence_case
 from deepnmt.text.units import Units
 
 CORPUS = [
@@ -132,3 +134,16 @@ def test_a_folder_with_units_and_true_case(model: Path) -> None:
     ]
     assert Detokenizer.of(settings)("iPhone sales . www.a.com is up") == "iPhone sales. www.a.com is up"
     assert Detokenizer.of(settings)("phone sales . it is") == "Phone sales. It is"
+
+
+PIECES = st.sampled_from(
+    [*"aI1.,?!:;-)(", "das", "Das", "DAS", "iv", "ŉ", "&quot;", "&apos;", "‿", "a-b", "x²", "Σας", "हि"]
+)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(words=st.lists(PIECES, min_size=1, max_size=6), language=st.sampled_from([None, "", "de", "nl", "el", "hi"]))
+def test_plain_lines_are_soon_told_and_have_the_same_first_words(words: list[str], language: str | None) -> None:
+    assert PLAIN.fullmatch("das Haus , x-y .")
+    assert not PLAIN.fullmatch("das &quot; Haus .")
+    assert _places(" ".join(words), words, language) == first_words(words, language)
