@@ -84,8 +84,9 @@ def skip_an_overflow_on_the_cpu(stock: Any, self: Any, *args: Any, **kwargs: Any
     if self.cuda or not getattr(self.optimizer, "scaler", None):
         return stock(self, *args, **kwargs)
     # fairseq's trainer moves the norm of an overflow, 0, to a GPU.
-    torch.Tensor.cuda = lambda tensor: tensor
+    tensors: Any = torch.Tensor
+    tensors.cuda = lambda tensor: tensor
     try:
         return stock(self, *args, **kwargs)
     finally:
-        del torch.Tensor.cuda  # which it inherits
+        del tensors.cuda  # which it inherits
