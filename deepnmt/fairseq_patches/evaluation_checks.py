@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -14,10 +15,13 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from omegaconf import DictConfig
 
+from deepnmt.console import is_command
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.options.table import TRAINING, dashed, range_faults
 from deepnmt.text.lines import is_named_pipe
+
+logger = logging.getLogger(__name__)
 
 # Of Levenshtein Transformers and their like; other searches ignore them, or fail.
 ITERATIVE = (
@@ -63,7 +67,7 @@ def _faults(cfg: Any) -> Iterator[str]:
         yield "--langs must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
     if is_named_pipe(Path(cfg.interactive.input)):
         yield f"--input must be a file, or - for standard input, but is the named pipe {cfg.interactive.input}"
-    window, tokens = cfg.eval_lm.context_window, cfg.task.get("tokens_per_sample")
+    window, tokens = cfg.eval_lm.context_window, getattr(cfg.task, "tokens_per_sample", None)
     if tokens is not None and 0 < tokens <= window:
         yield f"--context-window must be below --tokens-per-sample {tokens}, but is {window}"
     if not str(cfg.task._name).endswith("_lev"):
@@ -113,11 +117,14 @@ def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
     why="fairseq-eval-lm leaves out what is longer than the model's positions: of all, the perplexity is 1",
 )
 def evaluate_everything(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-    """Make the batches of an evaluation. Raises `UserError` if text would be left out."""
+    """Make the batches of an evaluation. Raises `UserError` if a command would leave text out; a program is told."""
     most = kwargs.get("max_positions")
     longest = max(map(int, dataset.sizes), default=0) + kwargs.get("context_window", 0)
     if isinstance(most, int) and longest > most:
-        raise UserError(
+        fault = (
             f"--tokens-per-sample must be at most the {most} positions of the model, but a sample has {longest} tokens"
         )
+        if is_command():
+            raise UserError(fault)
+        logger.warning(fault)
     return stock(self, dataset, *args, **kwargs)

@@ -1,13 +1,15 @@
-"""--bf16 without a TPU, and --amp with the gradients that it computes."""
+"""--bf16 without a TPU, --amp with the gradients that it computes, and overflows of --fp16 on the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from fairseq.dataclass.configs import CommonConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.trainer import Trainer
 
 from deepnmt.fairseq_patches.patch import replaces
 
@@ -68,3 +70,23 @@ def unscale_once(stock: Any, self: Any) -> None:
     """
     self.scaler.step(self.optimizer)
     self.scaler.update()
+
+
+@replaces(
+    Trainer,
+    "train_step",
+    "(self, samples, raise_oom=False)",
+    order=30,
+    why="a gradient of --fp16 that overflows on the CPU costs its update; fairseq asks for a GPU there and ends",
+)
+def skip_an_overflow_on_the_cpu(stock: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Make an update, or none if a gradient overflows."""
+    if self.cuda or not getattr(self.optimizer, "scaler", None):
+        return stock(self, *args, **kwargs)
+    # fairseq's trainer moves the norm of an overflow, 0, to a GPU.
+    tensors: Any = torch.Tensor
+    tensors.cuda = lambda tensor: tensor
+    try:
+        return stock(self, *args, **kwargs)
+    finally:
+        del tensors.cuda  # which it inherits

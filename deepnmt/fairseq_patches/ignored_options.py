@@ -6,8 +6,9 @@ says where each acts); those here are options of searching and scoring, from whi
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairseq import options
@@ -31,6 +32,7 @@ EVALUATIONS = (GENERATE, INTERACTIVE, VALIDATE, EVAL_LM)
 PRECISION = "computes in FP32, or with --fp16 in FP16"
 SHARDS = "shares its sentences out by --distributed-world-size and --distributed-rank"
 NO_REFERENCE = "has no reference translations"
+NO_SEED = "--no-seed-provided"
 FIRST_PASS = "has no first-pass decoder"
 # Options that another task than translating text may read.
 OF_OTHER_TASKS = ("eos_token", "beam_mt", "max_len_a_mt", "max_len_b_mt", "lenpen_mt")
@@ -67,6 +69,8 @@ IGNORED: tuple[tuple[str, tuple[str, ...], str], ...] = (
 def refuse_ignored(stock: Any, parser: ArgumentParser, *args: Any, **kwargs: Any) -> Any:
     """Parse a command line; --sacrebleu, which fairseq-generate has forgotten, is --scoring sacrebleu there.
 
+    Nor does --no-seed-provided have an effect: fairseq sets it anew by whether --seed has a value, which it always has.
+
     Raises:
         UserError: with a line for each option that its command would ignore
     """
@@ -76,7 +80,14 @@ def refuse_ignored(stock: Any, parser: ArgumentParser, *args: Any, **kwargs: Any
         raise UserError(*faults)
     if _command(values) == GENERATE and values.sacrebleu and values.scoring == "bleu":
         values.scoring = "sacrebleu"
+    if NO_SEED in _words(*args, **kwargs):
+        values.no_seed_provided = True
     return parsed
+
+
+def _words(input_args: Sequence[str] | None = None, *_: Any, **__: Any) -> Sequence[str]:
+    """Return the words of a command line that `options.parse_args_and_arch` is given."""
+    return sys.argv[1:] if input_args is None else input_args
 
 
 def _faults(parser: ArgumentParser, values: Namespace) -> Iterator[str]:
@@ -96,6 +107,8 @@ def _faults(parser: ArgumentParser, values: Namespace) -> Iterator[str]:
             yield "--print-alignment must be hard with fairseq-interactive, but is soft, which fairseq-generate prints"
         if values.lm_path and values.task == "translation":
             yield "--lm-path needs --task deep_translation with fairseq-interactive, which ignores it otherwise"
+    if command == EVAL_LM and getattr(values, "pad_to_fixed_bsz", False):
+        yield "--pad-to-fixed-bsz cannot be combined with fairseq-eval-lm, which takes the padding for sentences"
     if command == GENERATE and given("replace_unk") and values.post_process is not None:
         yield "--replace-unk cannot be combined with --post-process, which moves the words that were aligned"
 

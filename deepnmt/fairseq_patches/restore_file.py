@@ -57,6 +57,8 @@ def resume_from_the_last(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> A
 def began_with(last: Path, restore_file: str) -> bool:
     """Return whether a checkpoint is there, of a training that began with this file, which may be gone by now.
 
+    In a program, a file that has never been there begins a training anew, as in fairseq.
+
     Raises:
         UserError: it is there, and cannot be read
     """
@@ -66,7 +68,8 @@ def began_with(last: Path, restore_file: str) -> bool:
     # Only what belongs to this training: the checkpoint that it began with may have begun with another one.
     begun = Path(restore_file)
     named = state.options("checkpoint").get("restore_file") == restore_file
-    return named and (not begun.is_file() or state.extra(RESTORED) == sha256(begun))
+    restored = state.extra(RESTORED)
+    return named and restored is not None and (not begun.is_file() or restored == sha256(begun))
 
 
 @replaces(

@@ -8,6 +8,7 @@ deepnmt-shrink leave it out.
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
 from deepnmt.checkpoints.state import PATIENCE
+from deepnmt.console import is_command
 from deepnmt.fairseq_patches.patch import replaces, trainings_only
 
 logger = logging.getLogger(__name__)
@@ -55,7 +57,7 @@ def counter() -> Any:
 )
 @trainings_only
 def stop_where_done(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
-    """Exit where there is nothing left to train."""
+    """End where there is nothing left to train."""
     last = Path(cfg.save_dir) / f"checkpoint_last{trainer.checkpoint_suffix or ''}.pt"
     begins = cfg.finetune_from_model is not None and not PathManager.exists(str(last))
     loaded = stock(cfg, trainer, **kwargs)
@@ -64,12 +66,10 @@ def stop_where_done(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
         trainer._previous_training_time = 0
     most, done = trainer.cfg.optimization.max_update, trainer.get_num_updates()
     if 0 < most <= done:
-        logger.info(f"nothing to train: {done} updates are done, and --max-update is {most}")
-        raise SystemExit(0)
+        _end(trainer, f"{done} updates are done, and --max-update is {most}")
     hours, had = trainer.cfg.optimization.stop_time_hours, trainer.cumulative_training_time() / 3600
     if 0 < hours < had:
-        logger.info(f"nothing to train: it has taken {had:.2f} hours, and --stop-time-hours is {hours}")
-        raise SystemExit(0)
+        _end(trainer, f"it has taken {had:.2f} hours, and --stop-time-hours is {hours}")
     return loaded
 
 
@@ -105,6 +105,13 @@ def restore_patience(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     if kept and count and resumed:
         count.best, count.num_runs = kept["best"], kept["runs"]
         if 0 < cfg.patience <= count.num_runs:
-            logger.info(f"nothing to train: {count.num_runs} validations brought nothing better (--patience)")
-            raise SystemExit(0)
+            _end(trainer, f"{count.num_runs} validations brought nothing better (--patience)")
     return extra_state, iterator
+
+
+def _end(trainer: Any, why: str) -> None:
+    """End a command that has nothing to train; in a program, let fairseq's function for training return."""
+    logger.info(f"nothing to train: {why}")
+    if is_command():
+        raise SystemExit(0)
+    trainer.cfg.optimization.stop_min_lr = math.inf

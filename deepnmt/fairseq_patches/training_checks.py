@@ -26,6 +26,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
+from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.data_checks import local_folders, task_languages
@@ -103,6 +104,7 @@ def check_training(cfg: Any) -> None:
         raise in_place_of(kind, *dict.fromkeys(faults))
     warnings = [] if model is None else list(validate.split_pairs(model))
     _check_log_folder(cfg.common.tensorboard_logdir)
+    _check_seed_of_averages(cfg.ema)
     _name_languages(cfg.task)
     folders = _folders(cfg)
     if model is not None:
@@ -271,6 +273,14 @@ def _check_log_folder(path: Optional[str]) -> None:
         raise in_place_of(
             type(error), f"--tensorboard-logdir must be a folder, but is {path}: {error.strerror}"
         ) from None
+
+
+def _check_seed_of_averages(ema: Any) -> None:
+    """Raise `UserError` if --ema-seed-model has no moving average: fairseq finds out at the first update."""
+    if ema.store_ema and ema.ema_seed_model:
+        path = Path(ema.ema_seed_model)
+        if not CheckpointState.of(path, numbers=False).has_average():
+            raise in_place_of(KeyError, f"--ema-seed-model must be of a training with --store-ema, but {path} is not")
 
 
 def _name_languages(task: Any) -> None:

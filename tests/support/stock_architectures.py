@@ -122,7 +122,15 @@ def used(words: list[str], data: Path, save: Path) -> Any:
     """The perplexity of the average, or translations and their scores."""
     path = f"--path={save / 'average.pt'}"
     if "--task=language_modeling" in words:
-        given = [str(data), path, *USE.split(), "--gen-subset=valid"]
+        # More tokens than a model has positions are left out, all of them.
+        given = [
+            str(data),
+            path,
+            *USE.split(),
+            "--gen-subset=valid",
+            "--tokens-per-sample=12",
+            "--sample-break-mode=eos",
+        ]
         return float(eval_lm.main(parsed("fairseq-eval-lm", options.get_eval_lm_parser, given))["loss"])
     task = next(word for word in words if word.startswith("--task="))
     search = ["--iter-decode-max-iter=3", "--beam=1"] if task.endswith("_lev") else ["--beam=3", "--nbest=2"]

@@ -17,6 +17,7 @@ from fairseq.tasks.language_modeling import LanguageModelingTask
 from omegaconf import OmegaConf
 
 import deepnmt  # noqa: F401  puts the checks in place
+from deepnmt import console
 from deepnmt.errors import UserError
 
 
@@ -30,7 +31,7 @@ def parsed() -> Any:
 
 def imported(**changes: Any) -> None:
     """Do what each command does first: import the plug-in that its options name."""
-    cfg = OmegaConf.create(parsed())
+    cfg = OmegaConf.create(parsed(), flags={"allow_objects": True})
     for name, value in changes.items():
         OmegaConf.update(cfg, name.replace("__", "."), value, merge=False, force_add=True)
     utils.import_user_module(cfg.common)
@@ -132,7 +133,12 @@ class Reached(Exception):
     """The evaluation would begin."""
 
 
-def test_an_evaluation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_tasks_without_a_dataclass() -> None:
+    imported(task=Namespace(_name="translation_multi_simple_epoch"))
+
+
+def test_an_evaluation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(console, "_runs", True)
     task = LanguageModelingTask.__new__(LanguageModelingTask)
     monkeypatch.setattr(LanguageModelingTask, "source_dictionary", None)
     monkeypatch.setattr(LanguageModelingTask, "get_batch_iterator", raises(Reached))
@@ -144,6 +150,11 @@ def test_an_evaluation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> No
         task.eval_lm_dataloader(samples, max_positions=16)
     with pytest.raises(UserError, match=r"^--tokens-per-sample must be at most the 16 positions .* has 17 tokens$"):
         task.eval_lm_dataloader(samples, max_positions=16, context_window=1)
+    # A program gets what fairseq does, and is told.
+    monkeypatch.setattr(console, "_runs", False)
+    with pytest.raises(Reached, match=r"^$"):
+        task.eval_lm_dataloader(samples, max_positions=15)
+    assert [record.message for record in caplog.records] == [message.strip("^$")]
 
 
 def raises(error: type[Exception]) -> Callable[..., None]:

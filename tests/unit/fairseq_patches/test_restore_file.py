@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from support.restarts import train_until
-from support.trainings import binarised_text
+from support.trainings import binarised_text, fairseq_train
 
 import deepnmt
+from deepnmt import console
 from deepnmt.checkpoints.file import read
 from deepnmt.errors import UserError
 
@@ -85,3 +87,21 @@ def test_a_last_checkpoint_that_cannot_be_read_is_not_written_over(
     with pytest.raises(UserError, match=rf"^{save}/checkpoint_last\.pt: must be a"):
         train_until(monkeypatch, data, save, *SMALL, f"--restore-file={begun}", "--max-update=6")
     assert (save / "checkpoint_last.pt").read_bytes() == b"no checkpoint"
+
+
+def test_a_program_begins_without_the_file(data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = [*SMALL, f"--restore-file={tmp_path}/none.pt"]
+    assert train_until(monkeypatch, data, tmp_path / "save", *options, "--max-update=2") == [0, 1]
+    # As fairseq does, and its tests expect: there is no file to have begun with.
+    assert train_until(monkeypatch, data, tmp_path / "save", *options, "--max-update=2") == [0, 1]
+
+
+@pytest.mark.parametrize("command", [True, False])
+def test_a_finished_training_ends_a_command_alone(
+    data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: bool
+) -> None:
+    options = [*SMALL, "--max-update=2"]
+    train_until(monkeypatch, data, tmp_path, *options)
+    monkeypatch.setattr(console, "_runs", command)
+    with pytest.raises(SystemExit, match=r"^0$") if command else nullcontext():
+        assert fairseq_train(monkeypatch, data, tmp_path, *options) == {}
