@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from deepnmt.console import Parser, program, whole
 from deepnmt.errors import UserError
@@ -62,7 +62,7 @@ def parser() -> Parser:
     add("--tag", metavar="SYMBOL", help="symbol such as '<BT>' before each synthetic source; MONO's dictionaries must "
         "have it")  # fmt: skip
     add("--nbest", type=int, metavar="N", help="distil, with --closest: translations of the teacher to choose from")
-    flag = {"action": "store_true", "default": None}
+    flag: dict[str, Any] = {"action": "store_true", "default": None}
     add("--closest", help="distil: take the translation that is closest to the reference (sentence BLEU)", **flag)
     add("--keep-real", help="distil: append the real pairs of DATA", **flag)
     add("--reverse", help="pairs for the model that translates DATA's target to its source", **flag)

@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # What the scripts of this folder share; they source it after scripts/common.sh.
 set -euo pipefail
+# shellcheck source=examples/options.sh
+source "$ROOT/examples/options.sh"
 
 OUT=${OUT:-$ROOT/output/multi30k}
 DATA=$OUT/data

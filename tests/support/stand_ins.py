@@ -34,7 +34,8 @@ def copy_of_example(root: Path, stand_ins: Mapping[str, str]) -> Path:
     for folder in ("examples/multi30k", "configs"):
         shutil.copytree(ROOT / folder, root / folder)
     (root / "scripts").mkdir()
-    shutil.copyfile(ROOT / "scripts" / "common.sh", root / "scripts" / "common.sh")
+    for name in ("scripts/common.sh", "examples/options.sh"):
+        shutil.copyfile(ROOT / name, root / name)
     (root / "deepnmt").symlink_to(ROOT / "deepnmt")
     for name, work in stand_ins.items():
         path = root / "scripts" / name

@@ -30,36 +30,11 @@ with whole_folder(pathlib.Path(sys.argv[1])) as folder:
     time.sleep(600)
 """,
     ),
-    "script": (
-        "bash",
-        f"""
-source {ROOT}/scripts/common.sh
-build_beside "$1"
-mkdir -- "$TMP"
-touch -- "$TMP/half"
-sleep 600 &
-echo $!
-wait
-""",
-    ),
 }
 
 
 def names(folder: Path) -> list[str]:
     return sorted(re.sub(r"\d+", "N", path.name) for path in folder.iterdir())
-
-
-def test_a_link_that_leads_nowhere_is_no_place(tmp_path: Path) -> None:
-    (tmp_path / "out").symlink_to(tmp_path / "out")
-    (tmp_path / "builder").write_text(BUILDERS["script"][1])
-    result = subprocess.run(
-        ["bash", tmp_path / "builder", tmp_path / "out"], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.endswith(
-        f"error: {tmp_path}/out: must be a new folder or one of this script, but is a link that leads nowhere\n"
-    )
-    assert names(tmp_path) == ["builder", "out"]
 
 
 @pytest.fixture(params=["absolute", "relative"])
@@ -73,39 +48,10 @@ def link(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return place
 
 
-def test_a_script_builds_where_a_link_leads_to(link: Path, tmp_path: Path) -> None:
-    """Also where what was there before is beside that place, from a process that was killed between two renamings."""
-    here, disk, to = link.parent, tmp_path / "disk", os.readlink(link)
-    build = f"""
-source {ROOT}/scripts/common.sh
-build_beside "$1"
-mkdir -- "$TMP"
-ls -- "$1"
-dirname -- "$TMP"
-touch -- "$TMP/$2"
-replace_folder "$TMP" "$1"
-"""
-    (tmp_path / "builder").write_text(build)
-    for before, new in (("before", "first"), ("first", "second")):
-        said = subprocess.run(
-            ["bash", tmp_path / "builder", link, new], capture_output=True, text=True, timeout=60, check=True
-        )
-        assert said.stdout == f"{before}\n{disk}\n"
-        assert (names(here), names(disk), names(disk / "big")) == (["out"], ["big"], [new])
-        assert os.readlink(link) == to
-        if new == "first":
-            (disk / "big").rename(disk / "big.old.7")
-            (disk / "big.tmp.7.lock").touch()
-
-
 @pytest.mark.parametrize("place", [".", "./", "inner/.."])
 def test_the_folder_where_one_is_can_be_replaced(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     (here / "inner").mkdir(parents=True)
-    build = f'source {ROOT}/scripts/common.sh; build_beside "$1"; mkdir -- "$TMP"; : >"$TMP/new"; '
-    build += 'replace_folder "$TMP" "$1"'
-    subprocess.run(["bash", "-c", build, "x", place], cwd=here, timeout=60, check=True)
-    assert (names(tmp_path), names(here)) == (["here"], ["new"])
     monkeypatch.chdir(here)
     with whole_folder(Path(".")) as folder:
         (folder / "newer").touch()
@@ -224,11 +170,11 @@ def test_a_folder_that_hands_something_on(tmp_path: Path) -> None:
 
 
 def test_all_that_is_built_is_built_so() -> None:
-    """Names beside a path are made in two places alone, of which one is for scripts."""
+    """Names beside a path are made in one place alone."""
     made = re.compile(r"""\.(tmp|old)\.[$"{]""")
     sources = [path for folder in ("deepnmt", "scripts", "examples") for path in (ROOT / folder).rglob("*.*")]
     found = {path.name for path in sources if path.suffix in (".py", ".sh") and made.search(path.read_text("utf-8"))}
-    assert found == {"beside.py", "common.sh"}
+    assert found == {"beside.py"}
 
 
 REFUSED = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import runpy
@@ -22,6 +21,7 @@ from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import declared
 
 ROOT = Path(__file__).parents[2]
+OPTIONS = f'source "{ROOT}/scripts/common.sh"; source "{ROOT}/examples/options.sh";'
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +184,7 @@ def test_scripts_find_the_package_where_it_is_not_installed(tmp_path: Path) -> N
 
 
 def test_a_long_value_is_cut_in_an_error_of_a_script() -> None:
-    with_value = f'source "{ROOT}/scripts/common.sh"; number_from --seed 1 9 "$(printf x%.0s $(seq 100000))"'
+    with_value = f'{OPTIONS} number_from --seed 1 9 "$(printf x%.0s $(seq 100000))"'
     done = subprocess.run(["bash", "-c", with_value, "made.sh"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     start = "made.sh: error: --seed must be a whole number, but is 'xxx"
@@ -194,37 +194,17 @@ def test_a_long_value_is_cut_in_an_error_of_a_script() -> None:
 
 @pytest.mark.parametrize(("number", "taken"), [("8", True), ("0", True), ("08", False), ("00", False)])
 def test_a_number_of_a_script_has_no_leading_zero(number: str, taken: bool) -> None:
-    checked = f'source "{ROOT}/scripts/common.sh"; number_from --seed 0 9 {number}'
+    checked = f"{OPTIONS} number_from --seed 0 9 {number}"
     done = subprocess.run(["bash", "-c", checked, "made.sh"], capture_output=True, text=True, check=False)
     wrong = f"made.sh: error: --seed must not begin with a zero, but is {number}\n"
     assert (done.returncode, done.stderr) == ((0, "") if taken else (2, wrong))
-
-
-@pytest.mark.parametrize("number", ["0", "7", "123456789", "0.5", "1.50", "0.9999999999999999", "10.0"])
-def test_a_decimal_of_a_script_is_a_number_in_json(number: str) -> None:
-    assert isinstance(json.loads(number), (int, float))
-    done = subprocess.run(
-        ["bash", "-c", f'source "{ROOT}/scripts/common.sh"; decimal --ratio {number}'],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("number", ["01.5", "00", ".1", "1.", "-1", "1e3", "x", "", "1" * 10, "0." + "9" * 17])
-def test_what_is_no_decimal_of_a_script(number: str) -> None:
-    done = subprocess.run(
-        ["bash", "-c", f'source "{ROOT}/scripts/common.sh"; decimal --ratio "{number}"', "made.sh"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    wrong = f"made.sh: error: --ratio must be a number in the form of 12 or 0.5, but is '{number}'\n"
-    assert (done.returncode, done.stderr) == (2, wrong)
 
 
 def test_scripts_count_the_processors_that_they_may_use() -> None:
     mine = sorted(os.sched_getaffinity(0))
     for some in {len(mine), 1}:
         done = subprocess.run(
-            ["bash", "-c", f'source "{ROOT}/scripts/common.sh"; cores'],
+            ["bash", "-c", f"{OPTIONS} cores"],
             capture_output=True,
             text=True,
             check=True,
@@ -232,8 +212,6 @@ def test_scripts_count_the_processors_that_they_may_use() -> None:
             preexec_fn=lambda: os.sched_setaffinity(0, mine[:some]),  # noqa: B023
         )
         assert done.stdout == f"{some}\n"
-    # Nor does a script ask by itself.
-    assert [path.name for path in (ROOT / "scripts").glob("*.*") if "nproc" in path.read_text("utf-8")] == ["common.sh"]
 
 
 @pytest.fixture

@@ -120,14 +120,6 @@ def test_what_the_newest_torch_says_at_each_import_is_not_shown() -> None:
     assert [str(each.message) for each in shown] == ["another"]
 
 
-def test_scripts_do_not_show_it_either() -> None:
-    code = f"import warnings; [warnings.warn(text, FutureWarning) for text in ({JIT!r}, 'another')]"
-    command = f'source "{ROOT}/scripts/common.sh"; "$0" -c "$1"'
-    done = subprocess.run(["bash", "-c", command, sys.executable, code], capture_output=True, text=True, check=True)
-    assert "torch.jit" not in done.stderr
-    assert "another" in done.stderr
-
-
 # Libraries of the extra `corpus`, and of pictures.
 HIDDEN = {"scipy": "corpus", "sklearn": "corpus", "matplotlib": "pictures"}
 # In one process: hide them, import everything else, and call the commands that need them.
