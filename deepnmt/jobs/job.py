@@ -60,6 +60,11 @@ class Job:
     note: str = ""
     wait: float | None = None
 
+    def __post_init__(self) -> None:
+        # The current folder has no name that another one could stand beside, and is another one when it is replaced.
+        if self.out.name in ("", ".."):
+            object.__setattr__(self, "out", Path(os.path.abspath(self.out)))
+
     @property
     def record(self) -> Path:
         """The record of the result."""
@@ -68,9 +73,7 @@ class Job:
     @property
     def parts(self) -> Path:
         """The folder of unfinished work."""
-        has_name = self.out.name not in ("", "..")
-        out = self.out if has_name else Path(os.path.abspath(self.out))
-        return out.with_name(f"{out.name}.parts")
+        return self.out.with_name(f"{self.out.name}.parts")
 
     def do(self, work: Callable[[Path], None]) -> None:
         """Do the work, unless its result is there; say which.

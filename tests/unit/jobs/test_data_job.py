@@ -77,3 +77,15 @@ def test_one_process_works_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with locked(tmp_path / "out.parts", "--dest"), pytest.raises(UserError, match=used):
         make(job(out))
     assert not out.exists()
+
+
+def test_the_current_folder_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    make(job(Path()))
+    assert (tmp_path / "out" / "preprocess.json").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    # That of the test is not the new one.
+    monkeypatch.chdir(tmp_path / "out")
+    with pytest.raises(UserError, match=rf"^{tmp_path} exists, and was not made by deepnmt test"):
+        make(job(Path("..")))
