@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deepnmt.translator import Translation as Translation
     from deepnmt.translator import Translator as Translator
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 @functools.cache

@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,6 +171,8 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     global _runs
     name = name or os.environ.get("DEEPNMT_SCRIPT") or Path(sys.argv[0]).name
     before, _runs = _runs, True
+    # torch 2.14 says so at every import of fairseq, before anything that a command has to say; no user can act on it.
+    warnings.filterwarnings("ignore", r"`torch\.jit\.script` is deprecated", FutureWarning)
     use_utf8()
     # As on Ctrl-C, temporary files have to go.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -189,9 +192,10 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
         message = os_message(error) if isinstance(error, OSError) else user_message(error)
-        if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("deepnmt"):
+        missing = (error.name or "") if message is None and isinstance(error, ModuleNotFoundError) else ""
+        if missing and not missing.startswith("deepnmt"):
             message = (
-                f"the package {error.name} is not installed for {sys.executable}; run 'make setup' in a clone, or let "
+                f"the package {missing} is not installed for {sys.executable}; run 'make setup' in a clone, or let "
                 "DEEPNMT_PYTHON_BIN name the bin folder that has it"
             )
         if message is None:

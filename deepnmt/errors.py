@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Callable, Optional, Union
 
 LONGEST = 5_000  # characters of a line; a path has up to 4,096
+# Libraries that are not installed with the package alone, and the extra that each comes with.
+EXTRAS = {"scipy": "corpus", "sklearn": "corpus", "matplotlib": "pictures"}
 SECONDS = 10  # that a launcher may take to end the other processes when one has ended
 
 ExceptHook = Callable[[type[BaseException], BaseException, Optional[TracebackType]], object]
@@ -81,6 +83,9 @@ def user_message(error: BaseException) -> Optional[str]:
             return str(cause)
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return f"cannot write {cause.filename or 'a checkpoint'}: {cause.strerror}; earlier checkpoints are intact"
+        library = (cause.name or "").partition(".")[0] if isinstance(cause, ImportError) else ""
+        if library in EXTRAS:
+            return f"{library} is not installed: pip install 'deepnmt[{EXTRAS[library]}]'"
         cause = cause.__cause__ or cause.__context__
     return None
 

@@ -29,7 +29,7 @@ BEGUN=
 # The Python beside the scripts imports the package, which DEEPNMT_PYTHON_BIN need not have installed.
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 
-# As in deepnmt/commands/__init__.py, for Python that is no command of the package.
+# As in deepnmt/console.py, for Python that is no command of the package.
 export PYTHONWARNINGS="ignore:\`torch.jit.script\` is deprecated:FutureWarning${PYTHONWARNINGS:+,$PYTHONWARNINGS}"
 # What Python reads and writes is UTF-8 in any locale; fairseq's commands print text, too.
 export PYTHONUTF8=1 PYTHONIOENCODING=utf-8

@@ -13,6 +13,7 @@ from typing import Optional
 
 from deepnmt.model.groups import group_boundaries
 
+STRATEGIES = ("stack", "top", "repeat-top", "interleave")
 Oldest = Callable[[int], int]
 
 

@@ -33,6 +33,7 @@ class Subcommand(NamedTuple):
 # In the order of the flow.
 SUBCOMMANDS = {
     "clean": Subcommand("deepnmt.cli.clean", "keep the pairs of a corpus that are worth training on"),
+    "select": Subcommand("deepnmt.cli.select", "choose the training pairs that are most like a text"),
     "preprocess": Subcommand("deepnmt.cli.preprocess", "turn raw parallel text into binarised data"),
     "binarise": Subcommand("deepnmt.cli.binarise", "prepare more text as a data folder has it"),
     "mix": Subcommand("deepnmt.cli.mix", "join real and synthetic pairs to one data folder"),
@@ -41,27 +42,26 @@ SUBCOMMANDS = {
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
     "truecase": Subcommand("deepnmt.cli.true_case", "learn, apply or undo true case"),
+    "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
     "train": Subcommand("deepnmt.cli.train", "train the model of a recipe"),
     "train-lm": Subcommand("deepnmt.cli.train_lm", "train a language model on one side of a data folder"),
     "train-progressive": Subcommand("deepnmt.cli.train_progressive", "train, grow and train a model, stage by stage"),
     "finetune": Subcommand("deepnmt.cli.finetune", "train a model further on other data"),
+    "grow": Subcommand("deepnmt.cli.grow", "make a deeper checkpoint out of a shallower one"),
+    "shrink": Subcommand("deepnmt.cli.shrink", "make a shallower checkpoint out of a deeper one"),
+    "import": Subcommand("deepnmt.cli.import_checkpoint", "convert a checkpoint of the published DLCL or SDT code"),
+    "inspect": Subcommand("deepnmt.cli.inspect", "measure gradients, variances and weights of each sublayer"),
     "average": Subcommand("deepnmt.cli.average", "average checkpoints of a training"),
     "generate": Subcommand("deepnmt.cli.generate", "translate a subset of a data folder"),
     "score": Subcommand("deepnmt.cli.score", "score translations"),
     "sweep": Subcommand("deepnmt.cli.sweep", "find the best average, beam and length penalty on validation"),
     "search-errors": Subcommand("deepnmt.cli.search_errors", "count the sentences whose best string a search misses"),
-    "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
-    "grow": Subcommand("deepnmt.commands.grow", "make a deeper checkpoint out of a shallower one"),
-    "shrink": Subcommand("deepnmt.commands.shrink", "make a shallower checkpoint out of a deeper one"),
-    "import": Subcommand(
-        "deepnmt.commands.import_checkpoint", "convert a checkpoint of the published DLCL or SDT code"
-    ),
-    "inspect": Subcommand("deepnmt.commands.inspect", "measure gradients, variances and weights of each sublayer"),
-    "rerank": Subcommand("deepnmt.commands.rerank", "choose from n-best lists by tuned features"),
-    "combine": Subcommand("deepnmt.commands.combine", "combine n-best lists into new translations"),
-    "datastore": Subcommand("deepnmt.commands.datastore", "store decoder states for nearest-neighbour search"),
-    "export": Subcommand("deepnmt.commands.export", "write a model folder that translates by itself"),
-    "translate": Subcommand("deepnmt.commands.translate", "translate raw text"),
+    "bleu-per-depth": Subcommand("deepnmt.cli.bleu_per_depth", "score a model with ever fewer of its layers"),
+    "rerank": Subcommand("deepnmt.cli.rerank", "choose from n-best lists by tuned features"),
+    "combine": Subcommand("deepnmt.cli.combine", "combine n-best lists into new translations"),
+    "datastore": Subcommand("deepnmt.cli.datastore", "store decoder states for nearest-neighbour search"),
+    "export": Subcommand("deepnmt.cli.export", "write a model folder that translates by itself"),
+    "translate": Subcommand("deepnmt.cli.translate", "translate raw text"),
 }
 
 

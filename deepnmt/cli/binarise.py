@@ -18,7 +18,7 @@ counted. DIR appears only when everything is done. Run again with the same input
 files and does nothing.
 
 example:
-  scripts/binarise.sh --like data/de-en --mono raw/news --lang en --symbols '<BT>' --dest data/news"""
+  deepnmt binarise --like data/de-en --mono raw/news --lang en --symbols '<BT>' --dest data/news"""
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:

@@ -16,7 +16,7 @@ EPILOG = """OUT appears only when everything is done. Run again with the same in
 files and does nothing.
 
 example:
-  scripts/mix.sh data/de-en-mixed data/de-en data/news-back --upsample 4"""
+  deepnmt mix data/de-en-mixed data/de-en data/news-back --upsample 4"""
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:

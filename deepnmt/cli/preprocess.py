@@ -25,7 +25,7 @@ train.sh RECIPE DIR:DIR/copy1:DIR/copy2:... SAVE. The dictionary has the types o
 symbol that dropout can leave; text/train.bpe.LANG is without dropout.
 
 example:
-  scripts/preprocess.sh --source-lang de --target-lang en --train raw/train --valid raw/valid --test raw/test \\
+  deepnmt preprocess --source-lang de --target-lang en --train raw/train --valid raw/valid --test raw/test \\
       --dest data/de-en --bpe-merges 8000"""
 
 

@@ -14,8 +14,8 @@ preprocess --truecase does all of this by itself."""
 EPILOG = """TEXT is tokenised, a line each. OUT appears only when everything is done, and may be TEXT.
 
 example:
-  scripts/truecase.sh learn text/train.tok.en truecase.en --lang en
-  scripts/truecase.sh apply truecase.en text/news.tok.en text/news.true.en --lang en"""
+  deepnmt truecase learn text/train.tok.en truecase.en --lang en
+  deepnmt truecase apply truecase.en text/news.tok.en text/news.true.en --lang en"""
 # What each command takes, and does.
 COMMANDS = {
     "learn": (("text", "model"), "count the forms of each word where they are not the first of a sentence; MODEL is a "

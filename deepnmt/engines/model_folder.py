@@ -9,7 +9,7 @@ dict.LANG.txt    dictionaries, as fairseq names them
 model.json = {"format": 1 or 2, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
               "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
               "weights": "float32", "longest": 1023,
-              "search": {"beam": 5, ...}, "check": {...}, "files": {"codes": "SHA-256", ...}, "version": "0.1.0"}
+              "search": {"beam": 5, ...}, "check": {...}, "files": {"codes": "SHA-256", ...}, "version": "0.2.0"}
 """
 
 from __future__ import annotations

@@ -16,19 +16,14 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import AsinhNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from PIL import Image
 
-from deepnmt.errors import UserError
 from deepnmt.inspection.table import COLUMNS, Report, cells, depth, title
 from deepnmt.model.stack import STACKS
-
-try:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import AsinhNorm
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-    from PIL import Image
-except ImportError as error:
-    raise UserError("pictures and pages need matplotlib: pip install matplotlib") from error
 
 COLOURS = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#8c8c8c")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")

@@ -136,7 +136,9 @@ class Pipeline:
         job, parts, aligned = AlignJob(source, target), self.work / "parts", self.work / "aligned"
         parts.mkdir()
         aligned.mkdir()
-        job.align(parts, self.workers)
+        pairs = self.counts[TRAIN]["kept"]
+        # A few pairs are not worth several processes.
+        job.align(parts, min(self.workers, 1 + pairs // 1_000))
         job.finish(parts, aligned)
         for each in (self.settings, self.settings.reversed()):
             by_language = dict(zip(self.languages, texts))

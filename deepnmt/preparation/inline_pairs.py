@@ -18,7 +18,7 @@ from deepnmt.corpus.alignment.term_examples import TermExamples
 from deepnmt.errors import UserError
 from deepnmt.text.in_order import lines_in_order
 from deepnmt.text.inline_targets import PART, cut_inline
-from deepnmt.text.lines import read_lines
+from deepnmt.text.lines import count_lines, read_lines
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
 
@@ -53,7 +53,8 @@ def make_inline(
         ]
         files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
         pairs = examples(_aligned([texts[language] for language in settings.languages], alignment, turned))
-        for sides in lines_in_order(partial(_cutter, folder, settings), pairs, workers):
+        most = count_lines(alignment)
+        for sides in lines_in_order(partial(_cutter, folder, settings), pairs, workers, most):
             for file, side in zip(files, sides):
                 file.write(side + "\n")
     if not examples.made.kept:

@@ -6,3 +6,6 @@
 
 Only `model_scores` imports fairseq.
 """
+
+METRICS = ("chrf", "bleu")  # of likeness
+STARTS = 20  # random ones of the search for weights

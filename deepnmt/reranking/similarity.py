@@ -17,7 +17,6 @@ from deepnmt.reranking.bleu_statistics import Array
 
 CHRF_ORDERS, CHRF_BETA = 6, 2.0
 BLEU_ORDERS = 4
-METRICS = ("chrf", "bleu")
 
 
 def chrf(texts: Sequence[str]) -> Array:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deepnmt.reranking import STARTS
 from deepnmt.reranking.bleu_statistics import Array, corpus_bleu
 from deepnmt.reranking.feature_table import Choice, FeatureTable
 from deepnmt.reranking.line_search import best_point
 
-STARTS = 20
 ROUNDS = 50
 # Of BLEU, from 0 to 100: less is no gain.
 LEAST_GAIN = 1e-3

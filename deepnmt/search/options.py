@@ -76,9 +76,9 @@ def faults_of(
     if not options.given():
         return []
     values = {name: getattr(options, name) for name in SEARCHES}
-    if faults := [f"--{name} {fault}" for name, fault in range_faults(values, SEARCH)]:
-        return faults
-    faults = [*_length_faults(options, args), *_coverage_faults(options, models), *_stop_faults(options, args)]
+    faults = [f"--{name} {fault}" for name, fault in range_faults(values, SEARCH)]
+    if not faults:  # these rules count with them
+        faults = [*_length_faults(options, args), *_coverage_faults(options, models), *_stop_faults(options, args)]
     obstacles = [*map(model_obstacle, models), language_model and language_model_obstacle(language_model)]
     faults += neighbours.option_faults(options, models)
     return [*faults, *_ensemble_faults(options, len(models)), *_fairseq_faults(options, args, obstacles)]

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain, islice
 from multiprocessing import active_children
 from threading import Thread
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, TypeVar
 
 from deepnmt.errors import UserError
 
@@ -63,7 +63,7 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
 
 
 def lines_in_order(
-    make: Callable[[], Callable[[Item], Result]], lines: Iterable[Item], workers: int, total: Optional[int] = None
+    make: Callable[[], Callable[[Item], Result]], lines: Iterable[Item], workers: int, total: int
 ) -> Iterator[Result]:
     """Yield what a function makes of each of many small items; a process is handed hundreds at a time.
 
@@ -71,15 +71,14 @@ def lines_in_order(
         make: returns the function; called once in each process, since tokenisers take a while to build
         lines: read as they are needed
         workers: processes, at most
-        total: number of lines, where it is known: a few are not worth several processes
+        total: number of lines, at least: a few are not worth several processes
 
     Raises:
         UserError: a process was killed
     """
     remaining = iter(lines)
     chunks = iter(lambda: list(islice(remaining, CHUNK)), [])
-    processes = workers if total is None else min(workers, 1 + total // CHUNK)
-    return chain.from_iterable(in_order(partial(_of_lists, make), chunks, processes))
+    return chain.from_iterable(in_order(partial(_of_lists, make), chunks, min(workers, 1 + total // CHUNK)))
 
 
 def _of_lists(make: Callable[[], Callable[[Item], Result]]) -> Callable[[list[Item]], list[Result]]:

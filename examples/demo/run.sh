@@ -10,7 +10,7 @@ usage: run.sh [fairseq-train options]
 
 Trains a DLCL Transformer with a 12-layer encoder on German and English sentences made by a bilingual grammar, and
 translates 500 sentences that are not in the training text: minutes on two cores. It ends with a model folder that
-deepnmt-translate needs alone. It can be stopped at any moment; run the same command again to resume.
+deepnmt translate needs alone. It can be stopped at any moment; run the same command again to resume.
 
   options    of fairseq-train, which win over those of configs/demo.yaml, such as --max-update 200
 
@@ -23,7 +23,7 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     usage
     exit 0
 fi
-need python3 fairseq-train deepnmt-export deepnmt-translate
+need python3 fairseq-train
 OUT=${OUT:-$ROOT/output/demo}
 ON_INTERRUPT="resume"
 EXAMPLES=8
@@ -53,14 +53,14 @@ paste -d '\n' "$OUT/test/src.de" "$OUT/test/hyp.en" "$OUT/test/ref.en" |
         { pair = int((NR - 1) / 3) }
         pair % every == 0 && pair / every < most { printf "%s  %-9s  %s\n", NR % 3 == 1 ? "\n" : "", name[(NR - 1) % 3 + 1], $0 }'
 step "7/7 exporting the model, and translating by it"
-run deepnmt-export "$OUT/checkpoints/average.pt" "$OUT/data" "$OUT/model"
+run python3 -m deepnmt export "$OUT/checkpoints/average.pt" "$OUT/data" "$OUT/model"
 # None of these sentences is in the corpus.
 cat >"$OUT/own.de" <<'TEXT'
 Die Kinder haben gestern den Brief nicht gelesen.
 Meine Tante wird morgen das alte Haus verkaufen.
 Weil die Köchin müde war, hat sie heute keinen Kuchen gebacken.
 TEXT
-run deepnmt-translate "$OUT/model" "$OUT/own.de" --output "$OUT/own.en"
+run python3 -m deepnmt translate "$OUT/model" "$OUT/own.de" --output "$OUT/own.en"
 printf '\n'
 paste -d '\n' "$OUT/own.de" "$OUT/own.en"
 printf '\nDone in %d s; everything is in %s\n' "$SECONDS" "$OUT"

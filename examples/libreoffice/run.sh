@@ -61,6 +61,6 @@ run "$SCRIPTS/train.sh" "$RECIPE" "$OUT/data" "$SAVE" "${OPTIONS[@]}"
 run "$SCRIPTS/average.sh" "$SAVE" "$SAVE/average.pt" --last 5
 run "$SCRIPTS/generate.sh" "$SAVE/average.pt" "$OUT/data" "$OUT/results/$NAME"
 run "$SCRIPTS/score.sh" "$OUT/results/$NAME"
-run python3 -m deepnmt.commands.export "$SAVE/average.pt" "$OUT/data" "$OUT/models/$NAME"
-head -n 1 -- "$OUT/text/test.$SOURCE" | run python3 -m deepnmt.commands.translate "$OUT/models/$NAME"
+run python3 -m deepnmt export "$SAVE/average.pt" "$OUT/data" "$OUT/models/$NAME"
+head -n 1 -- "$OUT/text/test.$SOURCE" | run python3 -m deepnmt translate "$OUT/models/$NAME"
 echo "translate with: deepnmt translate $OUT/models/$NAME"

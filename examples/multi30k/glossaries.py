@@ -1,8 +1,8 @@
 """Glossaries for glossary.sh, out of the lexicons that align.sh learns from the training text.
 
 commands:
-  glossaries.py make ALIGNED TOKENS OUT    words that translate each other in most cases, each way; TOKENS is the source
-                                         of the training text
+  glossaries.py make ALIGNED TOKENS OUT [--least P]   words that translate each other with at least this probability,
+                                         each way; TOKENS is the source of the training text
   glossaries.py wrong GLOSSARY OUT         the same terms, each with the translation of another one
   glossaries.py unseen GLOSSARY OUT        the same terms, each with a made-up word that no text has
   glossaries.py table RESULTS SUBSET       the scores of RESULTS/SUBSET and RESULTS/SUBSET.GLOSSARY
@@ -19,26 +19,26 @@ from deepnmt import console
 from deepnmt.text.lines import read_lines
 from deepnmt.text.record import read_record
 
-# Of a term, in the training text, and the probability of its translation, in either direction.
-LEAST_COUNT, LEAST = 5, 0.5
+LEAST_COUNT = 5  # of a term, in the training text
 SYLLABLES = ("ba", "fe", "glu", "kro", "li", "mon", "nist", "or", "pra", "quen", "ruf", "sil", "tav", "wex", "zul")
 Pairs = dict[str, str]
 
 
-def best(lexicon: Path) -> Pairs:
-    """Return the translation of each word that has one of at least `LEAST`."""
+def best(lexicon: Path, least: float) -> Pairs:
+    """Return the translation of each word that has one with at least a probability."""
     rows = (line.rstrip("\n").split("\t") for line in list(read_lines(lexicon))[1:])
-    return {word: other for word, other, probability in rows if float(probability) >= LEAST}
+    return {word: other for word, other, probability in rows if float(probability) >= least}
 
 
-def make(aligned: Path, text: Path) -> Pairs:
+def make(aligned: Path, text: Path, least: float) -> Pairs:
     """Return words that translate each other in most cases.
 
     Args:
         aligned: folder of align.sh --lexicon
         text: of the source that it was learnt from, in tokens
+        least: probability of the translation, in each direction; above one half, a word has one at most
     """
-    there, back = (best(aligned / f"lexicon.{way}.tsv") for way in ("forward", "reverse"))
+    there, back = (best(aligned / f"lexicon.{way}.tsv", least) for way in ("forward", "reverse"))
     counts = Counter(word for line in read_lines(text) for word in line.split())
     pairs = {word: other for word, other in there.items() if back.get(other) == word and counts[word] >= LEAST_COUNT}
     return {
@@ -83,6 +83,7 @@ def main() -> None:
         command = commands.add_parser(name)
         for place in (*places, "output"):
             command.add_argument(place, type=Path)
+    commands.choices["make"].add_argument("--least", type=float, default=0.8, metavar="P", help="default: 0.8")
     command = commands.add_parser("table")
     command.add_argument("results", type=Path)
     command.add_argument("subset")
@@ -90,7 +91,10 @@ def main() -> None:
     if given.command == "table":
         print("\n".join(rows(given.results, given.subset)))
         return
-    pairs = make(given.aligned, given.text) if given.command == "make" else changes[given.command](read(given.glossary))
+    if given.command == "make":
+        pairs = make(given.aligned, given.text, given.least)
+    else:
+        pairs = changes[given.command](read(given.glossary))
     with console.whole_file(given.output) as temporary:
         temporary.write_text("".join(f"{word}\t{other}\n" for word, other in pairs.items()), encoding="utf-8")
     print(f"{len(pairs)} terms in {given.output}")

@@ -18,6 +18,7 @@ and a made-up word. It can be stopped at any moment; run the same command again 
 
 environment:
   MULTI30K_DIR, OUT   as for run.sh
+  LEAST               probability of a term's translation, in each direction (default: 0.8)
 
 example:
   MULTI30K_DIR=~/multi30k examples/multi30k/glossary.sh valid --max-update 2400 --cooldown-updates 800
@@ -38,7 +39,7 @@ run "$ROOT/scripts/preprocess.sh" --source-lang en --target-lang de --dest "$HER
     --valid "$OUT/text/val.$SHORT" --raw-valid "$OUT/text/val" \
     --test "$OUT/text/test_2016_flickr.$SHORT" --raw-test "$OUT/text/test_2016_flickr"
 run "$ROOT/scripts/align.sh" "$HERE/data" "$HERE/aligned" --lexicon
-run python3 "$TERMS" make "$HERE/aligned" "$HERE/data/text/train.tok.en" "$HERE/right.tsv"
+run python3 "$TERMS" make "$HERE/aligned" "$HERE/data/text/train.tok.en" "$HERE/right.tsv" --least "${LEAST:-0.8}"
 run python3 "$TERMS" wrong "$HERE/right.tsv" "$HERE/wrong.tsv"
 run python3 "$TERMS" unseen "$HERE/right.tsv" "$HERE/unseen.tsv"
 train_noted "$ROOT/configs/multi30k/short.yaml" "$HERE/data" "$HERE/checkpoints" --validate-interval 4 "$@"

@@ -20,7 +20,7 @@ from support.checkpoints import run_main
 from support.processes import SECONDS, finish, started, wait_until
 
 from deepnmt.checkpoints.file import read
-from deepnmt.commands import export, translate
+from deepnmt.cli import export, translate
 from deepnmt.errors import UserError
 from deepnmt.text.nbest import read_nbest
 from deepnmt.text.subwords import join_bpe
@@ -237,16 +237,16 @@ def test_fairseq_generate_with_an_ensemble_and_score(flow: Flow, tmp_path: Path)
 def test_raw_text_is_translated_as_generate_does(flow: Flow, tmp_path: Path) -> None:
     """By a model folder, by the checkpoint, and by fairseq-interactive with the model folder in place of the data."""
     model, expected = tmp_path / "model", (flow["out"] / "hyp.en").read_bytes()
-    run_main(export.command, "deepnmt-export", flow["average"], flow["data"], model, "--beam", 2, "--check", 9)
+    run_main(export.main, "deepnmt export", flow["average"], flow["data"], model, "--beam", 2, "--check", 9)
     words = [flow["text"] / "test.de", "--output", tmp_path / "out", "--max-len-b", 20]
-    run_main(translate.command, "deepnmt-translate", model, *words)
+    run_main(translate.main, "deepnmt translate", model, *words)
     assert (tmp_path / "out").read_bytes() == expected
     lines = (flow["text"] / "test.de").read_text("utf-8").splitlines()
     # Lines without a translation change nothing for the others.
     mixed = "".join(f"{line}\r\n\n{'lang ' * 1100}\n" for line in lines)
     (tmp_path / "mixed").write_text(mixed, encoding="utf-8", newline="")
     words = ["--data", flow["data"], tmp_path / "mixed", "--output", tmp_path / "out", "--max-len-b", 20, "--beam", 2]
-    run_main(translate.command, "deepnmt-translate", flow["average"], *words, "--batch-size", 7)
+    run_main(translate.main, "deepnmt translate", flow["average"], *words, "--batch-size", 7)
     assert (tmp_path / "out").read_bytes() == expected.replace(b"\n", b"\n\n\n")
     arguments = ["--user-dir", ROOT / "deepnmt", "--path", model / "model.pt", "--cpu", "--beam", 2, "--max-len-b", 20]
     arguments += [

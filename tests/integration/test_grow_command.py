@@ -1,4 +1,4 @@
-"""`deepnmt-grow` and its faults: a line each, and nothing written."""
+"""`deepnmt grow` and its faults: a line each, and nothing written."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any, Callable
 
 import pytest
 import torch
-from support.checkpoints import BAD_STATES, checkpoint, load, run_main, with_optimizer
+from support.checkpoints import BAD_STATES, checkpoint, load, run_command, with_optimizer
 
 from deepnmt.checkpoints.grow import STRATEGIES, Growth, grow
-from deepnmt.commands.grow import main
 from deepnmt.errors import UserError
 
 
 def command(source: Path, target: Path, *words: str) -> None:
-    run_main(main, "deepnmt-grow", source, target, *words)
+    run_command("grow", source, target, *words)
 
 
 def refused(source: Path, target: Path, *words: str) -> None:
@@ -79,7 +78,7 @@ def test_growth_that_is_not_possible(
 ) -> None:
     refused(saved, tmp_path / "out.pt", *words)
     printed = capsys.readouterr()
-    assert printed.err.splitlines() == [f"deepnmt-grow: error: {line.format(path=saved)}" for line in lines]
+    assert printed.err.splitlines() == [f"deepnmt grow: error: {line.format(path=saved)}" for line in lines]
     assert printed.out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -92,7 +91,7 @@ def test_checkpoints_that_are_not_as_they_must_be(
     path = tmp_path / "in.pt"
     torch.save(change(load(saved)), path)
     refused(path, tmp_path / "out.pt", "--decoder-layers=8")
-    assert capsys.readouterr().err == f"deepnmt-grow: error: {line.format(path=path)}\n"
+    assert capsys.readouterr().err == f"deepnmt grow: error: {line.format(path=path)}\n"
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -127,8 +126,8 @@ def test_files_that_cannot_be_read_or_written(
     def error() -> str:
         printed = capsys.readouterr()
         assert printed.out == ""
-        assert printed.err.startswith("deepnmt-grow: error: ")
-        return printed.err[len("deepnmt-grow: error: ") :]
+        assert printed.err.startswith("deepnmt grow: error: ")
+        return printed.err[len("deepnmt grow: error: ") :]
 
     whole, target, depth = saved.read_bytes(), tmp_path / "out.pt", "--decoder-layers=8"
     refused(tmp_path / "no.pt", target, depth)

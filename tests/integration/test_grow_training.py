@@ -12,15 +12,14 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import generate
-from support.checkpoints import load, run_main
+from support.checkpoints import load, run_command
 from support.models import EXAMPLE, logits
 from support.trainings import DUMMY, LAYOUTS, binarised_text, fairseq_train, moments
 
 from deepnmt.checkpoints.averaging import average_checkpoints
 from deepnmt.checkpoints.grow import Growth, grow, grow_checkpoint
-from deepnmt.commands.grow import main
 
-command = functools.partial(run_main, main, "deepnmt-grow")
+command = functools.partial(run_command, "grow")
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)

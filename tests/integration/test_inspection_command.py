@@ -1,4 +1,4 @@
-"""deepnmt-inspect."""
+"""`deepnmt inspect`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from support.inspected import Reader, Toy, make_toy, write_data
 from support.models import dictionary
 
 import deepnmt.inspection
-from deepnmt.commands import inspect
+from deepnmt import console
+from deepnmt.cli import inspect
 from deepnmt.inspection import (
     inspect_checkpoint,
+    inspected,
     read_json,
     summary,
     table,
@@ -31,9 +33,9 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> int:
     """The status of the command."""
-    monkeypatch.setattr(sys, "argv", ["deepnmt-inspect", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["deepnmt inspect", *map(str, arguments)])
     try:
-        inspect.main()
+        console.run(inspect.main, "deepnmt inspect")
     except SystemExit as end:
         return int(end.code or 0)
     return 0
@@ -59,7 +61,7 @@ def test_command(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert reports[1] == inspect_checkpoint(toy.checkpoint, toy.data, batches=2)
     assert printed.out == "\n\n".join([table(reports[0]), table(reports[1]), summary(reports)]) + "\n"
     about = json.loads(files["json"].read_text(encoding="utf-8"))["about"]
-    assert about["command"].startswith("deepnmt-inspect recipe=")
+    assert about["command"].startswith("deepnmt inspect recipe=")
     assert "torch" in about["versions"]
     text = files["html"].read_text(encoding="utf-8")
     assert all(part in text for part in ("recipe: 3 encoder", "best: 3 encoder", "--set decoder-norm=post"))
@@ -98,7 +100,7 @@ def test_reader_that_stops_reading(toy: Toy, monkeypatch: pytest.MonkeyPatch, tm
                 return file.fileno()
 
         monkeypatch.setattr(sys, "stdout", Pipe())
-        inspect.show("text")
+        inspected.show("text")
 
 
 # Words of the command line, to which --data DATA is added where they do not have it; and the message.
@@ -165,7 +167,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     if case.startswith("output"):
         for name in ("inspect_recipe", "inspect_checkpoint"):
-            monkeypatch.setattr(inspect, name, lambda *_, **__: pytest.fail("measured before outputs were tried"))
+            monkeypatch.setattr(inspected, name, lambda *_, **__: pytest.fail("measured before outputs were tried"))
     if case != "no data given" and "--data" not in line:
         line += " --data DATA"
     places = {"RECIPE": str(toy.recipe), "DATA": str(toy.data), "PT": str(toy.checkpoint)}
@@ -174,7 +176,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     printed = capsys.readouterr()
     assert status == 2
     assert printed.out == ""
-    assert re.fullmatch(rf"deepnmt-inspect: error: .*{message}.*\n", printed.err), printed.err
+    assert re.fullmatch(rf"deepnmt inspect: error: .*{message}.*\n", printed.err), printed.err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert toy.recipe.read_bytes() == recipe
 
@@ -184,12 +186,12 @@ def test_missing_matplotlib_is_said_before_anything_is_measured(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("matplotlib.")] + ["matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "deepnmt.inspection.page")
-    monkeypatch.delattr(deepnmt.inspection, "page")
-    monkeypatch.setattr(inspect, "measure", lambda arguments: pytest.fail("measured"))
+    monkeypatch.delitem(sys.modules, "deepnmt.inspection.page", raising=False)
+    monkeypatch.delattr(deepnmt.inspection, "page", raising=False)
+    monkeypatch.setattr(inspected, "measure", lambda arguments: pytest.fail("measured"))
     assert run(monkeypatch, toy.recipe, "--data", toy.data, "--html", tmp_path / "a.html") == 2
     assert capsys.readouterr().err == (
-        "deepnmt-inspect: error: pictures and pages need matplotlib: pip install matplotlib\n"
+        "deepnmt inspect: error: matplotlib is not installed: pip install 'deepnmt[pictures]'\n"
     )
 
 

@@ -19,7 +19,7 @@ from support.models import SIZE
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.checkpoints.state import TRAINED_ON
-from deepnmt.commands import combine, datastore, export, inspect, rerank, translate
+from deepnmt.cli import combine, datastore, export, inspect, rerank, translate
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches import subwords_of_tasks
 from deepnmt.text.dictionary import read_types

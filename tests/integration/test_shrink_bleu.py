@@ -1,4 +1,4 @@
-"""scripts/bleu_per_depth.sh: models of ever fewer layers, translated and scored, from a small corpus on."""
+"""`deepnmt bleu-per-depth`: models of ever fewer layers, translated and scored, from a small corpus on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import bleu_per_depth
 import pytest
 import torch
 from fairseq import tasks
@@ -18,6 +17,7 @@ from support.processes import finish
 
 from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
 from deepnmt.errors import UserError
+from deepnmt.generation import depths
 
 SCRIPT = ROOT / "scripts" / "bleu_per_depth.sh"
 
@@ -92,21 +92,23 @@ def test_each_depth_is_scored_once(flow: dict[str, Path]) -> None:
 
 def test_faults(flow: dict[str, Path], tmp_path: Path) -> None:
     model, data, out = flow["model"], flow["data"], tmp_path / "out"
-    assert error(SCRIPT, model, data) == "CHECKPOINT, DATA and OUT must be given, before any option (see --help)"
-    assert error(SCRIPT, model, data, out, "--encoder-every") == "option --encoder-every needs a value"
+    assert error(SCRIPT, model, data) == (
+        "CHECKPOINT, DATA and OUT must be given, before any option of fairseq-generate (see --help)"
+    )
+    assert error(SCRIPT, model, data, out, "--encoder-every") == "option --encoder-every needs a value (see --help)"
     assert error(SCRIPT, tmp_path / "no.pt", data, out) == f"{tmp_path / 'no.pt'}: no such checkpoint"
     assert error(SCRIPT, model, data, out, "--decoder-every=2,5").startswith("--decoder-every must be from 2 to the")
     assert not out.exists()
     assert "usage: bleu_per_depth.sh CHECKPOINT DATA OUT" in run(SCRIPT, "--help").stdout
 
 
-def test_plan(flow: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan(flow: dict[str, Path], tmp_path: Path) -> None:
     model, out = flow["model"], tmp_path / "new" / "out"
 
     def plan(encoder: str = "2", decoder: str = "", subset: str = "valid", options: tuple[str, ...] = ()) -> list[str]:
         every = {"encoder": encoder, "decoder": decoder}
-        bleu_per_depth.plan(out, model, flow["data"], subset, every, list(options))
-        return capsys.readouterr().out.splitlines()
+        found = depths.Depths(model, flow["data"], out, subset, every, options).plan()
+        return [f"{model['model']} {model['option']}" for model in found]
 
     assert plan() == ["whole ", "encoder-every-2 --encoder-every=2"]
     # Other depths may be asked for later, but of the same model, text and search.
@@ -130,9 +132,9 @@ def test_plan(flow: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_which_models() -> None:
-    def names(encoder: str, decoder: str, depths: tuple[int, int] = (12, 4)) -> list[tuple[str, int, int]]:
-        both = dict(zip(("encoder", "decoder"), depths))
-        found = list(bleu_per_depth.models(both, {"encoder": encoder, "decoder": decoder}))
+    def names(encoder: str, decoder: str, layers: tuple[int, int] = (12, 4)) -> list[tuple[str, int, int]]:
+        both = dict(zip(("encoder", "decoder"), layers))
+        found = list(depths.models(both, {"encoder": encoder, "decoder": decoder}))
         return [(model["option"], model["encoder_layers"], model["decoder_layers"]) for model in found]
 
     default = [(f"--encoder-every={n}", depth, 4) for n, depth in ((2, 6), (3, 4), (4, 3), (6, 2))]

@@ -1,4 +1,4 @@
-"""`deepnmt-shrink` and its faults, a line each and nothing written; and training from what it writes."""
+"""`deepnmt shrink` and its faults, a line each and nothing written; and training from what it writes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import generate, train
-from support.checkpoints import BAD_STATES, checkpoint, load, run_main
+from support.checkpoints import BAD_STATES, checkpoint, load, run_command
 from support.trainings import DUMMY, LAYOUTS, binarised_text, fairseq_train, moments
 
 from deepnmt.checkpoints.state import PATIENCE
-from deepnmt.commands.shrink import main
 
-command = functools.partial(run_main, main, "deepnmt-shrink")
+command = functools.partial(run_command, "shrink")
 
 
 def refused(*words: object) -> None:
@@ -65,7 +64,7 @@ def test_what_is_not_possible(
 ) -> None:
     refused(saved, tmp_path / "out.pt", *words)
     printed = capsys.readouterr()
-    assert printed.err.splitlines() == [f"deepnmt-shrink: error: {line}" for line in lines]
+    assert printed.err.splitlines() == [f"deepnmt shrink: error: {line}" for line in lines]
     assert printed.out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -78,7 +77,7 @@ def test_checkpoints_that_are_not_as_they_must_be(
     path = tmp_path / "in.pt"
     torch.save(change(load(saved)), path)
     refused(path, tmp_path / "out.pt", "--decoder-every=2")
-    assert capsys.readouterr().err == f"deepnmt-shrink: error: {line.format(path=path)}\n"
+    assert capsys.readouterr().err == f"deepnmt shrink: error: {line.format(path=path)}\n"
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -96,7 +95,7 @@ def test_files_that_cannot_be_read_or_written(
         (saved, tmp_path / "no" / "out.pt", f"{tmp_path / 'no'}: the folder of the new checkpoint must exist, .*"),
     ):
         refused(source, out, option)
-        assert re.fullmatch(f"deepnmt-shrink: error: {line}\n", capsys.readouterr().err)
+        assert re.fullmatch(f"deepnmt shrink: error: {line}\n", capsys.readouterr().err)
 
     def full_disk(state: Any, file: Any) -> None:
         file.write(b"half of it")
@@ -104,7 +103,7 @@ def test_files_that_cannot_be_read_or_written(
 
     monkeypatch.setattr(torch, "save", full_disk)
     refused(saved, target, option)
-    assert capsys.readouterr().err == f"deepnmt-shrink: error: cannot write {target}: No space left on device\n"
+    assert capsys.readouterr().err == f"deepnmt shrink: error: cannot write {target}: No space left on device\n"
     assert list(tmp_path.iterdir()) == [cut]
     assert saved.read_bytes() == whole
 

@@ -24,7 +24,7 @@ max-tokens: 400
 max-epoch: 6
 """
 # Each imports fairseq before it reads its command line.
-COMMANDS = ("datastore", "grow", "import_checkpoint", "inspect", "shrink", "train")
+COMMANDS = ("datastore", "grow", "import", "inspect", "shrink", "train")
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +73,12 @@ def test_trains_and_translates_as_with_the_pinned_torch(tmp_path: Path, newest: 
         translations.append((tmp_path / name / "hyp.en").read_text(encoding="utf-8"))
     assert translations[0] == translations[1]
     raw = "".join(f"{line}\n" for line in GERMAN[:2])
-    command = ["-m", "deepnmt.commands.translate", average, "--data", data]
+    command = ["-m", "deepnmt", "translate", average, "--data", data]
     assert run(newest, python, *command, text=raw)[0] == translations[0]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_messages_stand_alone(command: str, newest: dict[str, str]) -> None:
     python = Path(newest["DEEPNMT_PYTHON_BIN"]) / "python"
-    output, error = run(newest, python, "-m", f"deepnmt.commands.{command}", status=2)
+    output, error = run(newest, python, "-m", "deepnmt", command, status=2)
     assert (output, error.count("\n")) == ("", 1)

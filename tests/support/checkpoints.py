@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from deepnmt import cli
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 from support.models import SIZE, build, task
@@ -62,6 +63,11 @@ def run_main(main: Callable[[], None], name: str, *words: object) -> None:
         monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         main()
+
+
+def run_command(name: str, *words: object) -> None:
+    """Run a subcommand in this process as `deepnmt` does: what a user can put right is a line and status 2."""
+    run_main(lambda: cli.main([name, *map(str, words)]), f"deepnmt {name}")
 
 
 def without(state: dict[str, Any], *keys: str) -> dict[str, Any]:

@@ -27,7 +27,6 @@ FLOORS = (
     ("engines", "fairseq_patches", "progressive", "reranking", "synthetic"),
     ("translator",),
     ("export", "generation", "runs"),
-    ("commands",),
     ("cli",),
     ("__main__",),
 )

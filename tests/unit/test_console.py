@@ -17,7 +17,7 @@ from typing import Callable
 
 import pytest
 
-from deepnmt.console import Parser, hear_interruptions, run, whole_file
+from deepnmt.console import Parser, decimal, hear_interruptions, place, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import declared
 
@@ -160,28 +160,6 @@ def test_full_disk_is_named_though_a_library_wraps_it(tmp_path: Path) -> None:
         raise RuntimeError("write failed") from OSError(errno.ENOSPC, "No room")
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("export", "deepnmt-export"),
-        ("grow", "deepnmt-grow"),
-        ("shrink", "deepnmt-shrink"),
-        ("import_checkpoint", "deepnmt-import"),
-        ("inspect", "deepnmt-inspect"),
-        ("translate", "deepnmt-translate"),
-    ],
-)
-def test_commands_as_modules(
-    module: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", [f"{module}.py", "--no-such-option"])
-    monkeypatch.delitem(sys.modules, f"deepnmt.commands.{module}", raising=False)
-    with pytest.raises(SystemExit, match="2"):
-        runpy.run_module(f"deepnmt.commands.{module}", run_name="__main__")
-    assert re.fullmatch(rf"{name}: error: .*\(see --help\)\n", capsys.readouterr().err)
-    assert f'"{name} = deepnmt.commands.{module}:main"' in (ROOT / "setup.py").read_text(encoding="utf-8")
-
-
 def test_a_reader_who_has_enough_ends_a_command_quietly(tmp_path: Path) -> None:
     code = "import sys; from deepnmt.console import run; run(lambda: [print(n, flush=True) for n in range(10**6)])"
     command = f"{sys.executable} -c '{code}' | head -n 2; exit ${{PIPESTATUS[0]}}"
@@ -295,3 +273,37 @@ def test_interruption_is_heard_by_fairseqs_commands() -> None:
     heard.function()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_value_may_begin_with_a_hyphen() -> None:
+    parser = Parser("test")
+    parser.add_argument("--train")
+    parser.add_argument("--some", action="store_true")
+    parser.add_argument("place", nargs="?")
+    assert parser.parse_args(["--train", "-news"]).train == "-news"
+    for words in (["--train", "--some"], ["--some", "-news"]):
+        with pytest.raises(UserError, match=r"(expected one argument|unrecognized arguments: -news) \(see --help\)$"):
+            parser.parse_args(words)
+
+
+def test_numbers_have_one_form() -> None:
+    read = decimal("--ratio")
+    assert [(read(text), type(read(text))) for text in ("12", "0.5", "1.0")] == [(12, int), (0.5, float), (1.0, float)]
+    for text in ("", ".5", "01", "1e3", "-1", "1.", "nan", "1_0", "\u0661"):
+        with pytest.raises(UserError, match=r"^--ratio must be a number in the form of 12 or 0\.5, but is"):
+            read(text)
+
+
+def test_an_empty_name_is_no_folder() -> None:
+    assert place("a/") == Path("a")
+    with pytest.raises(UserError, match=r"^the name of a file or folder must not be empty$"):
+        place("")
+
+
+def test_a_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def main() -> None:
+        raise ModuleNotFoundError("No module named 'regex'", name="regex")
+
+    with pytest.raises(SystemExit, match=r"^2$"):
+        run(main, "test")
+    assert capsys.readouterr().err.startswith("test: error: the package regex is not installed for ")

@@ -8,7 +8,7 @@ import pytest
 from support.import_floors import faults
 
 FILES = {
-    "deepnmt/__init__.py": "def register():\n    from deepnmt import commands\n",
+    "deepnmt/__init__.py": "def register():\n    from deepnmt import cli\n",
     "deepnmt/errors.py": "",
     "deepnmt/kernels/__init__.py": "",
     "deepnmt/kernels/adam.py": "import deepnmt\nfrom deepnmt.errors import UserError\n",
@@ -17,7 +17,7 @@ FILES = {
     "deepnmt/model/stack.py": (
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from deepnmt.model.config import Config\n"
     ),
-    "deepnmt/commands/__init__.py": "",
+    "deepnmt/cli/__init__.py": "",
 }
 CYCLE = "imports must not form a cycle, but do"
 MODEL = "deepnmt/model/stack.py"
@@ -35,8 +35,8 @@ MODEL = "deepnmt/model/stack.py"
             ],
         ),
         (
-            {MODEL: "from deepnmt.commands import grow\n"},
-            [f"{MODEL}:1: model must import from lower floors alone, but imports deepnmt.commands"],
+            {MODEL: "from deepnmt.cli import grow\n"},
+            [f"{MODEL}:1: model must import from lower floors alone, but imports deepnmt.cli"],
         ),
         (
             {MODEL: "from deepnmt.model.config import Config\n"},

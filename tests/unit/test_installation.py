@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import subprocess
 import sys
 import warnings
-from importlib import reload
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import setuptools
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from support.checkpoints import run_main
 
-import deepnmt.commands
+from deepnmt import cli, console
 
 ROOT = Path(__file__).resolve().parents[2]
 PINS = [
@@ -113,7 +114,7 @@ JIT = "`torch.jit.script` is deprecated. Please switch to `torch.compile` or `to
 def test_what_the_newest_torch_says_at_each_import_is_not_shown() -> None:
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("default")
-        reload(deepnmt.commands)
+        run_main(lambda: console.run(lambda: None), "deepnmt")
         warnings.warn(JIT, FutureWarning, stacklevel=1)
         warnings.warn("another", FutureWarning, stacklevel=1)
     assert [str(each.message) for each in shown] == ["another"]
@@ -125,3 +126,81 @@ def test_scripts_do_not_show_it_either() -> None:
     done = subprocess.run(["bash", "-c", command, sys.executable, code], capture_output=True, text=True, check=True)
     assert "torch.jit" not in done.stderr
     assert "another" in done.stderr
+
+
+# Libraries of the extra `corpus`, and of pictures.
+HIDDEN = {"scipy": "corpus", "sklearn": "corpus", "matplotlib": "pictures"}
+# In one process: hide them, import everything else, and call the commands that need them.
+WITHOUT = """
+import importlib, json, pkgutil, sys
+from importlib.machinery import ModuleSpec
+hidden, commands = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hide())
+def call(words):
+    try:
+        deepnmt.cli.main(words)
+    except SystemExit as end:
+        print(end.code, file=sys.stderr)
+import deepnmt, deepnmt.cli
+for words in commands:
+    call(words)
+# fairseq imports scikit-learn itself.
+hide = sys.meta_path.pop(0)
+import fairseq
+for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+    del sys.modules[name]
+sys.meta_path.insert(0, hide)
+deepnmt.register()
+skipped = ("deepnmt.corpus", "deepnmt.__main__", "deepnmt.inspection.page", "deepnmt.fairseq_patches.__main__")
+found = [module.name for module in pkgutil.walk_packages(deepnmt.__path__, "deepnmt.")]
+found = [name for name in found if not name.startswith(skipped)]
+for name in found:
+    importlib.import_module(name)
+print(len(found), file=sys.stderr)
+"""
+
+
+def test_the_package_alone_has_no_use_for_the_libraries_of_extras(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = metadata(monkeypatch)
+    names = {"scipy": "scipy", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
+    assert not set(names.values()) & {Requirement(each).name for each in given["install_requires"]}
+    for library, extra in HIDDEN.items():
+        assert names[library] in [Requirement(each).name for each in given["extras_require"][extra]]
+    for language in ("de", "en"):
+        (tmp_path / f"text.{language}").write_text("a b c\n" * 200)
+    languages = ["--source-lang", "de", "--target-lang", "en"]
+    (tmp_path / "model.arpa").touch()
+    commands = [
+        ["clean", "--input", "text", "--output", "out", *languages, "--length"],
+        ["align", "text", "out", *languages],
+        ["select", "data", "out", "--like", "text.de", "--number", "5"],
+        ["ngram", "train", "text.de", "out.arpa"],
+        ["ngram", "score", "model.arpa", "text.de", "out.tsv"],
+    ]
+    before = sorted(path.name for path in tmp_path.iterdir())
+    command = [sys.executable, "-c", WITHOUT, json.dumps([*HIDDEN]), json.dumps(commands)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    *lines, number = done.stderr.splitlines()
+    faults = [f"deepnmt {words[0]}: error: scipy is not installed: pip install 'deepnmt[corpus]'" for words in commands]
+    assert lines == [line for fault in faults for line in (fault, "2")]
+    assert int(number) > 250
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_classifier_without_scikit_learn_is_refused_before_the_corpus_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    words = ["--input", "none", "--output", "out", "--source-lang", "de", "--target-lang", "en", "--keep-best", "0.5"]
+    with pytest.raises(SystemExit, match=r"^2$"):
+        cli.main(["clean", *words, "--train-classifier"])
+    assert capsys.readouterr().err == (
+        "deepnmt clean: error: sklearn is not installed: pip install 'deepnmt[corpus]'\n"
+    )

@@ -27,10 +27,10 @@ LIGHT = (
     "deepnmt.text.pipeline",
     "deepnmt.translator",
     "deepnmt.export",
-    "deepnmt.commands.translate",
-    "deepnmt.commands.export",
-    "deepnmt.commands.rerank",
-    "deepnmt.commands.combine",
+    "deepnmt.cli.translate",
+    "deepnmt.cli.export",
+    "deepnmt.cli.rerank",
+    "deepnmt.cli.combine",
 )
 # Modules that import torch without fairseq.
 WITHOUT_FAIRSEQ = (

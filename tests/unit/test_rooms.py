@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -29,3 +31,25 @@ def test_kernels_know_neither_fairseq_nor_options() -> None:
             line for line in path.read_text("utf-8").splitlines() if line.lstrip().startswith(("from ", "import "))
         ]
         assert not [line for line in imports if "fairseq" in line or "omegaconf" in line], path
+
+
+# Imports all corpus tools where neither torch nor fairseq can be.
+CORPUS = """
+import importlib, pkgutil, sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "fairseq"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hide())
+import deepnmt.corpus
+found = [module.name for module in pkgutil.walk_packages(deepnmt.corpus.__path__, "deepnmt.corpus.")]
+for name in [*found, "deepnmt.cli.clean", "deepnmt.cli.align", "deepnmt.cli.ngram", "deepnmt.cli.select"]:
+    importlib.import_module(name)
+print(len(found))
+"""
+
+
+def test_corpus_tools_need_neither_torch_nor_fairseq() -> None:
+    done = subprocess.run([sys.executable, "-c", CORPUS], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 40

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, Oldest, fitting_groups
+from deepnmt.checkpoints.plans import STRATEGIES, HistoryPlan, LayerPlan, Oldest, fitting_groups
 from deepnmt.model.groups import PLAIN, group_boundaries
 
-STRATEGIES = ("stack", "top", "repeat-top", "interleave")
+__all__ = ["STRATEGIES"]
 
 
 def grown_layers(strategy: str, old: int, new: int) -> LayerPlan:

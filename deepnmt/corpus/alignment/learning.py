@@ -160,10 +160,11 @@ class Learning:
     def _learn(self) -> None:
         """Do the rounds that are missing."""
         kinds = [MODEL_1] * self.rounds + [DIAGONAL] * self.rounds
-        done = max((int(path.name[6:]) for path in self.folder.glob("round-??")), default=0)
+        done = max((int(path.name[6:]) for path in self.folder.glob("round-??")), default=-1)
         word_pairs = self.word_pairs()
-        if done == 0:
+        if done < 0:
             self._write_round(0, word_pairs.uniform(), [])
+            done = 0
         pieces_ = self._numbers()
         with console.progress(len(kinds) * len(pieces_), "learning", " pieces") as bar:
             # The estimate of the time left is of what this start has done.

@@ -74,6 +74,8 @@ class Options:
         """Raise `UserError` naming what does not fit."""
         if faults := [*self._language_faults(), *self._ranking_faults()]:
             raise UserError(*faults)
+        if self.train_classifier:
+            import sklearn  # noqa: F401  where it is missing, says so before the corpus is read
         if self.keep_best:
             Best(self.keep_best).check()
         if self.lexicon:

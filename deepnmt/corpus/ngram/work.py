@@ -114,9 +114,11 @@ def score(program: str, model: Path, text: Path, output: Path, raw: bool, column
         raise UserError(f"{model}: must be an ARPA file, but there is none")
     if not column or column.split() != [column]:
         raise UserError(f"--column must be a word, but is '{column}'")
-    if output.exists():
-        raise UserError(f"{output} exists; remove it or choose another OUT")
     record = {"raw": raw, "column": column, "inputs": {"model": sha256(model), "text": sha256(text)}}
+    job = Job(program, output, RECORD, record, files={"scores": output})
+    # Begun work that is still there is of a command that was killed at its very end.
+    if output.exists() and not (job.parts / RECORD).exists():
+        raise UserError(f"{output} exists; remove it or choose another OUT")
 
     def work(parts: Path) -> None:
         starts = range(0, total, BLOCK)
@@ -134,4 +136,4 @@ def score(program: str, model: Path, text: Path, output: Path, raw: bool, column
             for start in starts:
                 file.writelines(read_lines(block_path(parts, start)))
 
-    Job(program, output, RECORD, record).do(work)
+    job.do(work)

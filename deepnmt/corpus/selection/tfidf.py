@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from deepnmt.text.words import Words
 
@@ -35,32 +35,19 @@ class TfIdf:
         for line in lines:
             frequency.update(set(line))
             total += 1
-        self._number = {word: number for number, word in enumerate(frequency)}
         counts = np.fromiter(frequency.values(), np.float64, len(frequency))
-        self._idf = np.log((1 + total) / (1 + counts)) + 1
-        self._like = [self._vectors(like[start : start + BLOCK]).T.tocsr() for start in range(0, len(like), BLOCK)]
+        # Fitted here, since its own way keeps all lines in memory. It refuses to know no word at all.
+        self._vectorizer = TfidfVectorizer(analyzer=list, vocabulary=list(frequency) or [""])
+        self._vectorizer.idf_ = np.log((1 + total) / (1 + counts)) + 1 if frequency else np.ones(1)
+        self._like = [
+            self._vectorizer.transform(like[start : start + BLOCK]).T.tocsr() for start in range(0, len(like), BLOCK)
+        ]
 
     def __call__(self, lines: Sequence[Words]) -> Scores:
         """Return the scores of lines, from 0 to 1."""
         if not lines:
             return np.zeros(0)
-        vectors, best = self._vectors(lines), np.zeros(len(lines))
+        vectors, best = self._vectorizer.transform(lines), np.zeros(len(lines))
         for block in self._like:
             best = np.maximum(best, (vectors @ block).max(axis=1).toarray().ravel())
         return best
-
-    def _vectors(self, lines: Sequence[Words]) -> sparse.csr_matrix:
-        """Return unit vectors, a row for each line, zero where it has no known word."""
-        columns, values, ends = [], [], [0]
-        for line in lines:
-            for word, count in Counter(line).items():
-                if (number := self._number.get(word)) is not None:
-                    columns.append(number)
-                    values.append(count)
-            ends.append(len(columns))
-        shape = (len(lines), len(self._number))
-        matrix = sparse.csr_matrix((np.array(values, np.float64), np.array(columns, np.int64), ends), shape=shape)
-        matrix.data *= self._idf[matrix.indices]
-        norms = np.sqrt(matrix.multiply(matrix).sum(axis=1)).A1
-        matrix.data /= np.repeat(np.where(norms > 0, norms, 1), np.diff(matrix.indptr))
-        return matrix

@@ -112,7 +112,7 @@ class Runs:
                 # The work of a command that was killed would not be in the seconds.
                 shutil.rmtree(folder, ignore_errors=True)
                 # A program of this package's that need not be installed.
-                command = [sys.executable, "-m", f"deepnmt.commands.{choice.program}", "--nbest", *sources]
+                command = [sys.executable, "-m", "deepnmt", choice.program, "--nbest", *sources]
                 run(*command, "--data", self.data, *choice.options[subset], folder)
             run(ROOT / "scripts" / "score.sh", folder)
         return folder
@@ -145,10 +145,10 @@ class Runs:
         paths, tuned = self.out / "combine-paths" / VALID, self.out / "combine-weights" / VALID
         made = [self.search(search, VALID) for search in sources]
         if not (paths / "combine.json").exists():
-            command = [sys.executable, "-m", "deepnmt.commands.combine", "--nbest", *made, "--data", self.data]
+            command = [sys.executable, "-m", "deepnmt", "combine", "--nbest", *made, "--data", self.data]
             run(*command, *models, "--paths", "10", paths)
         if not (tuned / "rerank.json").exists():
-            command = [sys.executable, "-m", "deepnmt.commands.rerank", "--nbest", paths, "--data", self.data]
+            command = [sys.executable, "-m", "deepnmt", "rerank", "--nbest", paths, "--data", self.data]
             run(*command, "--tune", tuned)
         # Weights that are tuned on a list may lead a search astray: validation chooses once more.
         choices = {}

@@ -1,4 +1,4 @@
-"""deepnmt-import: logits of imported models against a slow forward pass of the published layout."""
+"""deepnmt import: logits of imported models against a slow forward pass of the published layout."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import generate
-from support.checkpoints import load, run_main
+from support.checkpoints import load, run_command
 from support.models import batch, incremental_logits, logits
 from support.published_model import Layout, SlowModel, dictionaries, known_state, published_state, saved
 from support.trainings import binarised_text, fairseq_train
 
 from deepnmt.checkpoints.grow import Growth, grow
 from deepnmt.checkpoints.importing.published_names import names_here
-from deepnmt.commands.import_checkpoint import main
 
-command = functools.partial(run_main, main, "deepnmt-import")
+command = functools.partial(run_command, "import")
 TYPES = (14, 17)
 LANGUAGES = ["--source-lang=a", "--target-lang=b"]
 NORMS = ["--encoder-norm=post", "--decoder-norm=post"]

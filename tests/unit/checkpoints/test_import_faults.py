@@ -1,4 +1,4 @@
-"""deepnmt-import and what it cannot import: a line each, and nothing written."""
+"""deepnmt import and what it cannot import: a line each, and nothing written."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.checkpoints import run_main
+from support.checkpoints import run_command
 from support.published_model import dictionaries, known_state, saved
 from torch import Tensor
 
-from deepnmt.commands.import_checkpoint import main
-
-command = functools.partial(run_main, main, "deepnmt-import")
+command = functools.partial(run_command, "import")
 LANGUAGES = ["--source-lang=a", "--target-lang=b"]
 State = dict[str, Tensor]
 SOURCE = "the state dict must hold all parameters of its model, but lacks "
@@ -167,9 +165,9 @@ FAULTS: dict[str, tuple[Callable[[State], Any], list[str], list[str]]] = {
         ],
     ),
     "no-heads": (
-        lambda s: without(s, "relative"), ["--encoder-attention-heads=3", "--decoder-attention-heads=0"],
-        ["--encoder-embed-dim must be above 0 and divisible by --encoder-attention-heads 3, but is 8",
-         "--decoder-attention-heads must be at least 1, but is 0"],
+        lambda s: without(s, "relative"), ["--encoder-attention-heads=-1", "--decoder-attention-heads=0"],
+        ["--encoder-attention-heads must be at least 1 and at most 2147483647, but is -1",
+         "--decoder-attention-heads must be at least 1 and at most 2147483647, but is 0"],
     ),
     "dictionary": (
         lambda s: {**s, "decoder.embed_tokens.weight": torch.zeros(15, 8)}, [],
@@ -185,8 +183,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
         command(*words)
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert all(line.startswith("deepnmt-import: error: ") for line in printed.err.splitlines())
-    return [line[len("deepnmt-import: error: ") :] for line in printed.err.splitlines()]
+    assert all(line.startswith("deepnmt import: error: ") for line in printed.err.splitlines())
+    return [line[len("deepnmt import: error: ") :] for line in printed.err.splitlines()]
 
 
 @pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS)

@@ -18,7 +18,7 @@ from support.best_flow import run
 from support.models import ROOT
 from support.processes import finish
 
-from deepnmt.commands.rerank import parse as parse_rerank
+from deepnmt.cli.rerank import parse as parse_rerank
 
 
 def until(condition: Callable[[], bool]) -> None:

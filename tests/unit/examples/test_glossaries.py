@@ -24,7 +24,8 @@ def test_words_that_translate_each_other(tmp_path: Path) -> None:
         text = "".join(f"{word}\t{other}\t{probability}\n" for word, other, probability in lines)
         (tmp_path / f"lexicon.{way}.tsv").write_text("header\n" + text)
     (tmp_path / "text").write_text("dog cat 3 so big\n" * 5 + "few\n" * 4)
-    assert glossaries.make(tmp_path, tmp_path / "text") == {"cat": "katze", "dog": "hund"}
+    assert glossaries.make(tmp_path, tmp_path / "text", 0.5) == {"cat": "katze", "dog": "hund"}
+    assert glossaries.make(tmp_path, tmp_path / "text", 0.6) == {"dog": "hund"}
 
 
 def test_no_term_keeps_its_translation() -> None:

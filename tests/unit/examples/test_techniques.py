@@ -59,7 +59,7 @@ def test_validation_chooses_and_only_the_chosen_sees_the_test_set(
     listed = []
 
     def run(*words: object) -> None:
-        if "deepnmt.commands.rerank" in words:
+        if "rerank" in words:
             folder = Path(str(words[-1]))
             assert not folder.exists(), "what a killed command left is in no one's seconds"
             asked.append((folder.parent.name, folder.name))

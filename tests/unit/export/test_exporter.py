@@ -17,8 +17,8 @@ import torch
 from support.checkpoints import load, run_main, with_tensors
 from support.translation_models import write_checkpoint, write_data
 
-from deepnmt.commands import export as export_command
-from deepnmt.commands import translate as translate_command
+from deepnmt.cli import export as export_command
+from deepnmt.cli import translate as translate_command
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.engines.registry import load_engine
@@ -194,23 +194,23 @@ def test_what_is_refused(data: Path, plain: Path, tmp_path: Path) -> None:
         ([plain, data, "--beam", 0], r"--beam must be from 1 to 256, but is 0"),
     ):
         with pytest.raises((UserError, SystemExit, OSError), match=message):
-            run_main(export_command.command, "deepnmt-export", *words[:2], tmp_path / "model", *words[2:])
+            run_main(export_command.main, "deepnmt export", *words[:2], tmp_path / "model", *words[2:])
         assert sorted(tmp_path.iterdir()) == before
 
 
 def test_the_commands(data: Path, plain: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     model, text, output = tmp_path / "model", tmp_path / "raw", tmp_path / "out"
     text.write_bytes("".join(f"{line}\n" for line in LINES).encode())
-    run_main(export_command.command, "deepnmt-export", plain, data, model, "--beam", 3, "--check", 5)
+    run_main(export_command.main, "deepnmt export", plain, data, model, "--beam", 3, "--check", 5)
     lines = capsysbinary.readouterr().out.decode().splitlines()
     assert lines[0].startswith("check of 5 pairs: log-probabilities differ by up to")
     assert lines[1] == f"{model} is ready"
-    run_main(translate_command.command, "deepnmt-translate", model, text, "--max-len-b", 12)
+    run_main(translate_command.main, "deepnmt translate", model, text, "--max-len-b", 12)
     found = capsysbinary.readouterr()
     assert found.out.decode().splitlines() == Translator(model).translate(LINES, max_len_b=12)
     assert b"translating: 100%" in found.err
     words = ("--beam-stop", "first", text, "--output", output, "--max-len-b", 12)
-    run_main(translate_command.command, "deepnmt-translate", plain, "--data", data, *words)
+    run_main(translate_command.main, "deepnmt translate", plain, "--data", data, *words)
     expected = Translator(model).translate(LINES, beam=5, max_len_b=12, beam_stop="first")
     assert output.read_text().splitlines() == expected
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["model", "out", "raw"]
@@ -220,7 +220,7 @@ def test_a_pipe_that_nobody_may_write_to_is_no_text(data: Path, plain: Path, tmp
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UserError, match=rf"^{pipe}: must be a file, but is a named pipe$"):
-        run_main(translate_command.command, "deepnmt-translate", plain, "--data", data, pipe)
+        run_main(translate_command.main, "deepnmt translate", plain, "--data", data, pipe)
 
 
 def test_each_form_of_the_output(
@@ -232,7 +232,7 @@ def test_each_form_of_the_output(
 
     def output(*words: object) -> list[str]:
         given = ("--data", data, text, "--max-len-b", 12, "--buffer", 1, "--batch-size", 1, "--threads", 1, *words)
-        run_main(translate_command.command, "deepnmt-translate", plain, *given)
+        run_main(translate_command.main, "deepnmt translate", plain, *given)
         return capsysbinary.readouterr().out.decode().splitlines()
 
     single = [found[0] if found else None for found in best]

@@ -23,7 +23,7 @@ from support.inspected import Toy, make_toy
 
 from deepnmt import cli
 from deepnmt.checkpoints.data_fit import check_model
-from deepnmt.commands import grow, import_checkpoint, inspect, shrink
+from deepnmt.cli import inspect
 from deepnmt.criterions import distillation
 from deepnmt.criterions.distillation import DistillationConfig
 from deepnmt.errors import UserError
@@ -158,7 +158,7 @@ def test_a_distilled_model_needs_no_teachers(
     for each in (toy.checkpoint, path):
         caplog.clear()
         capsys.readouterr()
-        run_main(inspect.main, "deepnmt-inspect", f"same={each}", "--data", str(toy.data))
+        run_main(inspect.main, "deepnmt inspect", f"same={each}", "--data", str(toy.data))
         # Where fairseq-validate has run, the log is on the standard output.
         reports.append([line for line in capsys.readouterr().out.splitlines() if "WARNING" not in line])
         said = f"{path}: measured by the label-smoothed cross entropy alone, without the teachers' share"
@@ -218,10 +218,10 @@ TRAIN = [
 NO_VALID = "--disable-validation"
 # deepnmt-import takes tensors, no configuration, and says what it lacks of them.
 COMMANDS: dict[str, tuple[Any, list[str]]] = {
-    "deepnmt-inspect": (inspect.main, ["{bad}", "--data", "{data}"]),
-    "deepnmt-grow": (grow.main, ["{bad}", "{out}", "--encoder-layers", "6"]),
-    "deepnmt-shrink": (shrink.main, ["{bad}", "{out}", "--encoder-every", "2"]),
-    "deepnmt-import": (import_checkpoint.main, ["{bad}", "{out}"]),
+    "deepnmt inspect": (cli.main, ["inspect", "{bad}", "--data", "{data}"]),
+    "deepnmt grow": (cli.main, ["grow", "{bad}", "{out}", "--encoder-layers", "6"]),
+    "deepnmt shrink": (cli.main, ["shrink", "{bad}", "{out}", "--encoder-every", "2"]),
+    "deepnmt import": (cli.main, ["import", "{bad}", "{out}"]),
     "fairseq-generate": (
         generate.cli_main,
         ["{data}", "--path={bad}", "--gen-subset=train", "--batch-size=4", "--cpu"],
@@ -250,7 +250,7 @@ def test_commands_refuse(
     assert not marker.exists()
     assert not out.exists()
     assert "Traceback" not in said
-    if command != "deepnmt-import":
+    if command != "deepnmt import":
         assert f"{bad}: model.{field} must be a literal" in said
 
 

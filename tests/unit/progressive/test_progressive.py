@@ -179,7 +179,7 @@ FAULTY: dict[str, tuple[tuple[str, ...], dict[str, str], list[str], str]] = {
                   "stage 2: --encoder-layers must be above the present depth, 4, but is 2"),
     "same depth": ((ONE, "encoder-layers: 2, max-update: 9"), {}, [],
                    r"stage 2: encoder-layers or decoder-layers must be above .* \(encoder 2 and decoder 4\)"),
-    "no layers": (("encoder-layers: 0, max-update: 9",), {}, [], "stage 1: --encoder-layers must be at least 1, but"),
+    "no layers": (("encoder-layers: 0, max-update: 9",), {}, [], "stage 1: --encoder-layers must be from 1 to 10"),
     "unreachable": ((ONE, "encoder-layers: 5, max-update: 9"), {}, [],
                     "stage 2: --encoder-layers must be at most twice the present depth, 2, with --strategy top"),
     "no multiple": ((ONE, "encoder-layers: 5, max-update: 9, strategy: stack"), {}, [],

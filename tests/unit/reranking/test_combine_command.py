@@ -11,7 +11,7 @@ import pytest
 from support.checkpoints import run_main
 from support.nbest_folders import nbest_folder, number_folder, plain_lists, save_model, select_on, text_folder
 
-from deepnmt.commands import combine
+from deepnmt.cli import combine
 from deepnmt.errors import UserError
 from deepnmt.reranking import combination
 from deepnmt.reranking.confusion_network import Slot
@@ -33,7 +33,7 @@ def folders(tmp_path: Path) -> Path:
 
 
 def call(folder: Path, *words: object) -> None:
-    run_main(combine.command, "deepnmt-combine", "--nbest", folder / "valid", "--data", folder / "data", *words)
+    run_main(combine.main, "deepnmt combine", "--nbest", folder / "valid", "--data", folder / "data", *words)
 
 
 def test_prefixes_have_the_scores_of_whole_passes(folders: Path) -> None:

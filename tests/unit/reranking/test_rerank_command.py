@@ -20,9 +20,9 @@ from support.nbest_folders import (
     text_folder,
 )
 
-from deepnmt.commands import rerank
+from deepnmt.cli import rerank
 from deepnmt.errors import UserError
-from deepnmt.reranking import lists_scoring
+from deepnmt.reranking import lists_scoring, reranked_lists
 from deepnmt.reranking.merged_lists import read_lists
 from deepnmt.reranking.model_scores import Kind, ModelFeature
 from deepnmt.reranking.weights_file import as_option, weights_for
@@ -47,7 +47,7 @@ def call(folder: Path, *words: object) -> None:
     """The command on lists of `folder`."""
     lists, *rest = words
     paths = [folder / name for name in str(lists).split()]
-    run_main(rerank.command, "deepnmt-rerank", "--nbest", *paths, "--data", folder / "data", *rest)
+    run_main(rerank.main, "deepnmt rerank", "--nbest", *paths, "--data", folder / "data", *rest)
 
 
 def report(folder: Path) -> dict[str, Any]:
@@ -211,14 +211,14 @@ def test_which_features_are_per_token_of_what(folders: Path) -> None:
     features = [ModelFeature(name, kind, ()) for name, kind in kinds.items()]
     for candidate in (each for found in lists.candidates for each in found):
         candidate.features |= {"fwd": -60.0, "back": -120.0, "lm": -180.0}
-    found = rerank.values(lists, features, folders / "data", True)
+    found = reranked_lists.values(lists, features, folders / "data", True)
     # The sources have 2, 1 and 3 words; of the last, the translations have 2, 3 and 4.
     assert [each["back"] for (each, *_) in found] == [-40.0, -60.0, -30.0]
     assert [each["lm"] for (each, *_) in found] == [-60.0, -90.0, -45.0]
     assert [each["fwd"] for each in found[2]] == [-20.0, -15.0, -12.0]
     assert [each["model"] for each in found[2]] == [-1 / 3, -2 / 4, -3 / 5]
     assert [each["length"] for each in found[2]] == [3.0, 4.0, 5.0]
-    assert rerank.values(lists, features, folders / "data", False)[2][0]["fwd"] == -60.0
+    assert reranked_lists.values(lists, features, folders / "data", False)[2][0]["fwd"] == -60.0
 
 
 def test_a_faulty_model_leaves_nothing(folders: Path) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import select_pairs
 import torch
 from support.restarts import train_until
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
 from deepnmt import cli
+from deepnmt.cli.select import main as select
 from deepnmt.errors import UserError
 from deepnmt.generation.subset_search import check_checkpoints
 from deepnmt.jobs import job
@@ -39,9 +39,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("finetune")
     data, chosen = substitution_data(folder / "data"), folder / "chosen"
     like = write_lines(folder / "like it", read_text(data / "text" / f"test.tok.{SOURCE}"))
-    chosen.mkdir()
-    select_pairs.begin(chosen, data, like, "tfidf", 20)
-    select_pairs.finish(chosen, data, like, "tfidf", 20)
+    select([str(data), str(chosen), "--like", str(like), "--number", "20"])
     options = ["--task=deep_translation", "--criterion=label_smoothed_cross_entropy", "--label-smoothing=0.2"]
     options += ["--max-tokens=200", "--max-update=1", "--disable-validation", "--no-epoch-checkpoints"]
     for name, value in MODEL.items():

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import select_pairs
 from support.substitution import SOURCE, TARGET, substitution_data, write_lines
 
 from deepnmt.cli import synthesise
+from deepnmt.corpus.selection.selecting import Selection
 from deepnmt.errors import UserError
 from deepnmt.preparation.like_data import MoreText
 from deepnmt.preparation.mixing import Mixture
@@ -25,7 +25,8 @@ def mixed(data: Path, out: Path) -> None:
 
 def selected(data: Path, out: Path) -> None:
     lines = (data / "text" / f"train.tok.{SOURCE}").read_text("utf-8").splitlines()
-    select_pairs.begin(out, data, write_lines(out / "like", lines[:9]), "tfidf", 5)
+    selection = Selection(data, write_lines(out / "like", lines[:9]), "tfidf", 5)
+    write_record(out / "preprocess.json", selection.record())
 
 
 def binarised(data: Path, out: Path) -> None:

@@ -138,9 +138,9 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(UserError, match=f"^{message}$"):
             generator({}, lm, **generation)
-    with pytest.raises(UserError, match=r"^--prune-gap: must be at least 0") as caught:
+    with pytest.raises(UserError, match=r"^--prune-gap must be at least 0") as caught:
         generator({"prune_gap": -1.0}, build(), lm_weight=-1.0)
-    named = [line.split(":")[0] for line in str(caught.value).splitlines()]
+    named = [line.split(" ")[0].rstrip(":") for line in str(caught.value).splitlines()]
     assert named == ["--prune-gap", "--prune-gap", "--lm-weight", "--lm-path"]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from support.substitution import substitution_data
 from torch import Tensor
 
 import deepnmt
-from deepnmt.commands import datastore
+from deepnmt.cli import datastore
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.torch.engine import load_checkpoints
 from deepnmt.errors import UserError
@@ -203,8 +202,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def make(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["deepnmt-datastore", *map(str, words)])
-    datastore.command()
+    datastore.main([*map(str, words)])
 
 
 def test_entries_are_the_states_before_each_token(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.checkpoints import run_main
 
-from deepnmt.commands import translate
+from deepnmt.cli import translate
 from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import TextPipeline
@@ -148,7 +148,7 @@ def test_a_terminal_is_answered_line_by_line(codes: Path, monkeypatch: pytest.Mo
     with os.fdopen(command_line, encoding="utf-8") as stdin, os.fdopen(output, "w", encoding="utf-8") as stdout:
         monkeypatch.setattr("sys.stdin", stdin)
         monkeypatch.setattr("sys.stdout", stdout)
-        thread = threading.Thread(target=translate.command, daemon=True)
+        thread = threading.Thread(target=translate.main, daemon=True)
         thread.start()
         for line, expected in ((b"one two\n", b"two one\n"), (b"\n", b"\n"), (b"three\n", b"three\n")):
             os.write(terminal, line)
@@ -192,7 +192,7 @@ def test_a_text_is_not_replaced_by_its_translation(tmp_path: Path) -> None:
     (tmp_path / "same").symlink_to("raw.de")
     message = rf"^--output: {tmp_path}/same must be another file than the text to translate, but is the same$"
     with pytest.raises(UserError, match=message):
-        run_main(translate.command, "deepnmt-translate", "model", tmp_path / "raw.de", "--output", tmp_path / "same")
+        run_main(translate.main, "deepnmt-translate", "model", tmp_path / "raw.de", "--output", tmp_path / "same")
     assert (tmp_path / "raw.de").read_text() == "a\n"
 
 
@@ -215,5 +215,5 @@ def test_the_number_of_translations_of_a_model_folder(
     monkeypatch.setattr(
         "sys.argv", ["deepnmt-translate", "model", str(tmp_path / "text"), "--output", str(out), *words]
     )
-    translate.command()
+    translate.main()
     assert out.read_text() == expected

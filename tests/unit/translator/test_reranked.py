@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.checkpoints import run_main
 
-from deepnmt.commands import export, translate
+from deepnmt.cli import export, translate
 from deepnmt.engines.engine import RERANKING, Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.errors import UserError
@@ -76,16 +76,16 @@ def test_faulty_weights(weights: str) -> None:
 def test_the_command_refuses_weights_before_it_loads_a_model(tmp_path: Path) -> None:
     (tmp_path / "weights.json").write_text('{"weights": {"model": 1, "back": 2}}')
     with pytest.raises(UserError, match=r"weights\.json: must have weights for model, length, unk alone"):
-        run_main(translate.command, "deepnmt-translate", tmp_path / "no", "--rerank", tmp_path / "weights.json")
+        run_main(translate.main, "deepnmt translate", tmp_path / "no", "--rerank", tmp_path / "weights.json")
     with pytest.raises(UserError, match=r"none\.json: no such file"):
-        run_main(translate.command, "deepnmt-translate", tmp_path / "no", "--rerank", tmp_path / "none.json")
+        run_main(translate.main, "deepnmt translate", tmp_path / "no", "--rerank", tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(
     ("command", "name", "words"),
     [
-        (translate.command, "deepnmt-translate", ["{0}/model", "--rerank", "{0}/weights.json"]),
-        (export.command, "deepnmt-export", ["{0}/a.pt", "{0}/data", "{0}/model", "--rerank", "{0}/weights.json"]),
+        (translate.main, "deepnmt translate", ["{0}/model", "--rerank", "{0}/weights.json"]),
+        (export.main, "deepnmt export", ["{0}/a.pt", "{0}/data", "{0}/model", "--rerank", "{0}/weights.json"]),
     ],
 )
 def test_commands_that_weigh_sums_refuse_weights_per_token(
@@ -101,8 +101,8 @@ def test_commands_that_weigh_sums_refuse_weights_per_token(
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (translate.command, ["{0}/model", "--rerank", "{0}/weights.json"]),
-        (export.command, ["{0}/a.pt", "{0}/data", "{0}/model", "--rerank", "{0}/weights.json"]),
+        (translate.main, ["{0}/model", "--rerank", "{0}/weights.json"]),
+        (export.main, ["{0}/a.pt", "{0}/data", "{0}/model", "--rerank", "{0}/weights.json"]),
     ],
 )
 def test_weights_of_other_features_are_named_by_their_file(

@@ -156,9 +156,10 @@ def test_scores_are_the_mean_log_probability_of_a_word(tmp_path: Path) -> None:
     assert found[0].forward_score < found[1].forward_score
 
 
+@pytest.mark.parametrize("rounds_done", [0, 1])
 def test_the_number_of_processes_and_a_kill_change_no_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds_done: int
+) -> None:
     monkeypatch.setattr(links_module, "PIECE", 2_000)
     corpus, _ = permuted_corpus(200)
     one = learn(tmp_path / "one", corpus, rounds=2)
@@ -171,16 +172,16 @@ def test_the_number_of_processes_and_a_kill_change_no_bit(
     def killed(*arguments: object) -> None:
         nonlocal calls
         calls += 1
-        if calls == 3:
-            raise Killed("third folder")
+        if calls == rounds_done + 2:
+            raise Killed("a later folder")
         stock(*arguments)  # type: ignore[arg-type]
 
     stock = learning_module._write_folder
     with monkeypatch.context() as patch:
         patch.setattr(learning_module, "_write_folder", killed)
-        with pytest.raises(Killed, match="third folder"):
+        with pytest.raises(Killed, match="a later folder"):
             learn(tmp_path / "two", corpus, rounds=2, workers=2)
-    begun = tmp_path / "two" / "round-01"
+    begun = tmp_path / "two" / f"round-{rounds_done:02d}"
     assert begun.is_dir()
     assert len(list((tmp_path / "two").glob("links-*.npz"))) > 2
     two = learn(tmp_path / "two", corpus, rounds=2, workers=2)

@@ -74,7 +74,7 @@ def test_a_folder_that_needs_neither_torch_nor_fairseq(checkpoint: Path, data: P
 def test_ctrl_c_leaves_whole_lines(checkpoint: Path, data: Path, tmp_path: Path) -> None:
     """The command's, here, since this engine starts in half a second."""
     export(Export([checkpoint], data, "onnx", check=0, search=SEARCH), tmp_path / "model")
-    command = [sys.executable, "-m", "deepnmt.commands.translate", tmp_path / "model", "--max-len-b", 12, "--buffer", 2]
+    command = [sys.executable, "-m", "deepnmt", "translate", tmp_path / "model", "--max-len-b", 12, "--buffer", 2]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(command, **pipes) as process:
         assert process.stdin is not None
@@ -91,7 +91,7 @@ def test_ctrl_c_leaves_whole_lines(checkpoint: Path, data: Path, tmp_path: Path)
         f"{line}\n" for line in Translator(tmp_path / "model").translate([*LINES, LINES[0]], max_len_b=12)
     ]
     assert output == ""
-    assert "deepnmt-translate: interrupted" in errors
+    assert "deepnmt translate: interrupted" in errors
     assert "Traceback" not in errors
 
 

@@ -1,33 +1,31 @@
-"""`deepnmt-export`: a folder that deepnmt-translate needs alone, out of checkpoints."""
+"""`deepnmt export`: a folder that deepnmt translate needs alone, out of checkpoints."""
 
 from __future__ import annotations
 
 import argparse
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Optional
 
-from deepnmt.console import Parser, run
+from deepnmt.console import Parser, program
 from deepnmt.engines.engine import RERANKING, WEIGHTS, SearchSettings
 from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 
+NAME = "export"
 EPILOG = """MODEL appears when it is complete and has passed its check: log-probabilities and translations of validation
 pairs must be those of the checkpoints; with --weights other than float32, at most 1.0 BLEU may be lost. A model folder
 that is there already is replaced. docs/translating.md says which engine can run which model.
 
-example: deepnmt-export checkpoints/de-en/average.pt data/de-en model"""
+example: deepnmt export checkpoints/de-en/average.pt data/de-en model"""
 
 
-def main() -> None:
-    """The command."""
-    run(command, "deepnmt-export")
-
-
-def command() -> None:
+def main(words: Optional[Sequence[str]] = None) -> None:
     """Export what the command line says."""
-    arguments = parse()
+    arguments = parse(words)
     # Which fast paths are taken is of no use here.
     logging.getLogger("deepnmt").setLevel(logging.WARNING)
     # here, since it takes seconds
@@ -45,9 +43,9 @@ def command() -> None:
     print(f"{arguments.model} is ready")
 
 
-def parse() -> argparse.Namespace:
+def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser("deepnmt-export", "Write a model folder, which translates without anything else.", EPILOG)
+    parser = Parser(program(NAME), "Write a model folder, which translates without anything else.", EPILOG)
     add = parser.add_argument
     add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="of fairseq-train; several are an ensemble")
     add("data", type=Path, metavar="DATA", help="the folder, made by preprocess.sh, that it was trained on")
@@ -64,13 +62,9 @@ def parse() -> argparse.Namespace:
         "--rerank",
         type=Path,
         metavar="FILE",
-        help="weights, of deepnmt-rerank --tune, that choose from the beam by default",
+        help="weights, of deepnmt rerank --tune, that choose from the beam by default",
     )
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.check < 0:
         raise UserError(f"--check must be at least 0, but is {arguments.check}")
     return arguments
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""scripts/bleu_per_depth.py: what a folder of scores is of. The rest: tests/integration/test_shrink_bleu.py."""
+"""A model with ever fewer layers: what a folder of scores is of. The rest: tests/integration/test_shrink_bleu.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import bleu_per_depth
 import pytest
 import torch
 from support import data_folders
@@ -15,6 +14,7 @@ from support.data_folders import data_folder
 
 from deepnmt.checkpoints import data_fit
 from deepnmt.errors import UserError
+from deepnmt.generation.depths import Depths
 
 TWO_GROUPS = {"state": {}, "param_groups": [{"params": [0]}, {"params": [1]}]}
 
@@ -27,7 +27,7 @@ def test_files_that_were_replaced_are_refused(tmp_path: Path, monkeypatch: pytes
 
     def plan() -> None:
         every = {"encoder": "2", "decoder": ""}
-        bleu_per_depth.plan(output, tmp_path / "model.pt", data, "valid", every, ["--terms", str(terms)])
+        Depths(tmp_path / "model.pt", data, output, "valid", every, ["--terms", str(terms)]).plan()
 
     terms.write_text("old")
     plan()
@@ -42,18 +42,16 @@ def test_files_that_were_replaced_are_refused(tmp_path: Path, monkeypatch: pytes
     plan()
 
 
-def test_a_model_of_the_other_direction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_of_the_other_direction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = checkpoint()
     state["cfg"]["task"].update(source_lang="en", target_lang="de")
     torch.save(state, tmp_path / "back.pt")
     monkeypatch.setattr(data_folders, "TYPES", len(state["model"]["encoder.embed_tokens.weight"]))
     data, every = data_folder(tmp_path / "data"), {"encoder": "2", "decoder": ""}
     with pytest.raises(UserError, match="must translate de to en, but translates en to de; --reverse translates"):
-        bleu_per_depth.plan(tmp_path / "out", tmp_path / "back.pt", data, "valid", every, ["--beam", "1"])
-    bleu_per_depth.plan(tmp_path / "out", tmp_path / "back.pt", data, "valid", every, ["--reverse", "--beam", "1"])
-    assert capsys.readouterr().out.splitlines() == ["whole ", "encoder-every-2 --encoder-every=2"]
+        Depths(tmp_path / "back.pt", data, tmp_path / "out", "valid", every, ["--beam", "1"]).plan()
+    found = Depths(tmp_path / "back.pt", data, tmp_path / "out", "valid", every, ["--reverse", "--beam", "1"]).plan()
+    assert [model["option"] for model in found] == ["", "--encoder-every=2"]
 
 
 @pytest.mark.parametrize(
@@ -75,5 +73,5 @@ def test_a_model_that_cannot_be_shrunk_is_refused_before_it_is_translated(
     torch.save(state, tmp_path / "model.pt")
     every = {"encoder": "2", "decoder": ""}
     with pytest.raises(UserError, match=message):
-        bleu_per_depth.plan(tmp_path / "out", tmp_path / "model.pt", data_folder(tmp_path / "data"), "valid", every, [])
+        Depths(tmp_path / "model.pt", data_folder(tmp_path / "data"), tmp_path / "out", "valid", every, []).plan()
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""`deepnmt-translate`: raw text in, translations out."""
+"""`deepnmt translate`: raw text in, translations out."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import argparse
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Optional
 
-from deepnmt.console import Parser, progress, run, whole_file
+from deepnmt.console import Parser, program, progress, whole_file
 from deepnmt.engines.engine import FUSION, MORE, RERANKING, Value
 from deepnmt.errors import UserError
 from deepnmt.options.table import SEARCHES, option
@@ -21,22 +22,18 @@ from deepnmt.translator.translator import BATCH, Translator
 
 CHUNK = 2_000
 OWN = ("beam", "lenpen", "max_len_a", "max_len_b", "nbest")
+NAME = "translate"
 EPILOG = """A line in is a line out. An empty line gives an empty line, and so does one that is too long for the model,
 with a warning. At a terminal, each line is answered at once.
 
 examples:
-  deepnmt-translate model < raw.de > raw.en
-  deepnmt-translate checkpoints/de-en/average.pt --data data/de-en raw.de --output raw.en"""
+  deepnmt translate model < raw.de > raw.en
+  deepnmt translate checkpoints/de-en/average.pt --data data/de-en raw.de --output raw.en"""
 
 
-def main() -> None:
-    """The command."""
-    run(command, "deepnmt-translate")
-
-
-def command() -> None:
+def main(words: Optional[Sequence[str]] = None) -> None:
     """Translate what the command line says."""
-    arguments = parse()
+    arguments = parse(words)
     # Which fast paths are taken is of no use here.
     logging.getLogger("deepnmt").setLevel(logging.WARNING)
     _check(arguments)
@@ -134,14 +131,14 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UserError(*faults)
 
 
-def parse() -> argparse.Namespace:
+def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser("deepnmt-translate", "Translate raw text, a sentence a line.", EPILOG)
+    parser = Parser(program(NAME), "Translate raw text, a sentence a line.", EPILOG)
     add = parser.add_argument
     add(
         "model",
         metavar="MODEL",
-        help="made by deepnmt-export; with --data: CHECKPOINT[:CHECKPOINT...] of fairseq-train",
+        help="made by deepnmt export; with --data: CHECKPOINT[:CHECKPOINT...] of fairseq-train",
     )
     add("input", type=Path, nargs="?", metavar="INPUT", help="text to translate (default: standard input)")
     add("--output", type=Path, metavar="FILE", help="where to write, whole or not at all (default: standard output)")
@@ -166,7 +163,7 @@ def parse() -> argparse.Namespace:
         "--rerank",
         type=Path,
         metavar="FILE",
-        help="choose from the beam by weights that deepnmt-rerank --tune has found",
+        help="choose from the beam by weights that deepnmt rerank --tune has found",
     )
     add(
         "--glossary",
@@ -190,8 +187,4 @@ def parse() -> argparse.Namespace:
             more(option(name), action="store_true", help=row.help)
     for name, metavar in FUSION.items():
         more(option(name), metavar=metavar)
-    return parser.parse_intermixed_args()
-
-
-if __name__ == "__main__":
-    main()
+    return parser.parse_intermixed_args(words)

@@ -1,16 +1,13 @@
-"""`deepnmt-combine`: new translations from the words of several, by a confusion network and translation models."""
+"""New translations from the words of several, by a confusion network and translation models."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import deepnmt
 from deepnmt import console
-from deepnmt.commands.rerank import finite, whole
-from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
 from deepnmt.reranking.corpus import Corpus
 from deepnmt.reranking.merged_lists import MergedLists, read_lists
@@ -22,29 +19,18 @@ from deepnmt.text.record import selection_texts, write_record
 from deepnmt.text.subwords import join_bpe
 from deepnmt.text.translated_folder import write_translations
 
-EPILOG = """The translations of a sentence are aligned with the one that is most like all others; of each slot of this
-confusion network, one word or none is taken, so that the result may be a sentence that no list has. docs/search.md has
-the formulas.
-
-OUT gets what generate.sh writes, combine.json, and nbest.tsv with the features network, model and length, from which
-deepnmt-rerank --tune finds weights. Finished sentences are kept in OUT/scores: a command that was stopped resumes.
-
-example:
-  deepnmt-combine --nbest valid.a valid.b --data DATA --models a.pt:b.pt --paths 10 valid.combined
-  deepnmt-rerank --nbest valid.combined --data DATA --tune valid.tuned
-  deepnmt-combine --nbest test.a test.b --data DATA --models a.pt:b.pt --weights valid.tuned/weights.json \\
-      test.combined"""
 PARTS = (NETWORK, MODEL, LENGTH)
 
 
-def main() -> None:
-    """The command."""
-    run(command, "deepnmt-combine")
+def combine_lists(arguments: argparse.Namespace) -> None:
+    """Read everything, check it, do the work, write, print.
 
+    Args:
+        arguments: as `deepnmt combine` reads them
 
-def command() -> None:
-    """Read everything, combine, write, print."""
-    arguments = parse()
+    Raises:
+        UserError: something does not fit
+    """
     started = time.monotonic()
     out = ResultFolder(arguments.out, "combine.json")
     lists = read_lists(arguments.nbest, arguments.data, probable=True)
@@ -97,43 +83,6 @@ def command() -> None:
     print(f"{out.path} is ready: translations in {out.path}/hyp.{corpus.language}")
 
 
-def parse() -> argparse.Namespace:
-    """Return the command line. Raises `UserError` if it is faulty."""
-    parser = Parser("deepnmt-combine", "Combine the translations of n-best lists into new ones.", EPILOG)
-    parser.add_argument(
-        "--nbest", nargs="+", type=Path, required=True, metavar="LIST", help="nbest.tsv, or the folder that it is in"
-    )
-    parser.add_argument("--data", type=Path, required=True, help="the data folder, made by preprocess.sh")
-    parser.add_argument(
-        "--models",
-        type=lambda text: tuple(Path(path) for path in text.split(":")),
-        required=True,
-        metavar="CHECKPOINT[:CHECKPOINT2...]",
-        help="a model or an ensemble that rates the paths",
-    )
-    parser.add_argument("--network-weight", type=finite, metavar="W", help="of sum log p_s (default: 1)")
-    parser.add_argument("--model-weight", type=finite, metavar="W", help="of log P(y | x) (default: 1)")
-    parser.add_argument("--length-weight", type=finite, metavar="W", help="of the length (default: 0)")
-    parser.add_argument(
-        "--weights", type=Path, metavar="FILE", help="all three from deepnmt-rerank --tune on this command's nbest.tsv"
-    )
-    parser.add_argument("--beam", type=whole, default=10, help="prefixes to keep after each slot (default: 10)")
-    parser.add_argument("--paths", type=whole, default=1, help="best paths to write to nbest.tsv (default: 1)")
-    parser.add_argument("--max-tokens", type=whole, default=2048, help="of a batch (default: 2048)")
-    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write")
-    arguments = parser.parse_args()
-    defaults = {"network_weight": 1.0, "model_weight": 1.0, "length_weight": 0.0}
-    given = [f"--{name.replace('_', '-')}" for name in defaults if getattr(arguments, name) is not None]
-    if given and arguments.weights:
-        raise UserError(f"{', '.join(given)}: must not be given with --weights, which has all of them")
-    for name, value in defaults.items():
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, value)
-    if arguments.paths > arguments.beam:
-        raise UserError(f"--paths: must be at most --beam, {arguments.beam}, but is {arguments.paths}")
-    return arguments
-
-
 def facts(
     arguments: argparse.Namespace, lists: MergedLists, corpus: Corpus, lines: list[Translation]
 ) -> dict[str, Any]:
@@ -150,7 +99,3 @@ def facts(
         },
         "new": sum(join_bpe(text) not in known[number] for number, text in best.items()),
     }
-
-
-if __name__ == "__main__":
-    main()

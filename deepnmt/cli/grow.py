@@ -1,17 +1,18 @@
-"""`deepnmt-grow`: a deeper checkpoint out of a shallower one."""
+"""`deepnmt grow`: a deeper checkpoint out of a shallower one."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Optional
 
 import deepnmt
-from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
-from deepnmt.checkpoints.grow.grow_plan import STRATEGIES
-from deepnmt.checkpoints.grow.grow_stacks import Growth
-from deepnmt.commands.rewriting import by_stack, depth_parser, show
-from deepnmt.console import run
+from deepnmt.checkpoints.plans import STRATEGIES
+from deepnmt.cli.rewriting import by_stack, depth_parser, show
+from deepnmt.console import program
 from deepnmt.model.stack import STACKS
 
+NAME = "grow"
 EPILOG = """strategies, for 3 layers:
   stack        the whole stack again on top of itself       1 2 3 1 2 3
   top          the upper layers again                       1 2 3 2 3
@@ -21,18 +22,16 @@ EPILOG = """strategies, for 3 layers:
 Epoch, data position, number of updates and scores are kept. To resume training, give fairseq-train the new depth and
 groups, and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.
 
-example: deepnmt-grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint_last.pt --encoder-layers 12"""
+example: deepnmt grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint_last.pt --encoder-layers 12"""
 
 
-def main() -> None:
-    """The command."""
-    run(command, "deepnmt-grow")
-
-
-def command() -> None:
+def main(words: Optional[Sequence[str]] = None) -> None:
     """Grow what the command line says, and print what was done."""
-    arguments = parse()
+    arguments = parse(words)
     deepnmt.register()
+    from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
+    from deepnmt.checkpoints.grow.grow_stacks import Growth
+
     growth = Growth(
         depths=by_stack(arguments, "layers"),
         groups=by_stack(arguments, "groups"),
@@ -45,9 +44,9 @@ def command() -> None:
     show(lines, arguments.out)
 
 
-def parse() -> argparse.Namespace:
+def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = depth_parser("deepnmt-grow", "Write a deeper checkpoint made out of a shallower one.", EPILOG)
+    parser = depth_parser(program(NAME), "Write a deeper checkpoint made out of a shallower one.", EPILOG)
     for stack in STACKS:
         parser.add_argument(f"--{stack}-layers", type=int, metavar="N", help=f"new depth of the {stack}")
     for stack in STACKS:
@@ -68,8 +67,4 @@ def parse() -> argparse.Namespace:
         action="store_true",
         help="keep Adam's moments of the layers that are kept or copied, instead of dropping them all",
     )
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()
+    return parser.parse_args(words)

@@ -90,9 +90,18 @@ def test_scores_of_several_processes_and_starts_are_those_of_one(
             ngram.score("ngram", model, text, other, False, "fluency", 1)
     assert not other.exists()
     assert [start for start, _ in ngram.blocks(text, parts)] == [0, 40, 60, 80, 100]
+    record = (parts / "ngram.json").read_bytes()
     ngram.score("ngram", model, text, other, False, "fluency", 2)
     assert other.read_bytes() == one.read_bytes()
     assert not parts.exists()
+    # Killed when all was written, but for the removal of its work; without that, nothing says what OUT was made with.
+    parts.mkdir()
+    (parts / "ngram.json").write_bytes(record)
+    ngram.score("ngram", model, text, other, False, "fluency", 1)
+    assert other.read_bytes() == one.read_bytes()
+    assert not parts.exists()
+    with pytest.raises(UserError, match=r"other\.tsv exists; remove it or choose another OUT$"):
+        ngram.score("ngram", model, text, other, False, "fluency", 1)
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.checkpoints import run_main
 
-from deepnmt.commands import translate
+from deepnmt.cli import translate
 from deepnmt.errors import UserError
 
 
@@ -27,14 +27,14 @@ def test_closed_streams(
     (tmp_path / "text").write_text("ein\n")
     monkeypatch.setattr(sys, stream, None)
     with pytest.raises(UserError, match=message):
-        run_main(translate.command, "deepnmt-translate", tmp_path / "model", *(word.format(tmp_path) for word in words))
+        run_main(translate.main, "deepnmt-translate", tmp_path / "model", *(word.format(tmp_path) for word in words))
 
 
 @pytest.mark.parametrize(("closed", "named"), [("<&-", "INPUT"), (">&-", "--output")])
 def test_streams_that_a_shell_closes(closed: str, named: str, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("ein\n")
     given = [] if closed == "<&-" else [tmp_path / "text"]
-    command = shlex.join(map(str, [sys.executable, "-m", "deepnmt.commands.translate", tmp_path / "model", *given]))
+    command = shlex.join(map(str, [sys.executable, "-m", "deepnmt", "translate", tmp_path / "model", *given]))
     result = subprocess.run(
         ["bash", "-c", f"{command} {closed}"], stderr=subprocess.PIPE, text=True, timeout=120, check=False
     )
@@ -49,10 +49,10 @@ def test_streams_that_are_not_needed_may_be_closed(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(sys, stream, None)
     words = [tmp_path / "model", tmp_path / "text", "--output", tmp_path / "out"]
     with pytest.raises(UserError, match=r"model: must be a folder made by deepnmt-export, but there is none$"):
-        run_main(translate.command, "deepnmt-translate", *words)
+        run_main(translate.main, "deepnmt-translate", *words)
 
 
 @pytest.mark.parametrize("option", ["--rerank", "--lm-path", "--output", "--data"])
 def test_empty_values(option: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"^option {option} needs a value \(see --help\)$"):
-        run_main(translate.command, "deepnmt-translate", tmp_path / "model", option, "")
+        run_main(translate.main, "deepnmt-translate", tmp_path / "model", option, "")

@@ -1,34 +1,33 @@
-"""`deepnmt-import`: a checkpoint out of the parameters of the published DLCL and SDT code."""
+"""`deepnmt import`: a checkpoint out of the parameters of the published DLCL and SDT code."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Optional
 
 import deepnmt
-from deepnmt.checkpoints.importing.importer import import_checkpoint
-from deepnmt.checkpoints.importing.inference import Given
-from deepnmt.commands.rewriting import by_stack, show
-from deepnmt.console import Parser, run
+from deepnmt.cli.rewriting import by_stack, show
+from deepnmt.console import Parser, program
 from deepnmt.model.stack import STACKS
 
+NAME = "import"
 EPILOG = """STATE_DICT is a file of torch.save with the tensors by their names; it is read with weights only, so that no
 code in it can run. docs/importing.md has the names. What the tensors say, depths, widths, groups, relative positions,
 shared embeddings, is taken from them; what they do not say has to be given, and is asked for.
 
-example: deepnmt-import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm post --decoder-norm post"""
+example: deepnmt import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm post --decoder-norm post"""
 
 
-def main() -> None:
-    """The command."""
-    run(command, "deepnmt-import")
-
-
-def command() -> None:
+def main(words: Optional[Sequence[str]] = None) -> None:
     """Import what the command line says, and print what it is."""
-    arguments = parse()
+    arguments = parse(words)
     deepnmt.register()
+    from deepnmt.checkpoints.importing.importer import import_checkpoint
+    from deepnmt.checkpoints.importing.inference import Given
+
     # fairseq reports every step.
     logging.getLogger().setLevel(logging.WARNING)
 
@@ -45,10 +44,10 @@ def command() -> None:
     show(lines, arguments.out)
 
 
-def parse() -> argparse.Namespace:
+def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
     parser = Parser(
-        "deepnmt-import",
+        program(NAME),
         description="Write a checkpoint made out of the parameters of the published DLCL or SDT code.",
         epilog=EPILOG,
     )
@@ -72,8 +71,4 @@ def parse() -> argparse.Namespace:
         "--dlcl-window", type=int, default=0, metavar="N", help="as in training, with softmax (default: 0, all)"
     )
     parser.add_argument("--dlcl-softmax", action="store_true", help="as in training")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()
+    return parser.parse_args(words)

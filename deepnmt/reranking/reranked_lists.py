@@ -1,9 +1,8 @@
-"""`deepnmt-rerank`: the best translation of each sentence among those of n-best lists."""
+"""Choose the best translation of each sentence from n-best lists, as a command line says."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,49 +12,33 @@ import numpy as np
 
 import deepnmt
 from deepnmt import console
-from deepnmt.console import Parser, run
 from deepnmt.errors import UserError
-from deepnmt.reference import add_reference_option
 from deepnmt.reranking.choice import Chosen, by_consensus, by_weights, oracle_bleu
 from deepnmt.reranking.corpus import Corpus
 from deepnmt.reranking.feature_table import FeatureTable
 from deepnmt.reranking.merged_lists import MergedLists, read_lists
 from deepnmt.reranking.per_token import per_token
 from deepnmt.reranking.result_folder import ResultFolder
-from deepnmt.reranking.similarity import METRICS
-from deepnmt.reranking.tuning import STARTS, Tuned, tune
+from deepnmt.reranking.tuning import Tuned, tune
 from deepnmt.reranking.weights_file import FILE, check_kinds, is_per_token, weights_for, write_weights
-from deepnmt.text.nbest import MODEL, NAME
+from deepnmt.text.nbest import MODEL
 from deepnmt.text.record import selection_texts
 
 if TYPE_CHECKING:
     from deepnmt.reranking.model_scores import ModelFeature
 
-EPILOG = """Lists are those that generate.sh writes with --nbest, of the same subset of DATA. Several are merged, and
-equal translations become one. One list keeps its features (model, length, coverage, unk); of several, length and unk
-are kept, and --score gives the models' scores. docs/search.md has the formulas.
-
-OUT gets what generate.sh writes (hyp.LANG, ref.LANG, ..., for score.sh), nbest.tsv in the new order with all features,
-rerank.json, and with --tune weights.json. Scores of each model are kept in OUT/scores: a command that was stopped
-resumes, and other weights need no models again.
-
-example:
-  scripts/generate.sh a.pt DATA valid.a --subset valid --nbest 12 --beam 12     (and so for b.pt, and for test)
-  deepnmt-rerank --nbest valid.a valid.b --data DATA --score a=a.pt --score b=b.pt --reverse back=back.pt \\
-      --tune valid.out
-  deepnmt-rerank --nbest test.a test.b --data DATA --score a=a.pt --score b=b.pt --reverse back=back.pt \\
-      --weights valid.out/weights.json test.out"""
-OPTIONS = ("score", "reverse", "lm")
+KINDS = ("score", "reverse", "lm")  # options that name models
 
 
-def main() -> None:
-    """The command."""
-    run(command, "deepnmt-rerank")
+def rerank(arguments: argparse.Namespace) -> None:
+    """Read everything, check it, do the work, write, print.
 
+    Args:
+        arguments: as `deepnmt rerank` reads them
 
-def command() -> None:
-    """Read everything, score, choose, write, print."""
-    arguments = parse()
+    Raises:
+        UserError: something does not fit
+    """
     started = time.monotonic()
     out = ResultFolder(arguments.out, "rerank.json")
     by_model = bool(arguments.consensus) and arguments.posterior == "model"
@@ -101,91 +84,9 @@ def command() -> None:
     print(f"{out.path} is ready: translations in {out.path}/hyp.{corpus.language}")
 
 
-def parse() -> argparse.Namespace:
-    """Return the command line. Raises `UserError` if it is faulty."""
-    parser = Parser("deepnmt-rerank", "Choose the best translation of each sentence from n-best lists.", EPILOG)
-    parser.add_argument(
-        "--nbest", nargs="+", type=Path, required=True, metavar="LIST", help="nbest.tsv, or the folder that it is in"
-    )
-    parser.add_argument("--data", type=Path, required=True, help="the data folder, made by preprocess.sh")
-    for name, what in zip(OPTIONS, ("P(y | x)", "P(x | y), of the other direction", "P(y), a language model")):
-        parser.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            type=named_model,
-            metavar="NAME=CHECKPOINT",
-            help=f"a feature: log {what}; repeatable; CHECKPOINT:CHECKPOINT2 is an ensemble",
-        )
-    parser.add_argument(
-        "--features",
-        type=lambda text: tuple(text.split(",")),
-        metavar="NAME,NAME",
-        help="features of the lists to use, such as model,length,unk, which deepnmt-translate --rerank needs",
-    )
-    how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument("--tune", action="store_true", help="find the weights of the highest BLEU")
-    how.add_argument("--weights", type=Path, metavar="FILE", help="choose by these weights, from an earlier --tune")
-    how.add_argument("--consensus", choices=METRICS, help="choose what is most like all others")
-    parser.add_argument(
-        "--posterior",
-        choices=("model", "share"),
-        default="model",
-        help="with --consensus, P(y) of a list: by the search's scores, or by how often y stands in it, which is right "
-        "for samples (default: model)",
-    )
-    parser.add_argument(
-        "--per-token",
-        action="store_true",
-        help="with --tune, divide each log P by a number of tokens: log P(y | x) by those of y, others by those of x",
-    )
-    parser.add_argument("--oracle", action="store_true", help="also report the best BLEU that any choice could have")
-    parser.add_argument("--seed", type=int, default=1, help="of the random starts of --tune (default: 1)")
-    parser.add_argument("--starts", type=whole, default=STARTS, help=f"random starts of --tune (default: {STARTS})")
-    parser.add_argument("--max-tokens", type=whole, default=2048, help="of a batch, in scoring (default: 2048)")
-    add_reference_option(parser)
-    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write")
-    arguments = parser.parse_args()
-    if not 0 <= arguments.seed < 2**32:
-        raise UserError(f"--seed: must be from 0 to {2**32 - 1}, but is {arguments.seed}")
-    if arguments.consensus and any(getattr(arguments, option) for option in OPTIONS):
-        raise UserError("--score, --reverse, --lm: must not be given with --consensus, which takes P(y) from the lists")
-    if arguments.posterior != "model" and not arguments.consensus:
-        raise UserError("--posterior: must be given with --consensus alone")
-    if arguments.per_token and not arguments.tune:
-        raise UserError("--per-token: must be given with --tune alone; the weights' file knows of it")
-    return arguments
-
-
-def named_model(text: str) -> tuple[str, tuple[Path, ...]]:
-    """Return name and checkpoints of NAME=CHECKPOINT[:...]."""
-    name, equals, paths = text.partition("=")
-    if not equals or not NAME.fullmatch(name) or not paths:
-        raise argparse.ArgumentTypeError(f"must be NAME=CHECKPOINT, but is '{text}'")
-    return name, tuple(Path(path) for path in paths.split(":"))
-
-
-def whole(text: str) -> int:
-    """Return a whole number from 1 on."""
-    if not text.isdecimal() or not 1 <= int(text) <= 10**9:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, but is {text}")
-    return int(text)
-
-
-def finite(text: str) -> float:
-    """Return a finite number."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(f"must be a finite number, but is {text}")
-    return number
-
-
 def model_features(arguments: argparse.Namespace, lists: MergedLists) -> list[ModelFeature]:
     """Return the features that models give, checked. Raises `UserError` if a name or a checkpoint does not fit."""
-    given = [(f"--{option}", *each) for option in OPTIONS for each in getattr(arguments, option)]
+    given = [(f"--{option}", *each) for option in KINDS for each in getattr(arguments, option)]
     if not given:
         return []
     taken = set(lists.names)
@@ -264,7 +165,3 @@ def summary(report: Mapping[str, Any]) -> str:
     if "oracle" in bleu:
         lines.append(f"BLEU of the best choice possible: {bleu['oracle']}")
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,18 @@
-"""`deepnmt-shrink`: a shallower checkpoint out of a deeper one."""
+"""`deepnmt shrink`: a shallower checkpoint out of a deeper one."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Optional
 
 import deepnmt
-from deepnmt.checkpoints.shrink.shrink_model import shrink_checkpoint
-from deepnmt.checkpoints.shrink.shrink_plan import parse_layers
-from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
-from deepnmt.commands.rewriting import by_stack, depth_parser, show
-from deepnmt.console import run
+from deepnmt.cli.rewriting import by_stack, depth_parser, show
+from deepnmt.console import program
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 
+NAME = "shrink"
 EPILOG = """The layers keep their order, their groups where some of a group are left, and their weights. In a history,
 the row of a kept layer stays its row, but the lowest layer's is the first one, which has the embeddings alone; the
 weight of an output that is gone goes to the nearest kept one below.
@@ -20,18 +20,16 @@ weight of an output that is gone goes to the nearest kept one below.
 Epoch, data position and number of updates are kept. To resume training, give fairseq-train the new depth and groups,
 and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.
 
-example: deepnmt-shrink checkpoints/12/checkpoint_best.pt 6.pt --encoder-every 2"""
+example: deepnmt shrink checkpoints/12/checkpoint_best.pt 6.pt --encoder-every 2"""
 
 
-def main() -> None:
-    """The command."""
-    run(command, "deepnmt-shrink")
-
-
-def command() -> None:
+def main(words: Optional[Sequence[str]] = None) -> None:
     """Shrink what the command line says, and print what was done."""
-    arguments = parse()
+    arguments = parse(words)
     deepnmt.register()
+    from deepnmt.checkpoints.shrink.shrink_model import shrink_checkpoint
+    from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
+
     shrinking = Shrinking(
         keep={stack: _layers(stack, text) for stack, text in by_stack(arguments, "keep").items()},
         every=by_stack(arguments, "every"),
@@ -41,15 +39,17 @@ def command() -> None:
 
 
 def _layers(stack: str, text: str) -> tuple[int, ...]:
+    from deepnmt.checkpoints.shrink.shrink_plan import parse_layers
+
     try:
         return parse_layers(text)
     except ValueError as error:
         raise UserError(f"--{stack}-keep {error}") from error
 
 
-def parse() -> argparse.Namespace:
+def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = depth_parser("deepnmt-shrink", "Write a shallower checkpoint made out of a deeper one.", EPILOG)
+    parser = depth_parser(program(NAME), "Write a shallower checkpoint made out of a deeper one.", EPILOG)
     for stack in STACKS:
         which = parser.add_mutually_exclusive_group()
         which.add_argument(
@@ -58,8 +58,4 @@ def parse() -> argparse.Namespace:
         which.add_argument(
             f"--{stack}-every", type=int, metavar="N", help=f"keep the first of each N {stack} layers: 1, N + 1, ..."
         )
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()
+    return parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""`deepnmt-datastore`: the states of a model's decoder on known text, for `--datastore` of the search."""
+"""The states of a model's decoder on known text, for `--datastore` of the search."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from fairseq import checkpoint_utils, utils
 
 import deepnmt
 from deepnmt.checkpoints.data_fit import trained_settings
-from deepnmt.console import Parser, progress, run
+from deepnmt.console import progress
 from deepnmt.errors import UserError
-from deepnmt.reference import add_reference_option
 from deepnmt.reranking.result_folder import ResultFolder
 from deepnmt.search.neighbours import KEYS, RECORD, TYPES, fingerprints
 from deepnmt.text.data_folder import check_data_folder
@@ -23,24 +22,16 @@ from deepnmt.text.record import read_record, selected_on, sha256, write_record
 from deepnmt.text.settings import RECORD as DATA_RECORD
 from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
-EPILOG = """OUT gets an entry for each target token of the subset: what the decoder's output layer is given before the
-token, in half precision, and the token. It is for this very model, and for no other; a search that is given
---datastore OUT mixes what followed the nearest entries into the model's predictions (docs/search.md). An OUT of this
-command is replaced when the new one is complete.
 
-example:
-  deepnmt-datastore checkpoints/de-en/average.pt data/de-en checkpoints/de-en/datastore
-  scripts/generate.sh checkpoints/de-en/average.pt data/de-en results/de-en --datastore checkpoints/de-en/datastore"""
+def store(arguments: argparse.Namespace) -> None:
+    """Read everything, check it, do the work, write, print.
 
+    Args:
+        arguments: as `deepnmt datastore` reads them
 
-def main() -> None:
-    """The command."""
-    run(command, "deepnmt-datastore")
-
-
-def command() -> None:
-    """Make the datastore that the command line asks for."""
-    arguments = parse()
+    Raises:
+        UserError: something does not fit
+    """
     out = ResultFolder(arguments.out, RECORD)
     if arguments.max_tokens < 1:
         raise UserError(f"--max-tokens must be at least 1, but is {arguments.max_tokens}")
@@ -67,20 +58,6 @@ def command() -> None:
         np.save(folder / TYPES, types)
         write_record(folder / RECORD, record)
     print(f"{arguments.out} is ready: {len(keys)} entries" + (f", {left_out} pairs left out" if left_out else ""))
-
-
-def parse() -> argparse.Namespace:
-    """Return the command line."""
-    parser = Parser(
-        "deepnmt-datastore", "Write down the states of a model's decoder on the text that it was trained on.", EPILOG
-    )
-    parser.add_argument("checkpoint", type=Path, help="the model")
-    parser.add_argument("data", type=Path, help="data folder that it was trained on, or another with its dictionaries")
-    parser.add_argument("out", type=Path, help="folder for the datastore")
-    parser.add_argument("--subset", default="train", help="of the data (default: train)")
-    parser.add_argument("--max-tokens", type=int, default=8192, help="tokens of a batch (default: 8192)")
-    add_reference_option(parser)
-    return parser.parse_args()
 
 
 def make_task(data: Path, languages: tuple[str, str]) -> DeepTranslationTask:
@@ -132,7 +109,3 @@ def entries(model: Any, task: DeepTranslationTask, subset: str, max_tokens: int)
     if not joined.isfinite().all():
         raise UserError("the decoder's states must be finite in half precision, but are not")
     return joined.numpy(), torch.cat(types).numpy(), len(dataset) - pairs
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,135 @@
+"""`deepnmt inspect`: gradients, activations, residual branches and weights of recipes and checkpoints, side by side."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from deepnmt.console import Parser, program
+from deepnmt.errors import UserError
+from deepnmt.model.stack import STACKS
+from deepnmt.reference import add_reference_option
+
+NAME = "inspect"
+DESCRIPTION = (
+    """Measure gradients, activations, residual branches and weights of recipes and checkpoints, side by side."""
+)
+EPILOG = """A recipe is measured as it is built, before its first update; a checkpoint as it was trained. The first
+batches of the first epoch are used, of the recipe's or checkpoint's own size, on the CPU, in training mode. The table
+goes to the standard output."""
+
+
+class Source(NamedTuple):
+    """A recipe or a checkpoint, and its name in the tables."""
+
+    label: str
+    path: Path
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """By its ending."""
+        return self.path.suffix == ".pt"
+
+
+def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
+    """The command line, with `sources`, `depths` and `options` made of its parts."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    parser.add_argument(
+        "source", nargs="+", help="a recipe (.yaml) or a checkpoint (.pt); LABEL=PATH gives it another name"
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess")
+    parser.add_argument("--batches", type=positive, default=4, help="how many, at most (default: 4)")
+    for stack in STACKS:
+        parser.add_argument(
+            f"--{stack}-layers",
+            type=numbers,
+            metavar="N,N,...",
+            help="build each recipe with each of these depths; the stacks are paired, and one number goes with all",
+        )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change an option of the recipes; repeatable"
+    )
+    parser.add_argument("--subset", default="train", help="of the data (default: train)")
+    add_reference_option(parser)
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of weights, batches and dropout, in place of the recipe's (default: 1)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page of plots and tables there (matplotlib)")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write the plots there as PNG (matplotlib)")
+    arguments = parser.parse_args(words)
+    arguments.words = sys.argv[1:] if words is None else list(words)
+    arguments.sources = [source(word) for word in arguments.source]
+    arguments.options = dict(option(word) for word in arguments.set)
+    arguments.depths = depths(arguments)
+    labels = [each.label for each in arguments.sources]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UserError(f"labels must differ, but '{label}' names {labels.count(label)} sources: write LABEL=PATH")
+    if arguments.options and all(each.is_checkpoint for each in arguments.sources):
+        raise UserError("--set must come with a recipe, but no SOURCE is one")
+    return arguments
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
+    return int(text)
+
+
+def numbers(text: str) -> list[str]:
+    """Depths."""
+    return [str(positive(part)) for part in text.split(",")]
+
+
+def source(word: str) -> Source:
+    """A recipe or a checkpoint that exists."""
+    label, equals, rest = word.partition("=")
+    path = Path(rest) if equals and label and not Path(word).exists() else Path(word)
+    if not path.is_file():
+        raise UserError(f"{path}: SOURCE must be a recipe or a checkpoint, but there is no such file")
+    if path.suffix not in (".yaml", ".yml", ".pt"):
+        raise UserError(f"{path}: SOURCE must be a recipe (.yaml) or a checkpoint (.pt), but is neither")
+    return Source(label if path == Path(rest) else path.stem, path)
+
+
+def option(word: str) -> tuple[str, str]:
+    """A key and a value."""
+    key, equals, value = word.partition("=")
+    if not key or not equals:
+        raise UserError(f"--set must be KEY=VALUE, but is '{word}'")
+    return key.removeprefix("--"), value
+
+
+def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
+    """The options that make each depth of a recipe; one empty entry without any."""
+    given = {
+        f"{stack}-layers": getattr(arguments, f"{stack}_layers")
+        for stack in STACKS
+        if getattr(arguments, f"{stack}_layers") is not None
+    }
+    for name in given:
+        for each in arguments.sources:
+            if each.is_checkpoint:
+                raise UserError(f"--{name} must come with recipes only, but {each.path} is a checkpoint")
+        if name in arguments.options:
+            raise UserError(f"--set {name} and --{name} exclude each other")
+    lengths = {len(values) for values in given.values()} - {1}
+    if len(lengths) > 1:
+        raise UserError("--decoder-layers must have one number or as many as --encoder-layers, but has others")
+    for name, values in given.items():
+        given[name] = values * max(lengths) if lengths and len(values) == 1 else values
+    return [dict(zip(given, pair)) for pair in zip(*given.values())] or [{}]
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Measure what a command line says."""
+    given = parse(words)
+    # Here, since it takes longer than --help may.
+    from deepnmt.inspection.inspected import measure_and_write
+
+    measure_and_write(given)

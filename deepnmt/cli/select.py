@@ -1,0 +1,60 @@
+"""`deepnmt select`: choose the training pairs that are most like a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from deepnmt.console import Parser, place, program, single_threaded
+from deepnmt.errors import UserError
+
+NAME = "select"
+DESCRIPTION = """Make a data folder OUT whose training text is the N pairs of DATA whose sources are most like TEXT, in
+their order; all else is DATA's. finetune trains a model further on it."""
+EPILOG = """methods:
+  tfidf           the highest cosine with a line of TEXT, words weighted by tf-idf
+  cross-entropy   the cross entropy under a language model of DATA's source, less that under one of TEXT; TEXT must have
+                  at least 100 lines (Moore and Lewis 2010)
+
+OUT/selection.tsv has the score of each pair of DATA, the higher the more alike. The file and the checksum of TEXT are
+recorded as selected_on in OUT/preprocess.json, in checkpoints trained on OUT, and in the generate.json of their
+translations: a test set whose source was used is not quite unseen. OUT appears only when everything is done.
+
+example:
+  deepnmt select data/de-en data/de-en-news --like raw/news.de --number 50000"""
+
+
+def main(words: Optional[Sequence[str]] = None) -> None:
+    """Select the pairs that a command line describes."""
+    given = parser().parse_intermixed_args(words)
+    if {",", ":"} & set(str(given.out)):
+        raise UserError(f"OUT must not contain a comma or a colon, but is '{given.out}'")
+    single_threaded()
+    # They import numpy.
+    from deepnmt.corpus.selection.selecting import Selection
+    from deepnmt.jobs.data_job import DataJob
+    from deepnmt.text.like_folder import TRAIN
+
+    selection = Selection(given.data, given.like, given.method, given.number)
+    counts: dict[str, Any] = {}
+    job = DataJob(program(NAME), given.out, made_with=selection.record())
+
+    def work(_: Path) -> None:
+        with job.result(counts) as folder:
+            counts[TRAIN] = selection.make(folder)
+
+    job.do(work)
+
+
+def parser() -> Parser:
+    """Return what reads the command line."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    add = parser.add_argument
+    add("data", type=place, metavar="DATA", help="data folder made by preprocess or binarise")
+    add("out", type=place, metavar="OUT", help="folder to make")
+    add("--like", type=Path, required=True, metavar="TEXT", help="raw text of DATA's source language, such as the text "
+        "to be translated; it is tokenised as DATA was")  # fmt: skip
+    add("--number", type=int, required=True, metavar="N", help="number of pairs to choose")
+    add("--method", choices=("tfidf", "cross-entropy"), default="tfidf", help="(default: tfidf)")
+    return parser

@@ -1,0 +1,169 @@
+"""The BLEU of a model with ever fewer of its layers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deepnmt import console
+from deepnmt.errors import UserError
+from deepnmt.generation.search_inputs import changed, contents
+from deepnmt.jobs.job import locked
+from deepnmt.jobs.steps import run_step
+from deepnmt.model.stack import STACKS
+from deepnmt.text.columns import in_columns
+from deepnmt.text.lines import whole_text
+from deepnmt.text.record import read_record, size_and_time, write_record
+from deepnmt.text.translated_folder import check_data
+
+if TYPE_CHECKING:
+    from deepnmt.checkpoints.state import CheckpointState
+
+DEFAULT = (2, 3, 4, 6)
+WHOLE = "whole"
+RECORD, SCORES, TABLE = "models.json", "scores.json", "bleu.tsv"
+
+
+def depth_of(tensors: Mapping[str, Any], stack: str) -> int:
+    """The layers of a stack."""
+    return len({found[1] for name in tensors if (found := re.match(rf"{stack}\.layers\.(\d+)\.", name))})
+
+
+def numbers(text: str, stack: str, depth: int) -> list[int]:
+    """The values of an option such as `2,3,6`, each from 2 to the depth. Raises `UserError` if they are not."""
+    if not re.fullmatch(r"\d+(,\d+)*", text, re.ASCII):
+        raise UserError(f"--{stack}-every must be numbers such as 2,3,6, but is '{text}'")
+    values = sorted(set(map(int, text.split(","))))
+    if wrong := [value for value in values if not 2 <= value <= depth]:
+        raise UserError(f"--{stack}-every must be from 2 to the depth, {depth}, but has {wrong[0]}")
+    return values
+
+
+def models(depths: Mapping[str, int], every: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The models to score: the whole one, then those of fewer layers, with name, option and depths."""
+    layers = {f"{stack}_layers": depth for stack, depth in depths.items()}
+    yield {"model": WHOLE, "option": "", **layers}
+    if not any(every.values()):
+        fitting = ",".join(str(n) for n in DEFAULT if n <= depths["encoder"])
+        every = {"encoder": fitting, "decoder": ""}
+    for stack, text in every.items():
+        for n in numbers(text, stack, depths[stack]) if text else []:
+            fewer = {**layers, f"{stack}_layers": -(-depths[stack] // n)}
+            yield {"model": f"{stack}-every-{n}", "option": f"--{stack}-every={n}", **fewer}
+
+
+def check_shrinking(state: CheckpointState, found: Iterable[Mapping[str, Any]]) -> None:
+    """Raise `UserError` if one of the models cannot be made, before the first one is translated."""
+    from deepnmt.checkpoints.rewrite import rewritten
+    from deepnmt.checkpoints.shrink.shrink_model import shrink_state
+    from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
+
+    for model in found:
+        if model["option"]:
+            stack, _, n = model["model"].split("-")
+            shrinking = Shrinking(every={stack: int(n)})
+            rewritten(state, partial(shrink_state, shrinking=shrinking, keep_schedule=False))
+
+
+@dataclass(frozen=True)
+class Depths:
+    """A model to score with ever fewer of its layers.
+
+    Attributes:
+        checkpoint: the model
+        data: data folder
+        out: folder of the scores
+        subset: of the data
+        every: numbers of layers for each stack, such as `2,3`, of which the first is kept; empty for none
+        options: of the search
+    """
+
+    checkpoint: Path
+    data: Path
+    out: Path
+    subset: str
+    every: Mapping[str, str]
+    options: Sequence[str]
+
+    def score(self) -> None:
+        """Translate and score each model that has no scores yet, and print the table of all.
+
+        Raises:
+            UserError: something does not fit, or the folder is in use, or of another model, data, subset or search
+        """
+        # What is refused leaves a folder as it was; one of this command is held before another plan is written.
+        with locked(self.out, "OUT") if (self.out / RECORD).is_file() else nullcontext():
+            found = self.plan()
+        shrunk = self.out / "shrunk.pt"
+        with locked(self.out, "OUT"):
+            for model in found:
+                folder = self.out / model["model"]
+                if (folder / SCORES).is_file():
+                    print(f"{model['model']} is scored: {folder}", flush=True)
+                    continue
+                for path in self.out.glob(f"{shrunk.name}*"):
+                    path.unlink()
+                if model["option"]:
+                    run_step("shrink", self.checkpoint, shrunk, model["option"])
+                scored = shrunk if model["option"] else self.checkpoint
+                run_step("generate", scored, self.data, folder, "--subset", self.subset, *self.options)
+                run_step("score", folder)
+                shrunk.unlink(missing_ok=True)
+            table(self.out)
+        print(f"{self.out} is ready: scores in {self.out / TABLE}")
+
+    def plan(self) -> list[dict[str, Any]]:
+        """Note in OUT/models.json what is to be done, and return the models.
+
+        Raises:
+            UserError: something does not fit, or OUT is of another model, data, subset or search
+        """
+        from deepnmt.checkpoints.data_fit import check_checkpoint
+        from deepnmt.checkpoints.state import CheckpointState
+
+        check_data(self.data, self.subset)
+        check_checkpoint(self.checkpoint, self.data, "--reverse" in self.options)
+        state = CheckpointState.of(self.checkpoint, numbers=False)
+        found = list(models({stack: depth_of(state.tensors(), stack) for stack in STACKS}, self.every))
+        check_shrinking(state, found)
+        settings = {
+            "checkpoint": f"{os.path.realpath(self.checkpoint)} ({size_and_time(self.checkpoint)})",
+            "data": os.path.realpath(self.data),
+            "subset": self.subset,
+            "options": list(self.options),
+            **contents(self.data, self.options),
+        }
+        record, out = self.out / RECORD, self.out
+        if record.exists():
+            old = read_record(record)
+            if other := changed(old, settings):
+                raise UserError(
+                    f"{out} must be of the same {other[0]}, {settings[other[0]]}, but is of {old.get(other[0])}; "
+                    "remove it or choose another OUT"
+                )
+        elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UserError(f"{out} exists, and was not made by bleu_per_depth.sh; remove it or choose another OUT")
+        out.mkdir(parents=True, exist_ok=True)
+        with console.whole_file(record) as temporary:
+            write_record(temporary, {**settings, "models": found})
+        return found
+
+
+def table(output: Path) -> None:
+    """Write OUT/bleu.tsv, a line a model, and print it in columns."""
+    rows = []
+    for model in read_record(output / RECORD, models=list)["models"]:
+        scores = json.loads(whole_text(output / model["model"] / SCORES))
+        layers = {key: value for key, value in model.items() if key != "option"}
+        rows.append({**layers, **{name: f"{entry['score']:.2f}" for name, entry in scores.items()}})
+    lines = [list(rows[0]), *([str(row.get(key, "")) for key in rows[0]] for row in rows)]
+    with console.whole_file(output / TABLE) as temporary:
+        temporary.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    print("\n".join(in_columns(lines)))

@@ -1,0 +1,137 @@
+"""Measure recipes and checkpoints as a command line says, and write what was measured."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import platform
+import shlex
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import fairseq
+import torch
+
+import deepnmt
+from deepnmt.console import whole_file
+from deepnmt.errors import UserError
+from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summary, table, write_json
+from deepnmt.inspection.table import title
+
+
+def measure_and_write(arguments: argparse.Namespace) -> None:
+    """Read everything, check it, do the work, write, print.
+
+    Args:
+        arguments: as `deepnmt inspect` reads them
+
+    Raises:
+        UserError: something does not fit
+    """
+    deepnmt.register()
+    about = facts(arguments)
+    # fairseq reports every step of loading data.
+    logging.getLogger().setLevel(logging.WARNING)
+    check_outputs(arguments)
+    if arguments.html or arguments.pictures:
+        from deepnmt.inspection import page  # noqa: F401  says that matplotlib is missing before minutes are spent
+    reports = measure(arguments)
+    write(arguments, reports, about)
+    show("\n\n".join([*map(table, reports), summary(reports)]))
+
+
+def facts(arguments: argparse.Namespace) -> dict[str, str]:
+    """What a reader of the results will want to know."""
+    return {
+        "command": shlex.join(["deepnmt", "inspect", *arguments.words]),
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "versions": f"deepnmt {deepnmt.__version__}, fairseq {fairseq.__version__}, torch {torch.__version__}, "
+        f"Python {platform.python_version()}",
+        "data": f"{arguments.data}, subset {arguments.subset}, at most {arguments.batches} batches",
+        "seed": str(arguments.seed),
+    }
+
+
+def check_outputs(arguments: argparse.Namespace) -> None:
+    """Refuse what could not be written, before anything is measured."""
+    files = [path for path in (arguments.json, arguments.html) if path is not None]
+    taken = [os.path.realpath(each.path) for each in arguments.sources]
+    for path in files:
+        if path.is_dir():
+            raise UserError(f"{path}: must be a file to write, but is a folder")
+        if os.path.realpath(path) in taken:
+            raise UserError(f"{path}: must be a file of its own, but is given twice")
+        taken.append(os.path.realpath(path))
+        try_to_write(path.parent, path)
+    if arguments.pictures is not None:
+        try:
+            arguments.pictures.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make folder {arguments.pictures}: {error.strerror}") from error
+        try_to_write(arguments.pictures, arguments.pictures)
+
+
+def try_to_write(folder: Path, path: Path) -> None:
+    """Make a file in a folder for a moment."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
+def measure(arguments: argparse.Namespace) -> list[Report]:
+    """A report for each source and depth, with a line of progress for each."""
+    common: dict[str, Any] = {
+        "data": arguments.data,
+        "batches": arguments.batches,
+        "subset": arguments.subset,
+        "seed": arguments.seed,
+    }
+    reports = []
+    todo = [(each, depth) for each in arguments.sources for depth in arguments.depths]
+    for index, (each, depth) in enumerate(todo, start=1):
+        start = time.monotonic()
+        if each.is_checkpoint:
+            report = inspect_checkpoint(each.path, label=each.label, **common)
+        else:
+            report = inspect_recipe(each.path, label=each.label, options={**arguments.options, **depth}, **common)
+        seconds = time.monotonic() - start
+        print(f"{index} of {len(todo)}: {title(report)}, {seconds:.1f} s", file=sys.stderr)
+        reports.append(report)
+    return reports
+
+
+def write(arguments: argparse.Namespace, reports: list[Report], about: dict[str, str]) -> None:
+    """The files asked for."""
+    if arguments.json is not None:
+        put(arguments.json, write_json(reports, about).encode())
+    if not (arguments.html or arguments.pictures):
+        return
+    from deepnmt.inspection.page import page, pictures
+
+    drawn = pictures(reports)
+    if arguments.html is not None:
+        put(arguments.html, page(reports, about, drawn).encode())
+    if arguments.pictures is not None:
+        for name, picture in drawn.items():
+            put(arguments.pictures / name, picture)
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a whole file."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def show(text: str) -> None:
+    """Print; a reader such as `head` may stop reading."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
