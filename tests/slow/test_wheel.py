@@ -1,0 +1,74 @@
+"""From the wheel alone, as a stranger does: installed in a new environment, used in an empty folder, as README says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from grammar.generate import write_splits
+from support.models import ROOT
+
+# Installing takes minutes, training one.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+SOURCES = ("deepnmt", "configs", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+# What a minute on a CPU takes in place of README's words.
+CHANGED = {"deep-12 data/de-en checkpoints/de-en": "tiny data/de-en checkpoints/de-en --stop-time-hours 0.017",
+           "--last 5": "--last 1"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment whose commands are those of the installed wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source, wheels, venv = folder / "source", folder / "wheels", folder / "venv"
+    source.mkdir()
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
+        copy(ROOT / name, source / name)
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    pip = [venv / "bin" / "pip", "--quiet"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, source], check=True)
+    (wheel,) = wheels.glob("deepnmt-*.whl")
+    subprocess.run([*pip, "install", wheel], check=True)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEEPNMT", "PYTHON"))}
+    return {**clean, "PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
+
+
+def commands() -> list[str]:
+    """Return the commands of README's section on one's own text."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Your own text")[1]
+    block = section.split("```")[1].strip().split("\n\n")[0].replace("\\\n", "")
+    for old, new in CHANGED.items():
+        assert old in block
+        block = block.replace(old, new)
+    return block.splitlines()
+
+
+def run(command: str, folder: Path, environment: dict[str, str], status: int = 0) -> str:
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, f"{command}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"
+    return done.stdout + done.stderr
+
+
+def test_from_two_text_files_to_a_translation_and_a_score(installed: dict[str, str], tmp_path: Path) -> None:
+    write_splits(tmp_path / "my", {"train": 3000, "test": 50}, seed=1)
+    said = [run(command, tmp_path, installed) for command in commands()]
+    scores = json.loads((tmp_path / "results" / "de-en" / "scores.json").read_text(encoding="utf-8"))
+    assert scores["BLEU"]["score"] > 1
+    assert said[-1].splitlines()[0]
+    # Scores of two texts, and an old name.
+    score = run("deepnmt score results/de-en/hyp.en results/de-en/ref.en", tmp_path, installed)
+    assert f"{scores['BLEU']['score']:.2f}" in score
+    old = run("deepnmt-export --help", tmp_path, installed)
+    assert "usage: deepnmt export " in old
+    assert "deepnmt-export: warning: is now 'deepnmt export'; the old name goes with version 1.0" in old
+    assert run("deepnmt --version", tmp_path, installed).startswith("deepnmt 0.2.0\n")
+    said = [run("deepnmt trian", tmp_path, installed, status=2)]
+    assert said == ["deepnmt: error: unknown subcommand 'trian' (see deepnmt --help)\n"]
