@@ -177,7 +177,9 @@ class _Probe:
         if not self.stack.training:
             return
         variance = self.variance(branch)
-        self.record(number, name, "branch_share", variance / (self.variance(x) + variance))
+        total = self.variance(x) + variance
+        # Where neither varies, the branch adds nothing.
+        self.record(number, name, "branch_share", total if total == 0 else variance / total)
 
     def see_output(self, number: int, name: str, output: Tensor) -> None:
         """Record the variance of a sublayer's output, T x B x C, and, in the backward pass, its error."""

@@ -17,6 +17,7 @@ from deepnmt.errors import UserError
 from deepnmt.inspection import (
     inspect_model,
 )
+from deepnmt.inspection import measure as measuring
 
 CASES = {
     "pre": ("pre", "plain", PLAIN),
@@ -198,3 +199,12 @@ def test_what_cannot_be_inspected_is_refused() -> None:
     model.encoder = torch.nn.Identity()
     with pytest.raises(UserError, match="needs layers of a Transformer, but the encoder has none"):
         inspect_model(model, CRITERION, BATCHES)
+
+
+@pytest.mark.parametrize(("scale", "share"), [(0.0, 0.0), (1.0, 0.5), (math.nan, math.nan)])
+def test_a_branch_without_variance_has_no_share(scale: float, share: float) -> None:
+    probe = object.__new__(measuring._Probe)
+    probe.stack, probe.real, probe.seen = torch.nn.Identity().train(), torch.ones(2, 1, dtype=torch.bool), {}
+    x = scale * torch.tensor([[[1.0, -1.0]], [[2.0, -2.0]]])
+    probe.see_share(0, "self_attn", x, x)
+    assert probe.seen[0, "self_attn", "branch_share"] == pytest.approx([share], nan_ok=True)
