@@ -21,10 +21,7 @@ from support.distributed_runs import (
 HALF = ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4"]
 DROPOUT = ["--dropout", "0.2", "--attention-dropout", "0.1"]
 # Options, and how far apart the parameters may be: the order of sums is another one.
-SENDING = ["--bucket-cap-mb", "1", "--gradient-as-bucket-view", "--find-unused-parameters", "--broadcast-buffers"]
-SENDING += ["--fast-stat-sync", "--heartbeat-timeout", "60", "--all-gather-list-size", "65536"]
 CASES: dict[str, tuple[list[str], float]] = {
-    "how gradients and statistics are sent": (SENDING, 1e-5),
     "dropout": (DROPOUT, 1e-5),
     "r-drop": ([*DROPOUT, "--criterion", "label_smoothed_cross_entropy_r_drop"], 1e-5),
     "simcut": (["--criterion", "label_smoothed_cross_entropy_simcut", "--simcut-rate", "0.3"], 1e-5),
