@@ -17,7 +17,6 @@ import fcntl
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -127,7 +126,3 @@ def try_lock(file: IO[Any]) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-if __name__ == "__main__":
-    remove_remains(Path(sys.argv[1]))

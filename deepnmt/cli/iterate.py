@@ -132,7 +132,7 @@ def run(step: Step) -> None:
     """Run the subcommand of a step."""
     name, *words = step.command
     if name not in HERE:
-        from deepnmt.jobs.steps import run_step
+        from deepnmt.jobs.child_steps import run_step
 
         run_step(name, *words)
         return

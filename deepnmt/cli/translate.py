@@ -14,7 +14,7 @@ from typing import BinaryIO, Optional
 from deepnmt.console import Parser, program, progress, whole_file
 from deepnmt.engines.engine import FUSION, MORE, RERANKING, Value
 from deepnmt.errors import UserError
-from deepnmt.options.table import SEARCHES, option
+from deepnmt.options.option_table import SEARCHES, option
 from deepnmt.reference import add_reference_option
 from deepnmt.text.lines import count_lines, open_file
 from deepnmt.translator.line_stream import LineStream, as_json, numbered, plain, scored

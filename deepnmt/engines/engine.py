@@ -11,7 +11,7 @@ from typing import Protocol, Union
 
 from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
-from deepnmt.options.table import SEARCH, SEARCHES, option, range_faults
+from deepnmt.options.option_table import SEARCH, SEARCHES, option, range_faults
 
 WEIGHTS = ("float32", "bfloat16", "int8")
 Value = Union[str, float, bool]

@@ -1,7 +1,7 @@
 """Which models an engine with graphs of its own can express, option by option.
 
 An option that is not at its default is computed by the engine (`Support.takes`), changes nothing in a trained model
-(`deepnmt/options/table.py`), or is refused. A new option of a model is refused until an engine takes it.
+(`deepnmt/options/option_table.py`), or is refused. A new option of a model is refused until an engine takes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.options.table import OPTIONS, Row, option
+from deepnmt.options.option_table import OPTIONS, Row, option
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from deepnmt.console import is_command
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.options.table import TRAINING, dashed, range_faults
+from deepnmt.options.option_table import TRAINING, dashed, range_faults
 from deepnmt.text.lines import is_named_pipe
 
 logger = logging.getLogger(__name__)

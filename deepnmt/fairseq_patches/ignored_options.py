@@ -15,7 +15,7 @@ from fairseq import options
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.options.table import dashed
+from deepnmt.options.option_table import dashed
 from deepnmt.recipe.combinations import TEXT_TASKS
 
 GENERATE, INTERACTIVE, VALIDATE, EVAL_LM = (

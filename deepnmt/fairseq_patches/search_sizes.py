@@ -15,7 +15,7 @@ from fairseq.tasks import FairseqTask
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.batches import GET_BATCH_ITERATOR
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.options.table import OPTIONS, SEARCH, TRAINING, dashed, range_faults
+from deepnmt.options.option_table import OPTIONS, SEARCH, TRAINING, dashed, range_faults
 
 OFF = ("diverse_beam_groups", "sampling_topk", "sampling_topp")
 KINDS = {bool: "true or false", int: "a whole number", float: "a number"}

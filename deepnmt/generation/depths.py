@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from deepnmt import console
 from deepnmt.errors import UserError
 from deepnmt.generation.search_inputs import changed, contents
+from deepnmt.jobs.child_steps import run_step
 from deepnmt.jobs.job import locked
-from deepnmt.jobs.steps import run_step
 from deepnmt.model.stack import STACKS
 from deepnmt.text.columns import in_columns
 from deepnmt.text.lines import whole_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deepnmt.errors import UserError
-from deepnmt.options.table import SEARCHES, dashed
+from deepnmt.options.option_table import SEARCHES, dashed
 
 # Options that fairseq's own tasks do not know.
 OF_THE_TASK = (

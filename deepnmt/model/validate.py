@@ -15,7 +15,7 @@ from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.norm_position import NORM_POSITIONS
 from deepnmt.model.stack import STACKS
-from deepnmt.options.table import MODEL, TRAINING, dashed, range_faults
+from deepnmt.options.option_table import MODEL, TRAINING, dashed, range_faults
 
 HISTORY_OPTIONS = {
     option.name: option.default for option in fields(DLCLTransformerConfig) if option.name.startswith("dlcl_")

@@ -21,7 +21,7 @@ from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import PLAIN
 from deepnmt.model.stack import STACKS
 from deepnmt.model.transformer import NAME
-from deepnmt.options.table import LAYERS, dashed
+from deepnmt.options.option_table import LAYERS, dashed
 from deepnmt.progressive.stages import ENDS, STAGE_KEYS, Stage, default_groups, default_strategy, key_faults, merged
 from deepnmt.recipe import Option, Recipe, read_stages
 from deepnmt.recipe.checking import check_recipe

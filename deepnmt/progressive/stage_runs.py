@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from deepnmt.jobs.child_steps import run_step
 from deepnmt.jobs.job import locked
-from deepnmt.jobs.steps import run_step
 from deepnmt.progressive.folders import DONE, LAST, RECIPE, prepare
 from deepnmt.progressive.notes import TABLE, note
 from deepnmt.progressive.plan import plan_stages

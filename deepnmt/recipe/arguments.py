@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Optional
 
 from deepnmt.errors import UserError
-from deepnmt.options.table import dashed
+from deepnmt.options.option_table import dashed
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.combinations import HALF
 from deepnmt.recipe.global_batch import BATCHES, BOUNDS

@@ -17,7 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 from deepnmt.errors import UserError
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.options.table import TRAINING, Fault, literal_faults, range_faults
+from deepnmt.options.option_table import TRAINING, Fault, literal_faults, range_faults
 from deepnmt.recipe.combinations import TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without_replaced
 from deepnmt.recipe.parser import PARTS, actions, inverted_flags, parse, training_parser

@@ -1,4 +1,4 @@
-"""Which options of fairseq-train go together; `deepnmt/options/table.py` has the range of each.
+"""Which options of fairseq-train go together; `deepnmt/options/option_table.py` has the range of each.
 
 Options of the model are checked where it is built (deepnmt/model/validate.py), for fairseq's own commands too.
 """
@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from deepnmt.limits import BEAM
+from deepnmt.options.option_table import Fault, dashed
 from deepnmt.options.rule import is_increasing
-from deepnmt.options.table import Fault, dashed
 
 # They divide by the length of the warm-up.
 WARMING = ("inverse_sqrt",)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from deepnmt.jobs.steps import module, run_process
+from deepnmt.jobs.child_steps import module, run_process
 
 LAST = "checkpoint_last.pt"
 AGAIN = "the training ended early; run the same command again to"

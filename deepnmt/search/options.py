@@ -8,7 +8,7 @@ from typing import Any, Optional
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
 from deepnmt.errors import UserError
-from deepnmt.options.table import SEARCH, SEARCHES, option, range_faults
+from deepnmt.options.option_table import SEARCH, SEARCHES, option, range_faults
 from deepnmt.search import neighbours
 from deepnmt.search.supported import language_model_obstacle, model_obstacle
 
@@ -36,7 +36,7 @@ _Declared: Any = make_dataclass("_Declared", list(_fields()), bases=(FairseqData
 
 @dataclass
 class SearchOptions(_Declared):  # type: ignore[misc]
-    """What the search does beside fairseq's, as `options/table.py` declares it; with the defaults, nothing."""
+    """What the search does beside fairseq's, as `options/option_table.py` declares it; with the defaults, nothing."""
 
     @classmethod
     def of(cls, options: Any) -> "SearchOptions":

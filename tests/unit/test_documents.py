@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from deepnmt.options.option_table import SEARCHES, option
+
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(
     path
@@ -100,11 +102,12 @@ def option_names() -> set[str]:
     sources = [*(ROOT / name for name in FILES if name.suffix in (".py", ".sh") and name.parts[0] != "tests")]
     sources += [path for path in root.rglob("*.py") if path.parts[-2] != "examples"]
     result = {*(f"--{name}" for name in OTHERS.split()), *option_fields(EXTENDING)}
+    result |= {option(name) for name in (*SEARCHES, *re.findall(r'"(\w+)": SearchRow\(', EXTENDING))}
     for path in sources:
         text = path.read_text("utf-8")
         result |= {prefix + name[2:] for name in option_fields(text) for prefix in ("--", "--encoder-", "--decoder-")}
-        for option in re.findall(r"--[a-z][\w{}-]*", text):
-            result |= {option.replace("{stack}", stack) for stack in ("encoder", "decoder")}
+        for named in re.findall(r"--[a-z][\w{}-]*", text):
+            result |= {named.replace("{stack}", stack) for stack in ("encoder", "decoder")}
     return result
 
 

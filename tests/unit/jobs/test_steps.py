@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from support.processes import SECONDS, finish, started
 
-from deepnmt.jobs import steps
+from deepnmt.jobs import child_steps as steps
 
 # It runs the step of its command line, and says what became of it.
 COMMAND = """
 import sys
 from deepnmt.console import run
-from deepnmt.jobs.steps import run_process
+from deepnmt.jobs.child_steps import run_process
 run(lambda: sys.exit(run_process(sys.argv[1:])), "command")
 """
 # It says its number, and that it is told to end, which takes it a moment.

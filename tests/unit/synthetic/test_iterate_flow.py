@@ -113,7 +113,7 @@ def test_a_folder_in_use_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_step_runs_its_subcommand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     called: list[tuple[str, ...]] = []
     monkeypatch.setattr("deepnmt.cli.call", lambda name, words: called.append(("here", name, *words)))
-    monkeypatch.setattr("deepnmt.jobs.steps.run_step", lambda *words: called.append(("process", *words)))
+    monkeypatch.setattr("deepnmt.jobs.child_steps.run_step", lambda *words: called.append(("process", *words)))
     for command in (("score", "folder"), ("mix", "out", "real", "pairs"), ("train", "recipe", "data", "save")):
         iterate.run(Step(0, Path("result"), command))
     assert [call[:2] for call in called] == [("here", "score"), ("process", "mix"), ("process", "train")]

@@ -11,7 +11,7 @@ from support.models import PLAIN, build_stock
 from deepnmt.engines.ctranslate2.options import SUPPORT, faults, options_of
 from deepnmt.engines.onnx.options import SUPPORT as onnx
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.options.table import MODEL, OPTIONS, Row
+from deepnmt.options.option_table import MODEL, OPTIONS, Row
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "DLCL": ({"encoder_groups": "1"}, "--encoder-groups 1: use --engine onnx"),

@@ -25,7 +25,7 @@ from deepnmt.engines.onnx.options import SUPPORT
 from deepnmt.errors import UserError
 from deepnmt.export.parity import LARGEST_DIFFERENCE
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.options.table import OPTIONS
+from deepnmt.options.option_table import OPTIONS
 from deepnmt.search.generator import BeamGenerator
 
 RELATIVE = {"encoder_max_relative_length": 2, "decoder_max_relative_length": 2}
