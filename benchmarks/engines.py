@@ -1,4 +1,4 @@
-"""The engines of deepnmt-translate against fairseq's own search: sentences per second of the processor.
+"""The engines of deepnmt translate against fairseq's own search: sentences per second of the processor.
 
 The models are untrained unless --checkpoint gives others: their translations are all of one length (random_model.py).
 An engine that does not run a model, or that is not installed, has no row.

@@ -123,7 +123,7 @@ def _add_text(parser: Parser) -> None:
     add("--lowercase", action="store_true", help="lower-case all text by the rules of its language; scores are then "
         "case-insensitive")  # fmt: skip
     add("--truecase", action="store_true", help="give the first word of each sentence the form that it mostly has "
-        "elsewhere in the training text; generate.sh and deepnmt-translate begin sentences with a capital "
+        "elsewhere in the training text; generate.sh and deepnmt translate begin sentences with a capital "
         "again")  # fmt: skip
     add("--segment", metavar="jieba", help="cut Chinese into words by jieba (pip install 'deepnmt[chinese]')")
     add("--protect", type=Path, metavar="FILE", help="patterns, a regular expression a line: words that one matches "

@@ -78,7 +78,7 @@ class ModelFolder:
             UserError: it is none, or of a later version
         """
         if not path.is_dir():
-            raise UserError(f"{path}: must be a folder made by deepnmt-export, but there is none")
+            raise UserError(f"{path}: must be a folder made by deepnmt export, but there is none")
         file = path / RECORD
         version = read_record(file, format=int)["format"]
         if version not in FORMATS:

@@ -27,7 +27,7 @@ def transformer_faults(cfg: Any) -> Iterator[str]:
         kept = getattr(model, f"{stack}_layers_to_keep", None)
         # As a text it is an old checkpoint's; fairseq fails at a command line's list.
         if kept and not isinstance(kept, str):
-            yield f"--{stack}-layers-to-keep must not be given: deepnmt-shrink --{stack}-keep takes layers out"
+            yield f"--{stack}-layers-to-keep must not be given: deepnmt shrink --{stack}-keep takes layers out"
     common = cfg.common
     master = (common.fp16 or common.bf16) and not (common.memory_efficient_fp16 or common.memory_efficient_bf16)
     if getattr(model, "quant_noise_pq", 0) and not master:

@@ -1,8 +1,8 @@
 """A training that is stopped and resumed ends where one that is not stopped ends.
 
 fairseq keeps the best validation and the number of those without a better one since in attributes of a function, which
-end with the process: --patience would count from zero again. The count is that of one model: deepnmt-grow and
-deepnmt-shrink leave it out.
+end with the process: --patience would count from zero again. The count is that of one model: deepnmt grow and
+deepnmt shrink leave it out.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     report.by_layer("encoder", "gradient_norm")
 
 `inspect_model` measures a model that is built already, `deepnmt.inspection.page` draws (matplotlib), and
-`deepnmt-inspect` is all of it as a command. Everything runs on the CPU in single precision.
+`deepnmt inspect` is all of it as a command. Everything runs on the CPU in single precision.
 """
 
 from deepnmt.inspection.measure import inspect_model

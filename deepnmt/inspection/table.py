@@ -110,7 +110,7 @@ class Report:
             values = {**_floats(values), "label": label}
             return cls(**{**values, "sublayers": [Sublayer(**sublayer) for sublayer in values["sublayers"]]})
         except (TypeError, KeyError, AttributeError) as error:
-            raise UserError(f"a report must be as deepnmt-inspect writes it, but is not: {error}") from error
+            raise UserError(f"a report must be as deepnmt inspect writes it, but is not: {error}") from error
 
     @classmethod
     def from_json(cls, text: str) -> Report:
@@ -127,7 +127,7 @@ def read_json(text: str) -> list[Report]:
     """The reports in what `write_json` wrote, with the errors of `Report.from_values`."""
     values = _parse(text)
     if not isinstance(values, dict) or not isinstance(values.get("reports"), list):
-        raise UserError("a file of deepnmt-inspect must have a list of reports, but has none")
+        raise UserError("a file of deepnmt inspect must have a list of reports, but has none")
     return [Report.from_values(report) for report in values["reports"]]
 
 

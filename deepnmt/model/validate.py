@@ -120,7 +120,7 @@ def _kept_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             continue
         # As a text it is an old checkpoint's; of a command line's list fairseq makes nothing.
         if not isinstance(kept, str):
-            yield f"--{stack}-layers-to-keep must not be given: deepnmt-shrink --{stack}-keep takes layers out"
+            yield f"--{stack}-layers-to-keep must not be given: deepnmt shrink --{stack}-keep takes layers out"
         elif getattr(config, f"{stack}_skip"):
             yield f"--{stack}-skip and --{stack}-layers-to-keep exclude each other"
         elif str(getattr(config, f"{stack}_groups")) != PLAIN:

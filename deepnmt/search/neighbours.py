@@ -132,7 +132,7 @@ def option_faults(options: Any, models: Sequence[Any]) -> Iterator[str]:
         yield f"--datastore: must be as many folders as models, {len(models)}, but is {options.datastore}"
     for path in paths:
         if not (Path(path) / RECORD).is_file():
-            yield f"--datastore: must be a folder of deepnmt-datastore, but '{path}' is none"
+            yield f"--datastore: must be a folder of deepnmt datastore, but '{path}' is none"
 
 
 def _read(folder: Path, model: Any, types: int) -> tuple[Tensor, Tensor]:

@@ -12,11 +12,11 @@ from typing import Any
 from deepnmt.errors import UserError
 from deepnmt.text.lines import open_file, whole_text
 
-MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt-export"}
+MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt export"}
 # In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that select.sh has
 # chosen the training pairs to be like, or a list of several.
 SELECTED_ON = "selected_on"
-# The records of a folder of deepnmt-datastore, and of one of deepnmt-export.
+# The records of a folder of deepnmt datastore, and of one of deepnmt export.
 DATASTORE, MODEL_FOLDER = "datastore.json", "model.json"
 KINDS = {
     str: "text",

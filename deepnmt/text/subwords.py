@@ -166,7 +166,7 @@ class Subwords:
 def kind_of(codes: Path) -> str:
     """Return the first line of codes. Raises `UserError` if there are none, or they are of no known kind."""
     if not codes.is_file():
-        raise UserError(f"{codes}: no such file; its folder must be one made by preprocess.sh or deepnmt-export")
+        raise UserError(f"{codes}: no such file; its folder must be one made by preprocess.sh or deepnmt export")
     first = next(read_lines(codes), "").strip("\r\n ")
     if first not in (MERGES, UNIGRAM, CHARACTERS):
         raise UserError(f"{codes}:1: must be '{MERGES}', '{UNIGRAM}' or '{CHARACTERS}', but is '{first[:60]}'")
@@ -235,7 +235,7 @@ def write_vocabulary(path: Path, text: Path, least: int, characters: bool = Fals
 def read_vocabulary(path: Path) -> frozenset[str]:
     """Return the types in a file. Raises `UserError` if there is none."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file; its folder must be one made by preprocess.sh or deepnmt-export")
+        raise UserError(f"{path}: no such file; its folder must be one made by preprocess.sh or deepnmt export")
     return frozenset(line.rstrip("\n") for line in read_lines(path))
 
 

@@ -1,4 +1,4 @@
-"""The translations of a search in the order of a weighted sum of features, with weights that deepnmt-rerank has tuned.
+"""The translations of a search in the order of a weighted sum of features, with weights that deepnmt rerank has tuned.
 
 model    log P of the translation, the end symbol included, by the rule of the search that has found it
 length   its subwords and the end symbol

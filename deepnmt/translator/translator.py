@@ -73,7 +73,7 @@ class Translator:
     """Translates raw text. Loading takes seconds, so that one object should translate everything; threads may share it.
 
     Args:
-        folder: made by deepnmt-export
+        folder: made by deepnmt export
         threads: that the engine may use; None: as many as it likes
 
     Raises:

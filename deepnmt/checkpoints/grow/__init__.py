@@ -2,7 +2,7 @@
 
     lines = grow_checkpoint(Path("6.pt"), Path("12.pt"), Growth({"encoder": 12}, strategy="stack"))
 
-`deepnmt-grow` is the same as a command.
+`deepnmt grow` is the same as a command.
 """
 
 from deepnmt.checkpoints.grow.grow_model import grow, grow_checkpoint

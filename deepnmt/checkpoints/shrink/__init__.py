@@ -2,7 +2,7 @@
 
     lines = shrink_checkpoint(Path("12.pt"), Path("6.pt"), Shrinking(every={"encoder": 2}))
 
-`deepnmt-shrink` is the same as a command.
+`deepnmt shrink` is the same as a command.
 """
 
 from deepnmt.checkpoints.shrink.shrink_model import shrink, shrink_checkpoint

@@ -43,7 +43,7 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
     for name, graph, output in ((ENCODER, encoder, "source_mask"), (STEP, step, "best_types")):
         outputs = [entry.name for entry in graph.get_outputs()]
         if output not in outputs or FACTS not in graph.get_modelmeta().custom_metadata_map:
-            raise UserError(f"{folder.path / name}: must be the graph that deepnmt-export names so, but is another")
+            raise UserError(f"{folder.path / name}: must be the graph that deepnmt export names so, but is another")
     engine = OnnxEngine(encoder, step, source, target)
     for path, side, types in zip(dictionaries, ("source", "target"), (source, target)):
         # Graphs of earlier versions do not say it.

@@ -139,7 +139,7 @@ def samples(models: Models) -> Search:
 
 
 def model_options(models: Models) -> list[str]:
-    """Return the options of deepnmt-rerank that name the models."""
+    """Return the options of deepnmt rerank that name the models."""
     words = []
     for number, path in enumerate((models.best, *models.more), start=1):
         words += ["--score", f"fwd{number}={path}"]

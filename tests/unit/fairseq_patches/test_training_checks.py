@@ -90,7 +90,7 @@ def test_options_of_a_transformer_that_do_harm_or_nothing(arch: str, data: Path)
     nothing = "must not be given: the model has nothing that it would change"
     assert set(error.value.args[0].splitlines()) >= {
         *(f"{word} {nothing}" for word in words[:-1]),
-        "--decoder-layers-to-keep must not be given: deepnmt-shrink --decoder-keep takes layers out",
+        "--decoder-layers-to-keep must not be given: deepnmt shrink --decoder-keep takes layers out",
         "--quant-noise-pq needs --fp16 or --bf16: without master weights, the noise of each update stays in them",
         "--base-layers needs several processes, which the experts are dealt out to",
     }

@@ -216,7 +216,7 @@ TRAIN = [
     "--disable-validation",
 ]
 NO_VALID = "--disable-validation"
-# deepnmt-import takes tensors, no configuration, and says what it lacks of them.
+# deepnmt import takes tensors, no configuration, and says what it lacks of them.
 COMMANDS: dict[str, tuple[Any, list[str]]] = {
     "deepnmt inspect": (cli.main, ["inspect", "{bad}", "--data", "{data}"]),
     "deepnmt grow": (cli.main, ["grow", "{bad}", "{out}", "--encoder-layers", "6"]),

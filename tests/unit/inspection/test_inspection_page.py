@@ -46,7 +46,7 @@ def test_json_is_standard_and_brings_everything_back() -> None:
 
 def test_json_of_something_else_is_refused() -> None:
     for text in ("[]", '{"label": "a"}', "null", '{"label": "a", "sublayers": [{"x": 1}]}'):
-        with pytest.raises(UserError, match="a report must be as deepnmt-inspect writes it, but is not"):
+        with pytest.raises(UserError, match="a report must be as deepnmt inspect writes it, but is not"):
             Report.from_json(text)
     with pytest.raises(UserError, match="a report must be JSON, but is not"):
         Report.from_json("{")
@@ -154,7 +154,7 @@ def test_numbers_that_are_none_or_not_finite_are_left_out() -> None:
 def test_page_is_self_contained() -> None:
     reports = [made_up("a<b>&", 2), made_up("plain", 3, dlcl=False, **ODD)]
     drawn = page.pictures(reports)
-    text = page.page(reports, {"command": "deepnmt-inspect <x>", "date": "today"}, drawn)
+    text = page.page(reports, {"command": "deepnmt inspect <x>", "date": "today"}, drawn)
     assert text.startswith("<!DOCTYPE html>")
     assert not re.search(r"https?:|//|@import|url\(", re.sub(r"base64,[A-Za-z0-9+/=]*", "", text))
     reader = Reader(text)
@@ -162,7 +162,7 @@ def test_page_is_self_contained() -> None:
     assert len(reader.addresses) == len(drawn) == 5
     assert all(address.startswith("data:image/png;base64,") for address in reader.addresses)
     assert "script" not in reader.tags
-    for wanted in ("a<b>&", "deepnmt-inspect <x>", "today", "inf", "Error norm against depth"):
+    for wanted in ("a<b>&", "deepnmt inspect <x>", "today", "inf", "Error norm against depth"):
         assert wanted in "\n".join(reader.texts)
     assert reader.tags.count("details") == 2
     assert reader.tags.count("td") == 10 * (7 + 9)

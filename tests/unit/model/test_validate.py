@@ -65,7 +65,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"encoder_layers_to_keep": "0,1"}, r"--encoder-layers-to-keep needs --encoder-groups none"),
     (
         {**NO_GROUPS, "decoder_layers_to_keep": [0, 1]},
-        r"--decoder-layers-to-keep must not be given: deepnmt-shrink --decoder-keep takes layers out$",
+        r"--decoder-layers-to-keep must not be given: deepnmt shrink --decoder-keep takes layers out$",
     ),
     ({"base_layers": 1}, r"--base-layers must be 0 with --decoder-groups 1, but is 1"),
     ({"encoder_max_relative_length": -2}, r"--encoder-max-relative-length must be at least 0 and .*, but is -2"),

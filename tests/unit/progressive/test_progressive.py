@@ -228,7 +228,7 @@ FAULTY: dict[str, tuple[tuple[str, ...], dict[str, str], list[str], str]] = {
     "base layers": ((ONE, TWO), {"base-layers": "1", "decoder-groups": "none"}, [],
                     "stage 2: base-layers must be 0, but is 1; such a model cannot grow"),
     "layers to keep": ((ONE, TWO), {"encoder-groups": "none", "encoder-layers-to-keep": "0,1"}, [],
-                       "stage 2: --encoder-layers-to-keep must not be given: deepnmt-shrink --encoder-keep takes"),
+                       "stage 2: --encoder-layers-to-keep must not be given: deepnmt shrink --encoder-keep takes"),
     "several optimizers": ((ONE, TWO), {"optimizer": "composite"}, [],
                            "stage 2: optimizer must be one for all parameters, .* but is composite"),
     "factored moments": ((ONE, TWO), {"carry-moments": "true"}, ["--optimizer", "adafactor"],

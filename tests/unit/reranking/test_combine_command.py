@@ -1,4 +1,4 @@
-"""`deepnmt-combine`: from lists to new translations, by models that score prefixes as a whole forward pass does."""
+"""`deepnmt combine`: from lists to new translations, by models that score prefixes as a whole forward pass does."""
 
 from __future__ import annotations
 

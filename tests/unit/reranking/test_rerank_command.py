@@ -1,4 +1,4 @@
-"""`deepnmt-rerank` from lists to a folder of translations: tuning, weights, consensus, oracle, refusals, resuming."""
+"""`deepnmt rerank` from lists to a folder of translations: tuning, weights, consensus, oracle, refusals, resuming."""
 
 from __future__ import annotations
 

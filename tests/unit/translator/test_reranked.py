@@ -1,4 +1,4 @@
-"""Weights of deepnmt-rerank choose among the translations of the beam, by a command or by a model folder."""
+"""Weights of deepnmt rerank choose among the translations of the beam, by a command or by a model folder."""
 
 from __future__ import annotations
 

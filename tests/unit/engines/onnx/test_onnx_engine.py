@@ -73,7 +73,7 @@ def test_a_graph_in_the_place_of_the_other(name: str, other: str, tmp_path: Path
     for language in ("de", "en"):
         dictionary().save(str(tmp_path / f"dict.{language}.txt"))
     (tmp_path / name).write_bytes((tmp_path / other).read_bytes())
-    message = rf"^{tmp_path}/{name}: must be the graph that deepnmt-export names so, but is another$"
+    message = rf"^{tmp_path}/{name}: must be the graph that deepnmt export names so, but is another$"
     with pytest.raises(UserError, match=message):
         load(ModelFolder(tmp_path, TextSettings("de", "en"), "onnx", "float32"), 1)
     (tmp_path / name).unlink()
