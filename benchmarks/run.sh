@@ -3,6 +3,8 @@
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
+# shellcheck source=examples/options.sh
+source "$ROOT/examples/options.sh"
 
 usage() {
     cat <<'HELP'
