@@ -76,7 +76,7 @@ def unscale_once(stock: Any, self: Any) -> None:
     Trainer,
     "train_step",
     "(self, samples, raise_oom=False)",
-    order=30,
+    order=35,
     why="a gradient of --fp16 that overflows on the CPU costs its update; fairseq asks for a GPU there and ends",
 )
 def skip_an_overflow_on_the_cpu(stock: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
