@@ -29,7 +29,7 @@ def encoder_graph(model: Any, activation: str, int8: bool) -> Graph:
     Args:
         model: one that `options.check` allows, in evaluation mode
         activation: --activation-fn
-        int8: see `onnx_linear.py`
+        int8: see `linear.py`
     """
     graph, encoder = Graph(int8), model.encoder
     tokens = graph.input("tokens", INTEGER, "sentences", "source")

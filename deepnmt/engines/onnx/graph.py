@@ -35,7 +35,7 @@ class Graph:
     Axes of inputs and outputs are numbers or names; axes of one name are equally long.
 
     Args:
-        int8: products of rows by a model's matrices are of 8-bit numbers (`onnx_linear.py`)
+        int8: products of rows by a model's matrices are of 8-bit numbers (`linear.py`)
     """
 
     def __init__(self, int8: bool = False) -> None:

@@ -40,7 +40,7 @@ def step_graph(model: Any, activation: str, int8: bool) -> Graph:
     Args:
         model: one that `options.check` allows, in evaluation mode
         activation: --activation-fn
-        int8: see `onnx_linear.py`
+        int8: see `linear.py`
     """
     return _StepGraph(model.decoder, activation, int8).graph
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepnmt.text.languages import CHINESE, bleu_tokenizer, is_chinese, is_unspaced
+from deepnmt.text.languages import bleu_tokenizer, is_chinese, is_unspaced
 from deepnmt.text.token_bleu import TokenBleu
 from deepnmt.text.words import counted_words
 
@@ -67,12 +67,6 @@ def test_bleu_of_tokens_compares_the_words_of_the_language() -> None:
     assert TokenBleu("zh").words("今天 &quot; abc <num> 。") == ["今", "天", '"', "abc", "\ue011", "。"]
     assert TokenBleu("ja").words("ペンab") == list("ペンab")
     assert TokenBleu("de").words("das &quot; Haus.") == ["das", "&quot;", "Haus."]
-
-
-def test_preprocess_takes_the_same_languages_for_chinese() -> None:
-    text = (ROOT / "scripts" / "preprocess_options.sh").read_text("utf-8")
-    (codes,) = set(re.findall(r"\^\(([a-z|]+)\)\(\[-_\]\.\*\)\?\$", text))
-    assert set(codes.split("|")) == CHINESE
 
 
 def test_no_words_are_counted_at_white_space_alone() -> None:
