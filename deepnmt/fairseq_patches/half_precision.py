@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from fairseq.dataclass.configs import CommonConfig
@@ -84,9 +85,5 @@ def skip_an_overflow_on_the_cpu(stock: Any, self: Any, *args: Any, **kwargs: Any
     if self.cuda or not getattr(self.optimizer, "scaler", None):
         return stock(self, *args, **kwargs)
     # fairseq's trainer moves the norm of an overflow, 0, to a GPU.
-    tensors: Any = torch.Tensor
-    tensors.cuda = lambda tensor: tensor
-    try:
+    with patch.object(torch.Tensor, "cuda", lambda tensor: tensor):
         return stock(self, *args, **kwargs)
-    finally:
-        del tensors.cuda  # which it inherits
