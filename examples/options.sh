@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # Values of options on an example's command line; sourced after scripts/common.sh.
+set -euo pipefail
 
 # The value of an option, as in: --dest) DEST=$(value "$@"); shift 2 ;;
 value() {
