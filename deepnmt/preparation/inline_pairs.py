@@ -3,8 +3,6 @@
 fairseq joins train1 to train, and takes train1.de-en before train1.en-de where it translates from de to en.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The work of scripts/align.sh, in a folder: from two texts to alignments, scores and lexicons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -95,7 +93,7 @@ class AlignJob:
         return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
 
     @classmethod
-    def of(cls, places: dict[str, object]) -> AlignJob:
+    def of(cls, places: dict[str, object]) -> "AlignJob":
         """Return the job that `places` has described."""
         paths = {
             name: Path(str(places[name])) for name in ("source", "target", "forward", "reverse") if places[name]

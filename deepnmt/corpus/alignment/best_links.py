@@ -1,7 +1,5 @@
 """Align pairs with what has been learnt, and score how well their words fit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

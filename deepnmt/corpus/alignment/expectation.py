@@ -3,8 +3,6 @@
 P(y_j, a_j = i) = P(a_j = i) t(y_j|x_i)          forward; reverse with the sides exchanged
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ diagonally, is taken if one of its words has no link yet; at last so are links o
 reverse one, that have such a word, wherever they stand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from heapq import heapify, heappop, heappush
 

@@ -9,8 +9,6 @@ tables of the last round. Everything appears whole. Counts are added in the orde
 the same bit for bit, however many processes there are and however often they were stopped.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

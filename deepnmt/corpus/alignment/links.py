@@ -4,8 +4,6 @@ Pairs with m source and n target words form one group, so that what is computed 
 shape k x n x m, k the pairs of the group, and a prior that depends on positions is one n x m matrix for the group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -63,7 +61,7 @@ class Links:
     inverse: Numbers
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], stride: int) -> Links:
+    def of(cls, pairs: Sequence[Pair], stride: int) -> "Links":
         """Return the links of pairs with at least one word on each side.
 
         Args:

@@ -1,7 +1,5 @@
 """Two texts whose lines are pairs, as words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice

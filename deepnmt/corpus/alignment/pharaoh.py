@@ -1,7 +1,5 @@
 """Alignments as text, in the format of Pharaoh: a pair a line, `0-0 1-2`, source words first, from 0."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -8,8 +8,6 @@ For target position j of n, source position i of m, both from 1:
 Of the reverse direction, in which a source word is linked to a target word, with i and j exchanged.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Numbers for the words of one side, in the order in which they occur first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -48,6 +46,6 @@ class WordNumbers:
             file.writelines(f"{word}\n" for word in self.number)
 
     @classmethod
-    def read(cls, path: Path) -> WordNumbers:
+    def read(cls, path: Path) -> "WordNumbers":
         """Return what `write` has written."""
         return cls(line[:-1] for line in read_lines(path))

@@ -12,8 +12,6 @@ side's model than by its own, and a line of a third language much the same h by 
 Counts are kept in tables by hashes of the characters: a collision adds two counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,7 +46,7 @@ class CharacterModel:
     sigma: float = 1.0
 
     @classmethod
-    def learn(cls, text: Trigrams) -> CharacterModel:
+    def learn(cls, text: "Trigrams") -> "CharacterModel":
         """Return the model of some lines."""
         singles, pairs, triples = (
             np.bincount(hashes, minlength=size).astype(np.float32)
@@ -63,14 +61,14 @@ class CharacterModel:
         low, _, high = np.percentile((entropies - middle)[some] * np.sqrt(lengths[some]), SIGMA)
         return cls(singles, pairs, triples, middle, max(float(high - low) / 2, LEAST_SIGMA))
 
-    def entropies(self, text: Trigrams) -> Floats:
+    def entropies(self, text: "Trigrams") -> Floats:
         """Return h of each line; 0 where it is empty."""
         usual = (self.singles + FLOOR) / (self.singles.sum(dtype=np.float64) + FLOOR * SINGLE)
         chance = (self.triples[text.triple] + WEIGHT * usual[text.single]) / (self.pairs[text.pair] + WEIGHT)
         sums = text.text.sums(-np.log(chance))
         return sums / np.maximum(text.text.lengths, 1)
 
-    def __call__(self, text: Trigrams) -> Floats:
+    def __call__(self, text: "Trigrams") -> Floats:
         """Return z of each line; 0 where it is empty."""
         lengths = text.text.lengths
         return np.where(lengths, (self.entropies(text) - self.middle) * np.sqrt(lengths) / self.sigma, 0)

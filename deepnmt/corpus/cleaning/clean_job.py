@@ -1,7 +1,5 @@
 """What `deepnmt clean` was asked for, and the index of the files that it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -142,7 +140,7 @@ class CleanJob:
     files: dict[str, FileIndex] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> CleanJob:
+    def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> "CleanJob":
         """Return the job with the index of all its files.
 
         Args:

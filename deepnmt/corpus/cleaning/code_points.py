@@ -1,7 +1,5 @@
 """Lines as arrays of code points, so that something is counted in all lines of a chunk at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

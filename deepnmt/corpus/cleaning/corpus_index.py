@@ -1,7 +1,5 @@
 """Where the chunks of a file begin, so that processes can read them independently of each other."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +36,7 @@ class FileIndex:
     @classmethod
     def of(
         cls, path: Path, size: int, skipped: int = 0, tell: Callable[[int], object] = lambda size: None
-    ) -> FileIndex:
+    ) -> "FileIndex":
         """Return the index of a file, which is read once.
 
         Args:

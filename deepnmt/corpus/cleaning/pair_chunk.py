@@ -1,7 +1,5 @@
 """Consecutive pairs of a corpus, and what several measures need of them: their words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -22,7 +20,7 @@ class Side:
         place: 0 for the source, 1 for the target
     """
 
-    other: Side
+    other: "Side"
 
     def __init__(self, lines: Sequence[str], language: str, place: int = 0) -> None:
         self.lines, self.language, self.place = lines, language, place

@@ -1,7 +1,5 @@
 """The values of measures of pairs (`filters`), and what they learn from the corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional
@@ -27,7 +25,7 @@ class Spread:
     sigma: float = 1.0
 
     @classmethod
-    def of(cls, pairs: Pairs) -> Spread:
+    def of(cls, pairs: Pairs) -> "Spread":
         """Return the spread over pairs, by percentiles, so that faulty pairs do not widen it.
 
         Lengths are whole numbers: sigma is at least the change of the ratio by half a word, in the median of the
@@ -65,7 +63,7 @@ class Fitted:
     language_models: Optional[tuple[NgramModel, NgramModel]] = None
 
     @classmethod
-    def of(cls, pairs: Pairs) -> Fitted:
+    def of(cls, pairs: Pairs) -> "Fitted":
         """Return what is learnt from some pairs."""
         source, target = (CharacterModel.learn(side.trigrams) for side in pairs.sides)
         return cls(Spread.of(pairs), (source, target))

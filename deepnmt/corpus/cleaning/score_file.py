@@ -4,8 +4,6 @@ A first line that is not of numbers names the columns, as in what `clean --score
 numbers 1, 2, ... as their names.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +28,7 @@ class Header:
     lines: int
 
     @classmethod
-    def of(cls, path: Path) -> Header:
+    def of(cls, path: Path) -> "Header":
         """Return the columns of a file. Raises `UserError` if it is empty."""
         cells = next(read_lines(path), "").rstrip("\r\n").split("\t")
         if cells == [""]:

@@ -1,7 +1,5 @@
 """Which lines of a text are chosen: those with the highest scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice

@@ -7,8 +7,6 @@ same words, those that the text has at least twice, whether the sample has them 
 rare words better for no reason.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

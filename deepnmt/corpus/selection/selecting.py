@@ -1,7 +1,5 @@
 """A data folder of the training pairs of another one that are like a text."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property

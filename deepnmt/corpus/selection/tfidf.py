@@ -5,8 +5,6 @@
 `tf` counts a word in a line, `df` the lines that have it, of all N: the weights of scikit-learn's TfidfVectorizer.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
