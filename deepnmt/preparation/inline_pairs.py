@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from deepnmt.console import whole_file
-from deepnmt.corpus.alignment.grow_diag import Link
-from deepnmt.corpus.alignment.pharaoh import parse_line
+from deepnmt.corpus.alignment.grow_diag import Link, parse_line
 from deepnmt.corpus.alignment.term_examples import TermExamples
 from deepnmt.errors import UserError
 from deepnmt.text.in_order import lines_in_order

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deepnmt.corpus.alignment.expectation import DIAGONAL, prior
 from deepnmt.corpus.alignment.grow_diag import Link, grow_diag_final
 from deepnmt.corpus.alignment.links import Links, Pair, pieces
-from deepnmt.corpus.alignment.priors import DIAGONAL, prior
-from deepnmt.corpus.alignment.word_numbers import WordNumbers
+from deepnmt.corpus.alignment.parallel_text import WordNumbers
 from deepnmt.corpus.alignment.word_table import Tables, WordPairs
 from deepnmt.text.words import Words
 

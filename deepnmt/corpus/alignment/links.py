@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deepnmt.corpus.alignment.word_numbers import Numbers
+from deepnmt.corpus.alignment.parallel_text import Numbers
 from deepnmt.corpus.distinct import Keys, distinct
 
 # Links in a piece: bounds what a process needs, about 60 bytes for each.

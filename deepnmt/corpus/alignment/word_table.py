@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma, gammaln
 
-from deepnmt.corpus.alignment.word_numbers import Numbers
+from deepnmt.corpus.alignment.parallel_text import Numbers
 from deepnmt.corpus.distinct import Keys
 
 ALPHA = 0.01

@@ -7,11 +7,10 @@ from typing import Any, Optional
 
 from deepnmt.corpus.alignment.align_job import LEXICONS
 from deepnmt.corpus.cleaning.best_pairs import Best
-from deepnmt.corpus.cleaning.corpus_index import FileIndex
+from deepnmt.corpus.cleaning.corpus_index import FileIndex, Header, ScoreColumn
 from deepnmt.corpus.cleaning.filter_recipe import Filter, split_column
 from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.pair_lexicon import check_folder
-from deepnmt.corpus.cleaning.score_file import Header, ScoreColumn
 from deepnmt.corpus.cleaning.writing_systems import LANGUAGES, knows
 from deepnmt.errors import UserError
 from deepnmt.text.languages import language_fault

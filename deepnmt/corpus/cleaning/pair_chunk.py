@@ -5,8 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from deepnmt.corpus.cleaning.character_model import Trigrams
-from deepnmt.corpus.cleaning.code_points import CodePoints, Floats
+from deepnmt.corpus.cleaning.character_model import CodePoints, Floats, Trigrams
 from deepnmt.corpus.cleaning.writing_systems import letters, letters_of, spaces
 from deepnmt.text.words import counted_words, words_alone, words_of
 

@@ -7,8 +7,7 @@ from typing import Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.corpus.cleaning.character_model import SIGMA, CharacterModel, Trigrams
-from deepnmt.corpus.cleaning.code_points import Floats
+from deepnmt.corpus.cleaning.character_model import SIGMA, CharacterModel, Floats, Trigrams
 from deepnmt.corpus.cleaning.filters import KINDS, length_ratio
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.corpus.cleaning.pair_lexicon import PairLexicon
