@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deepnmt.console import whole_file
-from deepnmt.text.lines import check_parallel, read_lines
+from deepnmt.text.lines import read_lines
 from deepnmt.text.words import Words, spread, words_of
 
 Numbers = npt.NDArray[np.int32]
@@ -67,10 +67,6 @@ class ParallelText:
     source: Path
     target: Path
     raw: bool = False
-
-    def count(self) -> int:
-        """Return the number of pairs. Raises `UserError` if the files have different numbers of lines, or none."""
-        return check_parallel([self.source, self.target])
 
     def words(self, line: str) -> Words:
         """Return the words of a line."""
