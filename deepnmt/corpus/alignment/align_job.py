@@ -15,7 +15,7 @@ from deepnmt.corpus.alignment.learning import SIDES, Learning
 from deepnmt.corpus.alignment.lexicon import Entry, link_entries, table_entries, write_lexicon
 from deepnmt.corpus.alignment.parallel_text import ParallelText
 from deepnmt.errors import UserError
-from deepnmt.text.in_order import in_order
+from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.lines import check_parallel, count_lines, read_lines
 from deepnmt.text.record import sha256
 from deepnmt.text.words import Words
@@ -111,7 +111,7 @@ class AlignJob:
 
     def _missing(self, folder: Path) -> Iterator[Block]:
         given = zip(*map(read_lines, self.given)) if self.given else iter(())
-        for number, lines in enumerate(self.text.blocks(BLOCK)):
+        for number, lines in enumerate(blocks(self.text.pairs(), BLOCK)):
             alignments = list(islice(given, BLOCK))
             if not block_path(folder, number * BLOCK).exists():
                 yield number * BLOCK, lines, alignments

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -80,9 +79,3 @@ class ParallelText:
         """Yield the words of `number` of the `total` pairs, evenly spread over the text; of all if there are fewer."""
         for source, target in spread(self.pairs(), number, total):
             yield self.words(source), self.words(target)
-
-    def blocks(self, size: int) -> Iterator[list[tuple[str, str]]]:
-        """Yield the lines of both sides, `size` pairs at a time."""
-        pairs = self.pairs()
-        while block := list(islice(pairs, size)):
-            yield block
