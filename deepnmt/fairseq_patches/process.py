@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from deepnmt.checkpoints.safe_types import SAFE_TYPES
+from deepnmt.checkpoints.untrusted import SAFE_TYPES
 from deepnmt.console import hear_interruptions
 from deepnmt.errors import show_user_errors
 from deepnmt.fairseq_patches.patch import sets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deepnmt.checkpoints.grow.grow_model import grow_state
+from deepnmt.checkpoints.grow import grow_state
 from deepnmt.checkpoints.rewrite import rewrite_file
 from deepnmt.checkpoints.state import BEST, CheckpointState
 from deepnmt.errors import UserError
