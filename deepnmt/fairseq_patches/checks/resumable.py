@@ -16,8 +16,8 @@ from torch import Tensor
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.checkpoints.trained_model import EMBEDDINGS, parameter_shapes, tensor_faults
 from deepnmt.errors import UserError, in_place_of
-from deepnmt.fairseq_patches.data_checks import task_languages
-from deepnmt.fairseq_patches.subwords_of_tasks import check_task
+from deepnmt.fairseq_patches.checks.data_checks import task_languages
+from deepnmt.fairseq_patches.checks.subwords_of_tasks import check_task
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.translation_task import RIGHT_TO_LEFT
 

@@ -14,8 +14,8 @@ from support.fairseq_configurations import configuration
 from support.models import SIZE, dictionary, task
 
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import training_checks
-from deepnmt.fairseq_patches.training_checks import check_memory, check_training
+from deepnmt.fairseq_patches.checks import training_checks
+from deepnmt.fairseq_patches.checks.training_checks import check_memory, check_training
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
 from deepnmt.model.transformer import DLCLTransformerModel

@@ -18,7 +18,7 @@ from deepnmt.checkpoints.file import read, write
 from deepnmt.checkpoints.one_training import kept_checkpoints
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import subwords_of_tasks
+from deepnmt.fairseq_patches.checks import subwords_of_tasks
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.subword_identity import checksum
 

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.refusals import refusal, show_refusals
+from deepnmt.fairseq_patches.process.refusals import refusal, show_refusals
 
 
 def raised(function: Callable[[], Any]) -> BaseException:

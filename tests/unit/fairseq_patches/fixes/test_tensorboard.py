@@ -14,7 +14,7 @@ from support.curves import curve
 from support.restarts import train_until
 from support.trainings import binarised_text
 
-from deepnmt.fairseq_patches import tensorboard
+from deepnmt.fairseq_patches.fixes import tensorboard
 
 OPTIONS = ["--max-tokens=80", "--save-interval-updates=4", "--no-epoch-checkpoints", "--log-interval=1"]
 OPTIONS += ["--encoder-layers=1", "--decoder-layers=1", "--log-format=simple", "--max-update=14"]

@@ -10,8 +10,8 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass.configs import OptimizationConfig
 from torch.utils.data import Dataset
 
+from deepnmt.fairseq_patches.fixes.validation_steps import take_as_many_as_asked
 from deepnmt.fairseq_patches.patch import declared
-from deepnmt.fairseq_patches.validation_steps import take_as_many_as_asked
 
 
 class Numbers(Dataset[int]):

@@ -19,8 +19,8 @@ from support.fairseq_configurations import configuration
 
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import training_checks
-from deepnmt.fairseq_patches.training_checks import check_training
+from deepnmt.fairseq_patches.checks import training_checks
+from deepnmt.fairseq_patches.checks.training_checks import check_training
 from deepnmt.model import validate
 
 

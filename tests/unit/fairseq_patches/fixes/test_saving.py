@@ -18,7 +18,7 @@ from support.restarts import forget
 
 import deepnmt
 from deepnmt.checkpoints.state import CheckpointState
-from deepnmt.fairseq_patches.saving import best_kept
+from deepnmt.fairseq_patches.fixes.saving import best_kept
 
 deepnmt.register()
 

@@ -8,13 +8,10 @@ import sys
 import warnings
 from pathlib import Path
 
-import torch
-
-from deepnmt.checkpoints.safe_types import SAFE_TYPES
 from deepnmt.console import hear_interruptions
 from deepnmt.errors import show_user_errors
 from deepnmt.fairseq_patches.patch import sets
-from deepnmt.fairseq_patches.refusals import show_refusals
+from deepnmt.fairseq_patches.process.refusals import show_refusals
 from deepnmt.training import launched
 
 # Message and category of each warning that every run prints and no user can act on.
@@ -92,12 +89,6 @@ def silence_known_warnings() -> None:
 )
 def move_plugin_path_last() -> None:
     """Move the folder that `--user-dir` puts first on `sys.path` to the end, where workers still find the package."""
-    parent = str(Path(__file__).resolve().parents[2])
+    parent = str(Path(__file__).resolve().parents[3])
     if sys.path and sys.path[0] == parent:
         sys.path.append(sys.path.pop(0))
-
-
-@sets("torch.serialization", order=50, why="checkpoints are read with weights only, and hold a few types beside them")
-def allow_safe_types() -> None:
-    """Allow `SAFE_TYPES` in checkpoints."""
-    torch.serialization.add_safe_globals(SAFE_TYPES)

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Callable
 
+import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
+from deepnmt.checkpoints.safe_types import SAFE_TYPES
 from deepnmt.checkpoints.untrusted import forget_embedding_paths, untrusted_faults
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
@@ -85,3 +87,9 @@ def forget_teachers(criterion: Any, kept: Mapping[str, object]) -> None:
     """
     if "teacher" not in kept and getattr(criterion, "_name", None) == distillation.NAME:
         criterion.teacher = None
+
+
+@sets("torch.serialization", order=60, why="checkpoints are read with weights only, and hold a few types beside them")
+def allow_safe_types() -> None:
+    """Allow `SAFE_TYPES` in checkpoints."""
+    torch.serialization.add_safe_globals(SAFE_TYPES)

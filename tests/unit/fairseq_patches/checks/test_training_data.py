@@ -12,8 +12,8 @@ from support.data_folders import data_folder, write_side
 from support.fairseq_configurations import configuration
 
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import training_checks
-from deepnmt.fairseq_patches.training_checks import check_training
+from deepnmt.fairseq_patches.checks import training_checks
+from deepnmt.fairseq_patches.checks.training_checks import check_training
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ from omegaconf import DictConfig, OmegaConf
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError, in_place_of
-from deepnmt.fairseq_patches.data_checks import local_folders, task_languages
-from deepnmt.fairseq_patches.model_options import transformer_faults
+from deepnmt.fairseq_patches.checks.data_checks import local_folders, task_languages
+from deepnmt.fairseq_patches.checks.model_options import transformer_faults
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig

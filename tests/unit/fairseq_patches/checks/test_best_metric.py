@@ -13,7 +13,7 @@ from fairseq_cli import train
 from support.trainings import binarised_text, fairseq_train
 
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import best_metric
+from deepnmt.fairseq_patches.checks import best_metric
 
 ONCE = ["--max-tokens=100", "--max-update=1", "--no-epoch-checkpoints", "--seed=1"]
 SMOOTHED = "--criterion=label_smoothed_cross_entropy"

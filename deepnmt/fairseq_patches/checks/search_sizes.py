@@ -13,7 +13,7 @@ from fairseq.modules import FairseqDropout
 from fairseq.tasks import FairseqTask
 
 from deepnmt.errors import UserError, in_place_of
-from deepnmt.fairseq_patches.batches import GET_BATCH_ITERATOR
+from deepnmt.fairseq_patches.fixes.batches import GET_BATCH_ITERATOR
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.options.option_table import OPTIONS, SEARCH, TRAINING, dashed, range_faults
 

@@ -24,7 +24,7 @@ from support.models import dictionary
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.training_checks import check_training
+from deepnmt.fairseq_patches.checks.training_checks import check_training
 from deepnmt.recipe.combinations import rule_faults
 
 OPTIONS = {"save_dir": None, "optimizer_overrides": "{}", "finetune_from_model": None, "restore_file": "other.pt"}

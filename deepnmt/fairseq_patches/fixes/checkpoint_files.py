@@ -25,9 +25,9 @@ from deepnmt.checkpoints.state import SCALES, CheckpointState
 from deepnmt.checkpoints.trained_model import architecture, check_model, is_deep
 from deepnmt.console import is_command
 from deepnmt.errors import UserError, in_place_of, user_message
+from deepnmt.fairseq_patches.checks.resumable import check_resumable
+from deepnmt.fairseq_patches.checks.subwords_of_tasks import check_task
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.fairseq_patches.resumable import check_resumable
-from deepnmt.fairseq_patches.subwords_of_tasks import check_task
 from deepnmt.search.fusion import dictionary_folder
 from deepnmt.text.data_folder import one_name
 from deepnmt.text.inline_targets import STATE as INLINE
