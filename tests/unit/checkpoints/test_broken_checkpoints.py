@@ -22,7 +22,7 @@ from deepnmt.checkpoints.rewrite import rewritten
 from deepnmt.checkpoints.shrink import Shrinking, shrink_state
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.resumable import check_resumable
+from deepnmt.fairseq_patches.checks.resumable import check_resumable
 from deepnmt.model.transformer import NAME
 
 VALUES = st.one_of(
