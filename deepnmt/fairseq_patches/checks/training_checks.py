@@ -39,7 +39,7 @@ from deepnmt.options.option_table import TRAINING, dashed, is_json_mapping, lite
 from deepnmt.recipe.combinations import HALF, TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries, check_same_types
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.sentence_lengths import Limits, check_lengths
+from deepnmt.text.training_data import Limits, check_lengths
 
 logger = logging.getLogger(__name__)
 
