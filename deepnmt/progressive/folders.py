@@ -1,7 +1,5 @@
 """Where a stage keeps what it makes, and the recipe that it is made from."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator, Sequence
