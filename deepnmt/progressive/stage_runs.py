@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from deepnmt import console
-from deepnmt.checkpoints.grow.grow_model import grow_state
+from deepnmt.checkpoints.grow import grow_state
 from deepnmt.checkpoints.rewrite import rewrite_file
 from deepnmt.checkpoints.state import BEST, CheckpointState
 from deepnmt.console import whole_file
