@@ -44,15 +44,9 @@ KEPT: list[object] = []
 
 
 def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
-    """Check what is trained, and leave fairseq-train's own command line in `sys.argv`.
+    """Check the training of a recipe, and leave fairseq-train's own command line in `sys.argv`.
 
-    Where torchrun trains, the process ends here.
-
-    Args:
-        recipe: its file
-        data: DATA, or DATA0:DATA1:...
-        save: folder of the checkpoints
-        options: of fairseq-train
+    Where torchrun trains, the process ends here. The data are DATA, or DATA0:DATA1:...
 
     Raises:
         UserError: something does not fit, or another training has the folder
@@ -114,11 +108,7 @@ def torchrun(place: Place) -> list[str]:
 
 
 def lock(save: Path) -> None:
-    """Lock a folder as long as this process lives, and those that it hands its files on to.
-
-    Raises:
-        UserError: another training has it
-    """
+    """Lock a folder as long as this process lives, and those that it hands its files on to. Raises `UserError`."""
     file = (save / "train.lock").open("wb")
     os.set_inheritable(file.fileno(), True)
     until = time.monotonic() + LOCK_SECONDS
