@@ -264,8 +264,11 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
 
 
-def progress(total: Optional[int], description: str, unit: str) -> tqdm[object]:
-    """Return a progress bar on standard error; `total` is None where it is not known."""
+def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> tqdm[object]:
+    """Return a progress bar on standard error; `total` is None where it is not known.
+
+    Its estimate of the time left is of what is not `done` yet.
+    """
     from tqdm import tqdm
 
-    return tqdm(total=total, desc=description, unit=unit, unit_scale=True)
+    return tqdm(total=total, desc=description, unit=unit, unit_scale=True, initial=done)

@@ -60,7 +60,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     # They import numpy.
     from deepnmt.console import whole_file
     from deepnmt.jobs.job import locked
-    from deepnmt.synthetic.round_checks import table
+    from deepnmt.synthetic.rounds import table
 
     check(rounds)
     try:
@@ -104,7 +104,7 @@ def check(rounds: Rounds) -> None:
     Raises:
         UserError: something is missing or does not fit, or the folder was begun with something else
     """
-    from deepnmt.synthetic.round_checks import begin, check_places
+    from deepnmt.synthetic.rounds import begin, check_places
 
     check_places(rounds)
     check_synthesis(rounds)

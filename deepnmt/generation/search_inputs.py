@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deepnmt.text.data_identity import identity_of_data
+from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.record import DATASTORE, size_and_time
 
 CONTENTS = "contents of "

@@ -1,35 +1,110 @@
 """Run the stages of a recipe one after the other, from the first that is not done.
 
-Between two stages the model grows. What a finished stage has reached is its line in stages.tsv and its stage.json,
-which says that the stage is done, and is written last.
+A stage has a folder, with the recipe that it is made from. Between two stages the model grows. What a finished stage
+has reached is its line in stages.tsv and its stage.json, which says that the stage is done, and is written last.
 """
 
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from deepnmt import console
 from deepnmt.checkpoints.grow import grow_state
 from deepnmt.checkpoints.rewrite import rewrite_file
 from deepnmt.checkpoints.state import BEST, CheckpointState
+from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import run_step
 from deepnmt.jobs.job import locked
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.progressive.folders import DONE, LAST, RECIPE, prepare
 from deepnmt.progressive.plan import plan_stages
 from deepnmt.progressive.stages import ENDS, Stage
 from deepnmt.recipe import to_arguments
 from deepnmt.text.columns import in_columns
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
+from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.lines import whole_text
+from deepnmt.text.record import write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.training_data import check_named_data
+
+RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
+DATA = "# data: "
+
+
+def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str) -> None:
+    """Make the folder of each stage, with its recipe for train.sh.
+
+    Args:
+        stages: of the recipe
+        save: the folder of all stages
+        extra: arguments of fairseq-train
+        data: DATA, or DATA0:DATA1:..., which are trained on in turn
+
+    Raises:
+        UserError: the folder holds stages of another recipe or other data, which are not to be mixed with these
+    """
+    identity = ":".join(identity_of_data(Path(folder)) for folder in data.split(os.pathsep))
+    texts = {stage.name: recipe_text(stage, len(stages), extra, identity) for stage in stages}
+    faults = []
+    for folder in sorted(path.parent for path in save.glob(f"stage-*/{RECIPE}")):
+        begun = (folder / LAST).exists() or (folder / DONE).exists()
+        if begun and folder.name not in texts:
+            faults.append(f"{folder}: must be a stage of this recipe, but is not; choose another SAVE")
+        elif begun:
+            faults += _differences(folder / RECIPE, texts[folder.name], data)
+    if faults:
+        raise UserError(*faults)
+    for name, text in texts.items():
+        (save / name).mkdir(parents=True, exist_ok=True)
+        with whole_file(save / name / RECIPE) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> str:
+    """Return the recipe of one stage: options of fairseq-train; data, how it grows and is scored stand in comments.
+
+    Args:
+        stage: the stage
+        stages: their number
+        extra: arguments of fairseq-train
+        data: what identifies it
+    """
+    lines = [f"# Stage {stage.number} of {stages}; made by train_progressive.sh, which runs it"]
+    growth = stage.growth
+    if growth is not None:
+        lines.append(f"# strategy: {growth.strategy}")
+    own = {key: value for key, value in stage.own.items() if key != "strategy"}
+    lines += [f"# {key}: {value}" for key, value in sorted(own.items())]
+    lines += [f"# options: {shlex.join(extra)}"] if extra else []
+    lines.append(f"{DATA}{data}")
+    options = {key: option.value for key, option in stage.options.items()}
+    return "\n".join(lines) + "\n" + yaml.safe_dump(options, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _differences(path: Path, text: str, data: str) -> Iterator[str]:
+    old, new = whole_text(path).splitlines(), text.splitlines()
+    (was_data, old), (is_data, new) = map(_parts, (old, new))
+    # Earlier versions have not noted it.
+    if was_data and was_data != is_data:
+        yield f"{data}: must be the data that {path.parent} was begun with, but has changed since; choose another SAVE"
+    if old != new:
+        was, now = (", ".join(sorted({*one} - {*other})) or "nothing" for one, other in ((old, new), (new, old)))
+        yield f"{path}: must have what the stage was begun with ({was}), but now has {now}; choose another SAVE"
+
+
+def _parts(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the line of the data, and all others."""
+    data = [line for line in lines if line.startswith(DATA)]
+    return data, [line for line in lines if line not in data]
 
 
 def grow_stage(before: Stage, stage: Stage, save: Path) -> list[str]:
@@ -135,8 +210,7 @@ def note(folder: Path, checkpoint: str) -> None:
     rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
     with console.whole_file(folder.parent / TABLE) as temporary:
         temporary.write_text(table(rows), encoding="utf-8")
-    with console.whole_file(folder / DONE) as temporary:
-        temporary.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    write_record(folder / DONE, row)
 
 
 LOG = "train.log"

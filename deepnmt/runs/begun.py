@@ -6,8 +6,6 @@
 ended, it makes no update, and the old model's scores would pass for those of the new one.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable, Sequence
@@ -18,7 +16,7 @@ from deepnmt.beside import try_lock
 from deepnmt.errors import UserError
 from deepnmt.recipe import read_recipe, to_arguments
 from deepnmt.runs.supervision import LAST
-from deepnmt.text.data_identity import identity_of_data
+from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.record import read_record, sha256, write_record
 
 NOTE, LOCK = "begun.json", "train.lock"

@@ -4,8 +4,6 @@ Each of them would refuse a faulty option, checkpoint or data folder by itself, 
 lines. So a child process, whose memory ends with it, does all that fairseq-train does before the first update.
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.lines import open_file, whole_text
 
@@ -81,8 +82,9 @@ def selected_on(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a record, one key a line."""
-    path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write a record whole, one key a line."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def size_and_time(path: Path) -> str:
