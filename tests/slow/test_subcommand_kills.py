@@ -28,7 +28,7 @@ from support.models import ROOT, SIZE
 from support.substitution import TARGET, monolingual, sentences, substitution_data
 from support.synthetic_runs import OPTIONS, back_command
 
-from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
+from deepnmt.checkpoints.importing.importer import configuration, new_checkpoint
 
 KILLS = 10
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}

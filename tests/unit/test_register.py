@@ -11,7 +11,7 @@ import sys
 LIGHT = (
     "deepnmt",
     "deepnmt.checkpoints.plans",
-    "deepnmt.checkpoints.safe_types",
+    "deepnmt.checkpoints.untrusted",
     "deepnmt.checkpoints.untrusted",
     "deepnmt.console",
     "deepnmt.errors",

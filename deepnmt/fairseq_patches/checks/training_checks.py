@@ -35,12 +35,11 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
-from deepnmt.options.option_table import TRAINING, dashed, literal_faults, range_faults
-from deepnmt.options.rule import is_json_mapping
+from deepnmt.options.option_table import TRAINING, dashed, is_json_mapping, literal_faults, range_faults
 from deepnmt.recipe.combinations import HALF, TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries, check_same_types
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.sentence_lengths import Limits, check_lengths
+from deepnmt.text.training_data import Limits, check_lengths
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,7 @@ import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
-from deepnmt.checkpoints.safe_types import SAFE_TYPES
-from deepnmt.checkpoints.untrusted import forget_embedding_paths, untrusted_faults
+from deepnmt.checkpoints.untrusted import SAFE_TYPES, forget_embedding_paths, untrusted_faults
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces, sets
