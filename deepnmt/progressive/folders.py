@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.progressive.stages import Stage
 from deepnmt.text.data_identity import identity_of_data
 from deepnmt.text.lines import whole_text
+from deepnmt.text.record import CONTENTS, difference
 
 RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
-DATA = "# data: "
 
 
 def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str) -> None:
@@ -33,19 +35,41 @@ def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str
     """
     identity = ":".join(identity_of_data(Path(folder)) for folder in data.split(os.pathsep))
     texts = {stage.name: recipe_text(stage, len(stages), extra, identity) for stage in stages}
+    jobs = [StageJob.of(save / name, text) for name, text in texts.items()]
     faults = []
-    for folder in sorted(path.parent for path in save.glob(f"stage-*/{RECIPE}")):
-        begun = (folder / LAST).exists() or (folder / DONE).exists()
-        if begun and folder.name not in texts:
-            faults.append(f"{folder}: must be a stage of this recipe, but is not; choose another SAVE")
-        elif begun:
-            faults += _differences(folder / RECIPE, texts[folder.name], data)
+    for folder in sorted({path.parent for path in save.glob(f"stage-*/{RECIPE}")} - {job.out for job in jobs}):
+        if StageJob.of(folder).has_worth():
+            faults.append(f"{folder} exists, and is no stage of this recipe; remove it or choose another SAVE")
+    for job in jobs:
+        try:
+            job.check()
+        except UserError as error:
+            faults.append(str(error))
     if faults:
         raise UserError(*faults)
-    for name, text in texts.items():
-        (save / name).mkdir(parents=True, exist_ok=True)
-        with whole_file(save / name / RECIPE) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    for job in jobs:
+        job.out.mkdir(parents=True, exist_ok=True)
+        job.write()
+
+
+@dataclass(frozen=True)
+class StageJob(InPlace):
+    """The job of a stage, whose record is its recipe."""
+
+    text: str = ""
+
+    @classmethod
+    def of(cls, folder: Path, text: str = "") -> StageJob:
+        """Return the job of a folder and a recipe."""
+        return cls("deepnmt train-progressive", folder, RECIPE, option="SAVE", worth=(LAST, DONE), text=text)
+
+    def write(self) -> None:
+        """Write the recipe."""
+        with whole_file(self.record) as temporary:
+            temporary.write_text(self.text, encoding="utf-8")
+
+    def _difference(self, path: Path) -> str:
+        return difference(_settings(whole_text(path)), _settings(self.text))
 
 
 def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> str:
@@ -64,23 +88,15 @@ def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> s
     own = {key: value for key, value in stage.own.items() if key != "strategy"}
     lines += [f"# {key}: {value}" for key, value in sorted(own.items())]
     lines += [f"# options: {shlex.join(extra)}"] if extra else []
-    lines.append(f"{DATA}{data}")
+    lines.append(f"# data: {data}")
     options = {key: option.value for key, option in stage.options.items()}
     return "\n".join(lines) + "\n" + yaml.safe_dump(options, sort_keys=False, allow_unicode=True, width=1000)
 
 
-def _differences(path: Path, text: str, data: str) -> Iterator[str]:
-    old, new = whole_text(path).splitlines(), text.splitlines()
-    (was_data, old), (is_data, new) = map(_parts, (old, new))
-    # Earlier versions have not noted it.
-    if was_data and was_data != is_data:
-        yield f"{data}: must be the data that {path.parent} was begun with, but has changed since; choose another SAVE"
-    if old != new:
-        was, now = (", ".join(sorted({*one} - {*other})) or "nothing" for one, other in ((old, new), (new, old)))
-        yield f"{path}: must have what the stage was begun with ({was}), but now has {now}; choose another SAVE"
-
-
-def _parts(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the line of the data, and all others."""
-    data = [line for line in lines if line.startswith(DATA)]
-    return data, [line for line in lines if line not in data]
+def _settings(text: str) -> dict[str, str]:
+    """Return the values of a recipe, and of its comments, by their keys."""
+    found = {}
+    for line in text.splitlines():
+        key, colon, value = line.removeprefix("# ").partition(": ")
+        found |= {key: value} if colon else {"heading": line}
+    return {f"{CONTENTS}s of data" if key == "data" else key: value for key, value in found.items()}

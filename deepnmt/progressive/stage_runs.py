@@ -40,13 +40,11 @@ def run(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
     Raises:
         UserError: something does not fit, or the folder is in use, or of another recipe or other data
     """
-    # What is refused makes no new folder; one that is there is held before the recipes of its stages are written.
-    with locked(save, "SAVE") if save.is_dir() else contextlib.nullcontext():
-        with contextlib.redirect_stdout(sys.stderr):
-            stages = plan_stages(recipe, options)
-        check_data(data, [*to_arguments(stages[0].options), *options])
-        prepare(stages, save, options, data)
+    with contextlib.redirect_stdout(sys.stderr):
+        stages = plan_stages(recipe, options)
+    check_data(data, [*to_arguments(stages[0].options), *options])
     with locked(save, "SAVE"):
+        prepare(stages, save, options, data)
         for stage in stages:
             print(_description(stage), file=sys.stderr)
         for path in (path for pattern in REMAINS for path in save.glob(pattern)):

@@ -118,11 +118,8 @@ class AlignJob:
         learning = self.learning(folder, workers)
         if not self.given:
             learning.run()
-        with console.progress(learning.pairs, "aligning", " pairs") as bar:
-            # The estimate of the time left is of what this start does.
-            bar.initial = bar.n = sum(
-                min(BLOCK, learning.pairs - start) for start in self._starts(folder, learning.pairs)
-            )
+        before = sum(min(BLOCK, learning.pairs - start) for start in self._starts(folder, learning.pairs))
+        with console.progress(learning.pairs, "aligning", " pairs", before) as bar:
             for done in in_order(partial(_block_writer, self, folder), self._missing(folder), workers):
                 bar.update(done)
 

@@ -126,9 +126,7 @@ def score(program: str, model: Path, text: Path, output: Path, raw: bool, column
         if done < total:
             # Read once, before the processes are started, which share it.
             make = partial(scorer, parts, arpa.read(model), raw)
-            with console.progress(total, "scoring", " lines") as bar:
-                # The estimate of the time left is of what this start does.
-                bar.initial = bar.n = done
+            with console.progress(total, "scoring", " lines", done) as bar:
                 for number in in_order(make, blocks(text, parts), workers):
                     bar.update(number)
         with console.whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
