@@ -1,7 +1,5 @@
 """`deepnmt binarise`: more text for an existing data folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

@@ -1,7 +1,5 @@
 """`deepnmt bleu-per-depth`: score a model with ever fewer of its layers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

@@ -1,7 +1,5 @@
 """`deepnmt combine`: combine n-best lists into new translations."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

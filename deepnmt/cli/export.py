@@ -1,7 +1,5 @@
 """`deepnmt export`: a folder that deepnmt translate needs alone, out of checkpoints."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

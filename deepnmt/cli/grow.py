@@ -1,7 +1,5 @@
 """`deepnmt grow`: a deeper checkpoint out of a shallower one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import Optional

@@ -1,7 +1,5 @@
 """`deepnmt import`: a checkpoint out of the parameters of the published DLCL and SDT code."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`deepnmt inspect`: gradients, activations, residual branches and weights of recipes and checkpoints, side by side."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

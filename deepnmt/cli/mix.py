@@ -1,7 +1,5 @@
 """`deepnmt mix`: join real and synthetic pairs to one data folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Optional
 

@@ -1,7 +1,5 @@
 """`deepnmt preprocess`: raw parallel text to the binarised data that fairseq reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path

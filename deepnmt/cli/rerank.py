@@ -1,7 +1,5 @@
 """`deepnmt rerank`: the best translation of each sentence among those of n-best lists."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Sequence

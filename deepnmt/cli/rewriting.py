@@ -1,7 +1,5 @@
 """What the command lines that make one checkpoint out of another have in common."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

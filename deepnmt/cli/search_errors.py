@@ -1,7 +1,5 @@
 """`deepnmt search-errors`: how often the beam search misses the best string, by exhaustive search."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -1,7 +1,5 @@
 """`deepnmt select`: choose the training pairs that are most like a text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

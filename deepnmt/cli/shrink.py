@@ -1,7 +1,5 @@
 """`deepnmt shrink`: a shallower checkpoint out of a deeper one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import Optional

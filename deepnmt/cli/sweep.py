@@ -1,7 +1,5 @@
 """`deepnmt sweep`: the average, beam and length penalty with which a model translates the validation set best."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`deepnmt train-progressive`: train a shallow model first, then grow and train it, stage by stage."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

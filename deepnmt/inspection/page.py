@@ -4,8 +4,6 @@ Colours are those of Okabe and Ito, which differ for every kind of colour vision
 as well, and the colour map of the DLCL weights goes from blue, negative, over white to red.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import math

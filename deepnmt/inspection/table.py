@@ -3,8 +3,6 @@
 Shapes: G groups of layers.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -99,7 +97,7 @@ class Report:
         return json.dumps(self.to_values(), allow_nan=False)
 
     @classmethod
-    def from_values(cls, values: Any) -> Report:
+    def from_values(cls, values: Any) -> "Report":
         """The reverse of `to_values`.
 
         Raises:
@@ -113,7 +111,7 @@ class Report:
             raise UserError(f"a report must be as deepnmt inspect writes it, but is not: {error}") from error
 
     @classmethod
-    def from_json(cls, text: str) -> Report:
+    def from_json(cls, text: str) -> "Report":
         """The reverse of `to_json`, with the errors of `from_values`."""
         return cls.from_values(_parse(text))
 

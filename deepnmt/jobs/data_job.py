@@ -1,7 +1,5 @@
 """A job whose result is a data folder, with the record preprocess.json."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

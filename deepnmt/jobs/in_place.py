@@ -6,8 +6,6 @@
 What is refused leaves the folder as it was, and makes no new one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

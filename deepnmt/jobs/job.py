@@ -11,8 +11,6 @@ A command that finds its result made with the same options and inputs does nothi
 on with it. Anything else in either place is refused in one line, and left as it is.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

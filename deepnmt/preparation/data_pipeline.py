@@ -1,7 +1,5 @@
 """From raw text to a data folder, step by step: what `deepnmt preprocess` does."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence

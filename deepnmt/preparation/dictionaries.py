@@ -1,7 +1,5 @@
 """fairseq's dictionaries of texts in subwords, which may have more types than these texts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count

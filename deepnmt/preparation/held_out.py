@@ -1,7 +1,5 @@
 """Validation pairs out of the training pairs: every Nth line of a prepared training split."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

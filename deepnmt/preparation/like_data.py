@@ -1,7 +1,5 @@
 """More text for a data folder: prepared as its text was, and binarised with its codes and dictionaries."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

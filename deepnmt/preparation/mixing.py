@@ -1,7 +1,5 @@
 """One data folder from several: real pairs, and synthetic ones."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence

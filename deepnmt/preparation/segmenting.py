@@ -4,8 +4,6 @@ subword-nmt is called as a library: its commands leave files unclosed, so that a
 and read a text with one process whatever --num-workers says.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

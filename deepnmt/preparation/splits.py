@@ -4,8 +4,6 @@ Reads PREFIX.LANG and writes OUTPUT.tok.LANG (tokenised) and OUTPUT.raw.LANG (as
 parallel, and reports what was skipped.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter

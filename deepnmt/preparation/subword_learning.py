@@ -1,7 +1,5 @@
 """Learn the codes of each kind of subwords."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Tags in the place of numbers and addresses, before text is cut into subwords."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """True case for texts in tokens: a text at a time, or those of several languages side by side."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Container, Sequence

@@ -1,7 +1,5 @@
 """Where a stage keeps what it makes, and the recipe that it is made from."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Sequence
@@ -35,10 +33,10 @@ def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str
     """
     identity = ":".join(identity_of_data(Path(folder)) for folder in data.split(os.pathsep))
     texts = {stage.name: recipe_text(stage, len(stages), extra, identity) for stage in stages}
-    jobs = [StageJob.of(save / name, text) for name, text in texts.items()]
+    jobs = [job_of(save / name, text) for name, text in texts.items()]
     faults = []
     for folder in sorted({path.parent for path in save.glob(f"stage-*/{RECIPE}")} - {job.out for job in jobs}):
-        if StageJob.of(folder).has_worth():
+        if job_of(folder).has_worth():
             faults.append(f"{folder} exists, and is no stage of this recipe; remove it or choose another SAVE")
     for job in jobs:
         try:
@@ -58,11 +56,6 @@ class StageJob(InPlace):
 
     text: str = ""
 
-    @classmethod
-    def of(cls, folder: Path, text: str = "") -> StageJob:
-        """Return the job of a folder and a recipe."""
-        return cls("deepnmt train-progressive", folder, RECIPE, option="SAVE", worth=(LAST, DONE), text=text)
-
     def write(self) -> None:
         """Write the recipe."""
         with whole_file(self.record) as temporary:
@@ -70,6 +63,11 @@ class StageJob(InPlace):
 
     def _difference(self, path: Path) -> str:
         return difference(_settings(whole_text(path)), _settings(self.text))
+
+
+def job_of(folder: Path, text: str = "") -> StageJob:
+    """Return the job of a stage's folder, and of its recipe."""
+    return StageJob("deepnmt train-progressive", folder, RECIPE, option="SAVE", worth=(LAST, DONE), text=text)
 
 
 def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> str:

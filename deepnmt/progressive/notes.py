@@ -3,8 +3,6 @@
 stage.json says that the stage is done, and is written last.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hold the stages of a recipe against fairseq's options and against each other, before the first one starts."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

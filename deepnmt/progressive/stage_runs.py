@@ -1,7 +1,5 @@
 """Run the stages of a recipe one after the other, from the first that is not done."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

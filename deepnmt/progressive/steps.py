@@ -1,7 +1,5 @@
 """What happens between two stages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from deepnmt.checkpoints.grow.grow_model import grow_state

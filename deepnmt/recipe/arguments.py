@@ -1,7 +1,5 @@
 """The arguments of fairseq-train that a recipe and a command line stand for, together."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from argparse import Namespace

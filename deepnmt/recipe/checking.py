@@ -1,7 +1,5 @@
 """Hold a recipe and the command line, together, against what fairseq-train takes."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import difflib

@@ -3,8 +3,6 @@
 Options of the model are checked where it is built (deepnmt/model/validate.py), for fairseq's own commands too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ an update, on all devices together. fairseq deals consecutive batches out in tur
 same sentences on 1, 2 or B devices; beyond B, smaller batches are dealt out.
 """
 
-from __future__ import annotations
-
 from deepnmt.errors import UserError
 from deepnmt.recipe.recipe_file import Option
 

@@ -4,8 +4,6 @@
 `deepnmt.progressive.stages.STAGE_KEYS`; `extends` and `stages` are no options but a recipe's form (recipe_file.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Callable, Optional

@@ -1,7 +1,5 @@
 """Read a recipe (YAML, one option a key), and the recipes that it extends."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

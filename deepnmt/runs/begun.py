@@ -6,8 +6,6 @@
 ended, it makes no update, and the old model's scores would pass for those of the new one.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable, Sequence

@@ -3,8 +3,6 @@
 python -m deepnmt.runs.finetuning CHECKPOINT DATA SAVE OLD|'' [options of fairseq-train]
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

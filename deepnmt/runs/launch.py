@@ -1,7 +1,5 @@
 """torchrun without its report of forty lines, as the process that failed has said itself what is wrong."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from signal import Signals

@@ -4,8 +4,6 @@ Each of them would refuse a faulty option, checkpoint or data folder by itself, 
 lines. So a child process, whose memory ends with it, does all that fairseq-train does before the first update.
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os
@@ -20,8 +18,8 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train
 
 from deepnmt.errors import UserError, user_message
-from deepnmt.fairseq_patches.refusals import refusal
-from deepnmt.fairseq_patches.training_checks import check_training
+from deepnmt.fairseq_patches.checks.training_checks import check_training
+from deepnmt.fairseq_patches.process.refusals import refusal
 
 # It has fairseq, which takes seconds to import.
 FORK = multiprocessing.get_context("fork")

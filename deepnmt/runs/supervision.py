@@ -1,7 +1,5 @@
 """A training in a process of its own, beside one that says what became of it, however it ends."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ On one device fairseq-train is called in this process: importing torch and fairs
 done once. Several processes are torchrun's, once their start has been rehearsed.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

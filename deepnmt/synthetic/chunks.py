@@ -5,8 +5,6 @@ other chunks. So they are the same, bit for bit, in whichever order, by whicheve
 they are made, on machines that compute alike. A chunk is written whole, and never again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From text and models to synthetic pairs: a data folder, by chunks of translations that are kept until it is whole."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The folders of a recipe of rounds: what they must have before anything is trained, and what their result is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from deepnmt import console

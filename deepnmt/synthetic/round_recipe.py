@@ -1,7 +1,5 @@
 """The recipes of iterative back-translation and distillation: keys, and what their values must be."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ A round whose gain on validation is below the limit is the last. What has been d
 command is the first whose result is missing.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What `deepnmt synthesise` makes from what: its options, checked against each other, the data and the models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path

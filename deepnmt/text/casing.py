@@ -7,8 +7,6 @@ Dutch, Frisian               ijs - IJs
 Greek                        a final Σ is ς, which Python's own lower case knows
 """
 
-from __future__ import annotations
-
 import re
 
 from deepnmt.text.languages import main_language

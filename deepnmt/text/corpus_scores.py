@@ -8,8 +8,6 @@ case-insensitive. Tokenised BLEU can stand a second time with words split at hyp
 report (fairseq's compound_split_bleu.sh).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Words that have been cut already, as long as they are not too many: what stays open does not grow with its text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 # Of all words together, which take about 40 bytes a character with their pieces.
@@ -23,6 +21,6 @@ class CutWords(dict[str, Sequence[str]]):
         super().__setitem__(word, pieces)
         self.characters += len(word)
 
-    def bounded(self) -> CutWords:
+    def bounded(self) -> "CutWords":
         """Return these words or, where they are too many, none; another thread may still read these."""
         return self if self.characters < MOST_CHARACTERS else CutWords()

@@ -1,7 +1,5 @@
 """What identifies a data folder, which may be made anew under its name, or stand elsewhere as it was."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

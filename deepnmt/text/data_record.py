@@ -1,7 +1,5 @@
 """The record of a data folder, preprocess.json: what it was made from, how, and what came out."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How many of the translations that terms should have are in the translations of a folder."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

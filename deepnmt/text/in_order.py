@@ -1,7 +1,5 @@
 """Map a function over items on all cores; the results come in the order of the items."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Lines of validation and test among text that is to be trained on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Data folders that are like another one: its text settings, its codes and its dictionaries, nothing learnt anew."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence

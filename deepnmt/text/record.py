@@ -1,7 +1,5 @@
 """Read and write the JSON records that the scripts leave in their folders: preprocess.json and generate.json."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """How a data folder's text was prepared, as its preprocess.json records it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,14 +78,14 @@ class TextSettings:
     glossary: bool = False
 
     @classmethod
-    def read(cls, folder: Path) -> TextSettings:
+    def read(cls, folder: Path) -> "TextSettings":
         """Return the settings of a data folder. Raises `UserError` if its record lacks one or has another type."""
         path = folder / RECORD
         record = read_record(path, source_lang=str, target_lang=str, lowercase=bool, pretokenized=bool)
         return cls.from_record(record, path)
 
     @classmethod
-    def from_record(cls, record: dict[str, Any], path: Path) -> TextSettings:
+    def from_record(cls, record: dict[str, Any], path: Path) -> "TextSettings":
         """Return the settings in a record that was read from `path`. Raises `UserError` if one is of another type."""
         for name, kind in OPTIONAL.items():
             # Recorded only by the folders that use it.
@@ -135,6 +133,6 @@ class TextSettings:
         """Whether tokens have marks for spaces, by which text comes back from them."""
         return self.reversible and not self.pretokenized
 
-    def reversed(self) -> TextSettings:
+    def reversed(self) -> "TextSettings":
         """Return the settings of the other direction, which the same binarised folder serves."""
         return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)

@@ -5,8 +5,6 @@ joins subwords need not know their kind, which the first line of the codes tells
 of fairseq's symbols at the end of a word, that end is cut into characters, and stays text.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Write texts from texts, line by line, on all cores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The data of a training, as the arguments of fairseq-train name it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Sequence

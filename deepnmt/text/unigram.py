@@ -6,8 +6,6 @@ The model is a file of codes: its first line is `#unigram`, and each other one i
 them. A piece that ends a word ends with `</w>`. sentencepiece learns the model, and nothing else needs it.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,7 +35,7 @@ class Unigram:
         self.cache = CutWords()
 
     @classmethod
-    def read(cls, codes: Path) -> Unigram:
+    def read(cls, codes: Path) -> "Unigram":
         """Return the model in a file. Raises `UserError` if it is none."""
         log_probs: dict[str, float] = {}
         for number, line in enumerate(read_lines(codes), start=1):
@@ -60,7 +58,7 @@ class Unigram:
             file.write(f"{HEADER}\n")
             file.writelines(f"{piece}\t{log_prob!r}\n" for piece, log_prob in self.log_probs.items())
 
-    def restricted(self, types: Collection[str] | None) -> Unigram:
+    def restricted(self, types: Collection[str] | None) -> "Unigram":
         """Return the model with these pieces and single characters alone; None: with all.
 
         Args:

@@ -11,8 +11,6 @@ is run again, with its seed, its batches and hooks on all modules, and the error
 `nonfinite_watch.py` looks for it. Until an update fails, nothing is added to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Optional
 

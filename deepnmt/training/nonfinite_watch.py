@@ -3,8 +3,6 @@
 A module stands for the code of its own forward as well: a sum that overflows between two layers is the stack's.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +21,7 @@ class Call:
     """One call of a module, made inside that of its parent; None: of a criterion."""
 
     name: str
-    parent: Optional[Call]
+    parent: Optional["Call"]
 
 
 @dataclass

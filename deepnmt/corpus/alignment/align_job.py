@@ -1,7 +1,5 @@
 """The work of scripts/align.sh, in a folder: from two texts to alignments, scores and lexicons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -11,9 +9,8 @@ from pathlib import Path
 from typing import Optional
 
 from deepnmt import console
-from deepnmt.corpus.alignment import pharaoh
 from deepnmt.corpus.alignment.best_links import PairAligner, aligned_share
-from deepnmt.corpus.alignment.grow_diag import Link, grow_diag_final
+from deepnmt.corpus.alignment.grow_diag import Link, grow_diag_final, line_of, parse_line
 from deepnmt.corpus.alignment.learning import SIDES, Learning
 from deepnmt.corpus.alignment.lexicon import Entry, link_entries, table_entries, write_lexicon
 from deepnmt.corpus.alignment.parallel_text import ParallelText
@@ -95,7 +92,7 @@ class AlignJob:
         return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
 
     @classmethod
-    def of(cls, places: dict[str, object]) -> AlignJob:
+    def of(cls, places: dict[str, object]) -> "AlignJob":
         """Return the job that `places` has described."""
         paths = {
             name: Path(str(places[name])) for name in ("source", "target", "forward", "reverse") if places[name]
@@ -162,7 +159,7 @@ class AlignJob:
         words = self.text.words
         for (source, target), line in zip(self.text.pairs(), read_lines(path)):
             pair = words(source), words(target)
-            yield *pair, pharaoh.parse_line(line, len(pair[0]), len(pair[1]), str(path))
+            yield *pair, parse_line(line, len(pair[0]), len(pair[1]), str(path))
 
 
 def block_path(folder: Path, start: int) -> Path:
@@ -185,7 +182,7 @@ def _block_writer(job: AlignJob, folder: Path) -> Callable[[Block], int]:
         with console.whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             if align is not None:
                 for found in align(pairs):
-                    links = (pharaoh.line_of(each) for each in found[:3])
+                    links = (line_of(each) for each in found[:3])
                     file.write("\t".join((*links, *(f"{score:.6g}" for score in found.scores))) + "\n")
             else:
                 for number, (pair, given) in enumerate(zip(pairs, alignments), start=start + 1):
@@ -198,9 +195,7 @@ def _block_writer(job: AlignJob, folder: Path) -> Callable[[Block], int]:
 def _joined(files: Sequence[Path], number: int, pair: tuple[Words, Words], given: tuple[str, str]) -> list[str]:
     """Return the fields of a pair whose alignments are given."""
     source, target = map(len, pair)
-    forward, reverse = (
-        pharaoh.parse_line(line, source, target, f"{path}:{number}") for path, line in zip(files, given)
-    )
+    forward, reverse = (parse_line(line, source, target, f"{path}:{number}") for path, line in zip(files, given))
     joined = grow_diag_final(forward, reverse)
     share = aligned_share(joined, source, target)
-    return [*(pharaoh.line_of(links) for links in (forward, reverse, joined)), f"{share:.6g}"]
+    return [*(line_of(links) for links in (forward, reverse, joined)), f"{share:.6g}"]

@@ -4,8 +4,6 @@ Quality and coverage pull apart: the best pairs are often the short and common o
 stays if it has a word that is kept fewer than C times so far, the best of these pairs first.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

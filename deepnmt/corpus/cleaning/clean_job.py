@@ -1,7 +1,5 @@
 """What `deepnmt clean` was asked for, and the index of the files that it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,11 +7,10 @@ from typing import Any, Optional
 
 from deepnmt.corpus.alignment.align_job import LEXICONS
 from deepnmt.corpus.cleaning.best_pairs import Best
-from deepnmt.corpus.cleaning.corpus_index import FileIndex
+from deepnmt.corpus.cleaning.corpus_index import FileIndex, Header, ScoreColumn
 from deepnmt.corpus.cleaning.filter_recipe import Filter, split_column
 from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.pair_lexicon import check_folder
-from deepnmt.corpus.cleaning.score_file import Header, ScoreColumn
 from deepnmt.corpus.cleaning.writing_systems import LANGUAGES, knows
 from deepnmt.errors import UserError
 from deepnmt.text.languages import language_fault
@@ -142,7 +139,7 @@ class CleanJob:
     files: dict[str, FileIndex] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> CleanJob:
+    def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> "CleanJob":
         """Return the job with the index of all its files.
 
         Args:

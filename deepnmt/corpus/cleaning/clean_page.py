@@ -1,7 +1,5 @@
 """The report of a cleaning as one HTML page, with the histograms of all measures; it loads nothing from elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """The report of a cleaning as text: a table of the filters, and examples of what each has removed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tabulate import tabulate

@@ -1,7 +1,5 @@
 """The steps of `deepnmt clean`: measure chunks, decide about all pairs, write pairs and reports; the record is last."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

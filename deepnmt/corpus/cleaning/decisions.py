@@ -5,8 +5,6 @@ before it, and keeps the first of those that are equal. The best by a score are 
 pair, and while duplicates are looked for, or the best, about 30 bytes for each pair that has come so far.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The last step: kept and rejected pairs as files, and examples of what each filter has removed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass

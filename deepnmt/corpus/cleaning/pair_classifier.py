@@ -6,8 +6,6 @@ The score is the logarithm of the odds that a pair is a good one, where half of 
 file of numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,7 +67,7 @@ class PairClassifier:
             write_record(temporary, record)
 
     @classmethod
-    def read(cls, path: Path, languages: Sequence[str]) -> PairClassifier:
+    def read(cls, path: Path, languages: Sequence[str]) -> "PairClassifier":
         """Return the classifier in a file. Raises `UserError` if it is none, or of other languages."""
         keys = dict.fromkeys(("languages", "measures", "mean", "scale", "weights"), list)
         record = read_record(path, format=int, bias=float, areas=dict, **keys)

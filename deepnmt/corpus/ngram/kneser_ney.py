@@ -9,8 +9,6 @@ different words that it follows. Of n_i, the number of n-grams of an order with 
     Y = n_1 / (n_1 + 2 n_2),  D(i) = i - (i + 1) Y n_{i+1} / n_i for i = 1, 2, and D(3) for all above
 """
 
-from __future__ import annotations
-
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
@@ -60,7 +58,7 @@ class Text:
     places: Numbers
 
     @classmethod
-    def of(cls, lines: Iterable[Sequence[str]], known: Optional[set[str]] = None) -> Text:
+    def of(cls, lines: Iterable[Sequence[str]], known: Optional[set[str]] = None) -> "Text":
         """Return the text of lines.
 
         Args:

@@ -7,8 +7,6 @@ k - 1 words * types + last word`, in rising order, so that all n-grams of a text
 the model has orders. Logarithms are to base 10, as in ARPA files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

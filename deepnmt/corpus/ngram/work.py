@@ -1,7 +1,5 @@
 """The work of `deepnmt ngram`: estimate a language model from a text, and score the lines of a text by one."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A data folder of the training pairs of another one that are like a text."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from deepnmt import console
-from deepnmt.corpus.selection.chosen import Scorer, best, score_all
-from deepnmt.corpus.selection.cross_entropy_difference import CrossEntropyDifference
-from deepnmt.corpus.selection.tfidf import TfIdf
+from deepnmt.corpus.selection.likeness import CrossEntropyDifference, Scorer, TfIdf, best, score_all
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
 from deepnmt.text.in_order import cores

@@ -24,7 +24,7 @@ from deepnmt.checkpoints.shrink import Shrinking
 from deepnmt.checkpoints.shrink.shrink_model import shrink_state
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.resumable import check_resumable
+from deepnmt.fairseq_patches.checks.resumable import check_resumable
 from deepnmt.model.transformer import NAME
 
 VALUES = st.one_of(
