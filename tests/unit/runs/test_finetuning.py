@@ -239,7 +239,11 @@ def test_the_training_that_is_begun(folders: dict[str, Path], tmp_path: Path, mo
     assert begun == [(tmp_path / "recipe.yaml", str(tmp_path / "data"), tmp_path, [*start, *old, "--lr", "2"])]
     assert (tmp_path / "data" / "old.de-en.de.bin").exists()
     # It is held as long as the process lives, here of all tests.
-    with finetuning.HELD, (tmp_path / "lock").open("w") as lock, pytest.raises(BlockingIOError, match="Resource"):
+    with (
+        finetuning.training.HELD,
+        (tmp_path / "lock").open("w") as lock,
+        pytest.raises(BlockingIOError, match="Resource"),
+    ):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
