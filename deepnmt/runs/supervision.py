@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deepnmt.jobs.child_steps import module, run_process
 
-LAST = "checkpoint_last.pt"
+LAST, LOCK = "checkpoint_last.pt", "train.lock"
 AGAIN = "the training ended early; run the same command again to"
 
 
