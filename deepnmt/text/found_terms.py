@@ -1,96 +1,66 @@
-"""A glossary: terms whose translations stand beside them in the line that a model reads (`inline_targets.py`).
-
-Terms are found in tokens, in their own case: the longest at each place, from left to right. Where a sentence begins, a
-term also matches with a capital. In languages without spaces between words, terms are found inside tokens.
-"""
+"""Which of the translations that terms should have are in a translation, and how many are in those of a folder."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
-from deepnmt.text.inline_targets import inline
-from deepnmt.text.languages import is_unspaced
+from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.terms import Term, Terms, Words
+from deepnmt.text.terms import Term
+from deepnmt.text.translated_folder import RECORD, lines_of
 from deepnmt.text.truecase import first_words
-from deepnmt.text.words import signs_of
+from deepnmt.text.words import counted_words
 
 
-class Glossary:
-    """Finds terms, and puts their translations beside them.
+def missing_terms(tokens: str, terms: Sequence[Term], settings: TextSettings) -> list[Term]:
+    """Return the terms of a source whose translations a translation lacks.
+
+    A translation is there where its words (`counted_words`) follow each other in one of its forms; at the start of a
+    sentence, also with a capital. Each term needs a place of its own, and longer ones choose first.
 
     Args:
-        terms: by the words of each form
+        tokens: of the translation
+        terms: of the source; one that is there twice needs two places
         settings: of the data
     """
+    if not terms:
+        return []
+    language = settings.target_lang
+    capitalised = settings.casing(language).capitalised
+    words: list[str] = counted_words(tokens, language, tokens=True)
+    first = set(first_words(words))
 
-    def __init__(self, terms: Terms, settings: TextSettings) -> None:
-        self.terms = terms
-        self._unspaced = is_unspaced(settings.source_lang)
-        self._cased = not settings.lowercase
-        # In true case, the first word of a translation gets its capital at the end.
-        self._capitals = self._cased and not settings.truecase
-        source, self._target = map(settings.casing, settings.languages)
-        self._known: dict[Words, Term] = {}
-        for words, term in terms.items():
-            self._known.setdefault(tuple(part for part, _ in self._parts(words)), term)
-        self._first = {(source.capitalised(words[0]), *words[1:]): each for words, each in self._known.items()}
-        self._longest = max(map(len, self._known), default=0)
+    def take(form: Sequence[str]) -> bool:
+        forms = [list(form), [capitalised(form[0]), *form[1:]]]
+        for place in range(len(words) - len(form) + 1):
+            if words[place : place + len(form)] in forms[: 1 + (place in first)]:
+                words[place : place + len(form)] = [""] * len(form)
+                return True
+        return False
 
-    def inline(self, tokens: str, wanted: Container[Term] | None = None) -> tuple[str, list[Term]]:
-        """Return a line of tokens with translations beside its terms, and the terms in their order.
-
-        Args:
-            tokens: of the source
-            wanted: terms that get their translations; None: all
-        """
-        words = tokens.split()
-        parts = self._parts(words)
-        first = set(first_words(words)) if self._cased else set()
-        line: list[str] = []
-        found: list[Term] = []
-        place = begin = 0
-        while place < len(parts):
-            # Only where a word begins, but for scripts that have no spaces.
-            starts = place == 0 or parts[place - 1][1] != parts[place][1]
-            length, term, capital = self._longest_at(parts, place, starts and parts[place][1] in first)
-            if term is not None:
-                found.append(term)
-            if term is not None and (wanted is None or term in wanted):
-                words = term.translation.split()
-                if capital:
-                    words[0] = self._target.capitalised(words[0])
-                line += _joined(parts[begin:place])
-                begin = place + length
-                line += inline(_joined(parts[place:begin]), words)
-            place += length
-        return " ".join(line + _joined(parts[begin:])), found
-
-    def _longest_at(self, parts: Sequence[tuple[str, int]], place: int, first: bool) -> tuple[int, Term | None, bool]:
-        """Return the length in parts of the longest term at a place, the term, and whether a capital is due."""
-        for length in range(min(self._longest, len(parts) - place), 0, -1):
-            words = tuple(part for part, _ in parts[place : place + length])
-            if (term := self._known.get(words)) is not None:
-                return length, term, False
-            if first and (term := self._first.get(words)) is not None:
-                return length, term, self._capitals
-        return 1, None, False
-
-    def _parts(self, words: Sequence[str]) -> list[tuple[str, int]]:
-        """Return what terms are made of, each with the number of its token: words, or signs of unspaced text."""
-        if not self._unspaced:
-            return [(word, number) for number, word in enumerate(words)]
-        return [(sign, number) for number, word in enumerate(words) for sign in signs_of(word)]
+    lacking = set[int]()
+    for number in sorted(range(len(terms)), key=lambda number: -len(terms[number].translation)):
+        forms = (counted_words(" ".join(form), language, tokens=True) for form in terms[number].forms)
+        if not any(form and take(form) for form in forms):
+            lacking.add(number)
+    return [terms[number] for number in sorted(lacking)]
 
 
-def _joined(parts: Sequence[tuple[str, int]]) -> list[str]:
-    """Return the tokens of some parts, of which those of one token are joined."""
-    words: list[str] = []
-    last = -1
-    for part, number in parts:
-        if number == last:
-            words[-1] += part
-        else:
-            words.append(part)
-        last = number
-    return words
+def note_terms(folder: Path, wanted: Sequence[Sequence[Term]], settings: TextSettings, key: str, **more: int) -> None:
+    """Add to a folder's record how many terms its translations should have, and how many they have.
+
+    Args:
+        folder: of the translations
+        wanted: terms of each sentence
+        settings: of the data
+        key: of the record
+        more: numbers to add
+    """
+    number = sum(map(len, wanted))
+    lines = lines_of(folder / f"hyp.tok.{settings.target_lang}")
+    found = number - sum(len(missing_terms(line, terms, settings)) for line, terms in zip(lines, wanted))
+    record = read_record(folder / RECORD)
+    write_record(folder / RECORD, {**record, key: {"wanted": number, "found": found, **more}})
+    print(f"{found} of {number} terms are in the translations", file=sys.stderr)

@@ -34,7 +34,7 @@ class Glossary:
         self._known: dict[Words, Term] = {}
         for words, term in terms.items():
             self._known.setdefault(tuple(part for part, _ in self._parts(words)), term)
-        self._first = {(words[0].capitalize(), *words[1:]): each for words, each in self._known.items()}
+        self._first = {(source.capitalised(words[0]), *words[1:]): each for words, each in self._known.items()}
         self._longest = max(map(len, self._known), default=0)
 
     def inline(self, tokens: str, wanted: Container[Term] | None = None) -> tuple[str, list[Term]]:

@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 from support.flow import corpus, in_process, preprocess, refused
 
+from deepnmt.cli import generate
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches import install
+from deepnmt.generation import subset_search
 from deepnmt.generation.inline_sources import InlineSources
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.inline_targets import MARKS, STATE
@@ -146,6 +149,44 @@ def test_a_second_translation_without_more_terms_is_not_taken(data: Path, tmp_pa
     search = searched(["The cat sleeps .", "A dog ."], [], tmp_path / "seen")
     assert inline.followed(search(data, output, 2), output, search)[0] == "The cat sleeps ."
     assert inline.second.twice == []
+
+
+def test_generate_searches_twice(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "terms").write_text(TERMS)
+    calls: list[Sequence[str]] = []
+
+    def search(words: Sequence[str], log: Path, total: int) -> dict[int, str]:
+        calls.append(words)
+        with log.open("a") as file:
+            file.write(f"{total} sentences\n")
+        return {0: "The dog sleeps .", 1: "A dog ."} if len(calls) == 1 else {0: "The cat sleeps ."}
+
+    monkeypatch.setattr(subset_search, "search", search)
+    sizes = (len(read_types(data / f"dict.{language}.txt")) for language in ("de", "en"))
+    shapes = zip(("encoder", "decoder"), sizes)
+    state = {
+        "model": {f"{stack}.embed_tokens.weight": torch.ones(size, 2) for stack, size in shapes},
+        "cfg": {"task": {"source_lang": "de", "target_lang": "en"}, "model": {"_name": "transformer"}},
+        "extra_state": {},
+        "optimizer_history": [{}],
+    }
+    words = [str(tmp_path / "a.pt"), str(data), str(tmp_path / "out"), "--glossary", str(tmp_path / "terms")]
+    torch.save(state, tmp_path / "a.pt")
+    with pytest.raises(UserError, match=r"a\.pt: --glossary needs a model trained with inline targets"):
+        generate.main(words)
+    assert not calls
+    torch.save({**state, "task_state": {STATE: True}}, tmp_path / "a.pt")
+    generate.main([*words, "--beam", "3"])
+    assert calls[0][0] == str(data)
+    assert calls[1][0].endswith("/read")
+    assert calls[0][1:] == calls[1][1:]
+    assert calls[0][-2:] == ["--beam", "3"]
+    output = tmp_path / "out"
+    assert lines_of(output / "hyp.tok.en") == ["The cat sleeps .", "A dog ."]
+    assert (output / "generate.log").read_text() == "2 sentences\n1 sentences\n"
+    record = json.loads((output / "generate.json").read_text())
+    assert record["glossary"] == {"wanted": 2, "found": 2, "twice": 1}
+    assert not (output / "read").exists()
 
 
 def test_the_other_direction(data: Path, tmp_path: Path) -> None:
