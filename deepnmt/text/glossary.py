@@ -6,7 +6,7 @@ term also matches with a capital. In languages without spaces between words, ter
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 from deepnmt.text.inline_targets import inline
 from deepnmt.text.languages import is_unspaced
@@ -37,13 +37,8 @@ class Glossary:
         self._first = {(source.capitalised(words[0]), *words[1:]): each for words, each in self._known.items()}
         self._longest = max(map(len, self._known), default=0)
 
-    def inline(self, tokens: str, wanted: Container[Term] | None = None) -> tuple[str, list[Term]]:
-        """Return a line of tokens with translations beside its terms, and the terms in their order.
-
-        Args:
-            tokens: of the source
-            wanted: terms that get their translations; None: all
-        """
+    def inline(self, tokens: str) -> tuple[str, list[Term]]:
+        """Return a line of tokens with translations beside its terms, and the terms in their order."""
         words = tokens.split()
         parts = self._parts(words)
         first = set(first_words(words)) if self._cased else set()
@@ -55,14 +50,13 @@ class Glossary:
             starts = place == 0 or parts[place - 1][1] != parts[place][1]
             length, term, capital = self._longest_at(parts, place, starts and parts[place][1] in first)
             if term is not None:
-                found.append(term)
-            if term is not None and (wanted is None or term in wanted):
-                words = term.translation.split()
+                translation = term.translation.split()
                 if capital:
-                    words[0] = self._target.capitalised(words[0])
+                    translation[0] = self._target.capitalised(translation[0])
                 line += _joined(parts[begin:place])
                 begin = place + length
-                line += inline(_joined(parts[place:begin]), words)
+                line += inline(_joined(parts[place:begin]), translation)
+                found.append(term)
             place += length
         return " ".join(line + _joined(parts[begin:])), found
 
