@@ -43,7 +43,10 @@ def as_json(number: int, line: Translated) -> str:
     ]
     record |= {"source_tokens": line.source, "unknown": line.unknown}
     if line.terms:
-        record["terms"] = [{"term": term.text, "translation": term.translation} for term in line.terms]
+        record["terms"] = [
+            {"term": term.text, "translation": term.translation, "found": term not in line.missing}
+            for term in line.terms
+        ]
     if line.fault:
         record["fault"] = line.fault
     return json.dumps(record, ensure_ascii=False) + "\n"
