@@ -25,8 +25,8 @@ from deepnmt.errors import UserError, os_message, user_message
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-# Programs whose processes are commands: the first names of modules that `python -m` runs, and of installed files.
-MODULES, FILES = ("fairseq_cli", "deepnmt"), ("fairseq-", "deepnmt")
+# Whose processes are commands: the modules that `python -m` runs, and installed files, such as fairseq-train.
+MODULES, PROGRAMS = ("fairseq_cli", "deepnmt"), ("fairseq", "deepnmt")
 _runs = False
 _waiting: list[Callable[[], object]] = []
 
@@ -122,6 +122,17 @@ def place(text: str) -> Path:
     return Path(text)
 
 
+def listable(option: str) -> Callable[[str], Path]:
+    """Return what reads a path; it raises `UserError` for one that a list with commas or colons cannot name."""
+
+    def read(text: str) -> Path:
+        if {",", ":"} & set(text):
+            raise UserError(f"{option} must not contain a comma or a colon, but is '{text}'")
+        return place(text)
+
+    return read
+
+
 def decimal(option: str) -> Callable[[str], float]:
     """Return what reads an option's value; it raises `UserError` unless that is a number in the one form of JSON.
 
@@ -199,9 +210,9 @@ def is_command() -> bool:
     return (
         _runs
         or module.partition(".")[0] in MODULES
-        or file.name.startswith(FILES)
+        # A server.py of somebody's is none, whatever it begins with.
+        or (not file.suffix and file.name.partition("-")[0] in PROGRAMS)
         or file.parent.name == "fairseq_cli"
-        or file.parent == Path(__file__).parents[1] / "scripts"
     )
 
 
@@ -265,9 +276,13 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> tqdm[object]:
-    """Return a progress bar on standard error; `total` is None where it is not known.
+    """Return a progress bar on standard error.
 
-    Its estimate of the time left is of what is not `done` yet.
+    Args:
+        total: of the work; None where it is not known
+        description: of what is done
+        unit: after numbers
+        done: by earlier starts, which have no part in the estimate of the time left
     """
     from tqdm import tqdm
 

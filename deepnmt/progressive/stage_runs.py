@@ -10,7 +10,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from deepnmt.checkpoints.state import BEST, CheckpointState
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import run_step
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.jobs.job import locked
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.progressive.plan import plan_stages
@@ -32,12 +34,11 @@ from deepnmt.text.columns import in_columns
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
 from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.lines import whole_text
-from deepnmt.text.record import write_record
+from deepnmt.text.record import CONTENTS, difference, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.training_data import check_named_data
 
 RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
-DATA = "# data: "
 
 
 def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str) -> None:
@@ -54,19 +55,41 @@ def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str
     """
     identity = ":".join(identity_of_data(Path(folder)) for folder in data.split(os.pathsep))
     texts = {stage.name: recipe_text(stage, len(stages), extra, identity) for stage in stages}
+    jobs = [job_of(save / name, text) for name, text in texts.items()]
     faults = []
-    for folder in sorted(path.parent for path in save.glob(f"stage-*/{RECIPE}")):
-        begun = (folder / LAST).exists() or (folder / DONE).exists()
-        if begun and folder.name not in texts:
-            faults.append(f"{folder}: must be a stage of this recipe, but is not; choose another SAVE")
-        elif begun:
-            faults += _differences(folder / RECIPE, texts[folder.name], data)
+    for folder in sorted({path.parent for path in save.glob(f"stage-*/{RECIPE}")} - {job.out for job in jobs}):
+        if job_of(folder).has_worth():
+            faults.append(f"{folder} exists, and is no stage of this recipe; remove it or choose another SAVE")
+    for job in jobs:
+        try:
+            job.check()
+        except UserError as error:
+            faults.append(str(error))
     if faults:
         raise UserError(*faults)
-    for name, text in texts.items():
-        (save / name).mkdir(parents=True, exist_ok=True)
-        with whole_file(save / name / RECIPE) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    for job in jobs:
+        job.out.mkdir(parents=True, exist_ok=True)
+        job.write()
+
+
+@dataclass(frozen=True)
+class StageJob(InPlace):
+    """The job of a stage, whose record is its recipe."""
+
+    text: str = ""
+
+    def write(self) -> None:
+        """Write the recipe."""
+        with whole_file(self.record) as temporary:
+            temporary.write_text(self.text, encoding="utf-8")
+
+    def _difference(self, path: Path) -> str:
+        return difference(_settings(whole_text(path)), _settings(self.text))
+
+
+def job_of(folder: Path, text: str = "") -> StageJob:
+    """Return the job of a stage's folder, and of its recipe."""
+    return StageJob("deepnmt train-progressive", folder, RECIPE, option="SAVE", worth=(LAST, DONE), text=text)
 
 
 def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> str:
@@ -85,26 +108,18 @@ def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> s
     own = {key: value for key, value in stage.own.items() if key != "strategy"}
     lines += [f"# {key}: {value}" for key, value in sorted(own.items())]
     lines += [f"# options: {shlex.join(extra)}"] if extra else []
-    lines.append(f"{DATA}{data}")
+    lines.append(f"# data: {data}")
     options = {key: option.value for key, option in stage.options.items()}
     return "\n".join(lines) + "\n" + yaml.safe_dump(options, sort_keys=False, allow_unicode=True, width=1000)
 
 
-def _differences(path: Path, text: str, data: str) -> Iterator[str]:
-    old, new = whole_text(path).splitlines(), text.splitlines()
-    (was_data, old), (is_data, new) = map(_parts, (old, new))
-    # Earlier versions have not noted it.
-    if was_data and was_data != is_data:
-        yield f"{data}: must be the data that {path.parent} was begun with, but has changed since; choose another SAVE"
-    if old != new:
-        was, now = (", ".join(sorted({*one} - {*other})) or "nothing" for one, other in ((old, new), (new, old)))
-        yield f"{path}: must have what the stage was begun with ({was}), but now has {now}; choose another SAVE"
-
-
-def _parts(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the line of the data, and all others."""
-    data = [line for line in lines if line.startswith(DATA)]
-    return data, [line for line in lines if line not in data]
+def _settings(text: str) -> dict[str, str]:
+    """Return the values of a recipe, and of its comments, by their keys."""
+    found = {}
+    for line in text.splitlines():
+        key, colon, value = line.removeprefix("# ").partition(": ")
+        found |= {key: value} if colon else {"heading": line}
+    return {f"{CONTENTS}s of data" if key == "data" else key: value for key, value in found.items()}
 
 
 def grow_stage(before: Stage, stage: Stage, save: Path) -> list[str]:
@@ -230,13 +245,11 @@ def run(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
     Raises:
         UserError: something does not fit, or the folder is in use, or of another recipe or other data
     """
-    # What is refused makes no new folder; one that is there is held before the recipes of its stages are written.
-    with locked(save, "SAVE") if save.is_dir() else contextlib.nullcontext():
-        with contextlib.redirect_stdout(sys.stderr):
-            stages = plan_stages(recipe, options)
-        check_data(data, [*to_arguments(stages[0].options), *options])
-        prepare(stages, save, options, data)
+    with contextlib.redirect_stdout(sys.stderr):
+        stages = plan_stages(recipe, options)
+    check_data(data, [*to_arguments(stages[0].options), *options])
     with locked(save, "SAVE"):
+        prepare(stages, save, options, data)
         for stage in stages:
             print(_description(stage), file=sys.stderr)
         for path in (path for pattern in REMAINS for path in save.glob(pattern)):

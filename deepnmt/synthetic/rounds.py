@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.recipe import checksum as recipe_checksum
 from deepnmt.recipe import read_recipe
 from deepnmt.synthetic.round_recipe import BACK, DISTIL, RoundRecipe
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.like_folder import check_like, check_same_subwords
 from deepnmt.text.lines import whole_text
-from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.record import read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings
 
 FORWARD, REVERSE = DIRECTIONS = ("forward", "reverse")
@@ -163,7 +165,6 @@ def _bleu(path: Path) -> float:
 
 
 BEGUN = "rounds.json"
-CONTENT = "content of "
 
 
 def check_places(rounds: Rounds) -> None:
@@ -182,28 +183,10 @@ def check_places(rounds: Rounds) -> None:
             check_mono(mono, language, rounds.data)
 
 
-def begin(rounds: Rounds) -> None:
-    """Begin the folder of the rounds. Raises `UserError` if it was begun with something else."""
-    begun = rounds.save / BEGUN
-    now = rounds.identity() | contents(rounds)
-    if begun.exists():
-        before = read_record(begun)
-        for key in sorted(before.keys() | now.keys()):
-            if key.startswith(CONTENT):
-                # Earlier versions have not noted it.
-                if before.get(key, now[key]) != now[key]:
-                    name = key[len(CONTENT) :]
-                    raise UserError(
-                        f"{rounds.save} was begun with another {name} than {getattr(rounds, name.replace('-', '_'))} "
-                        "is now; choose another --save"
-                    )
-            elif before.get(key) != now.get(key):
-                name = key.replace("_", "-")
-                raise UserError(
-                    f"{rounds.save} was begun with {name} {before.get(key)}, not {now.get(key)}; choose another --save"
-                )
-    rounds.save.mkdir(parents=True, exist_ok=True)
-    write_record(begun, now)
+def job_of(rounds: Rounds) -> InPlace:
+    """Return the job of the rounds."""
+    made_with = rounds.identity() | contents(rounds)
+    return InPlace(console.program("iterate"), rounds.save, BEGUN, made_with, "--save")
 
 
 def contents(rounds: Rounds) -> dict[str, str]:
@@ -213,7 +196,7 @@ def contents(rounds: Rounds) -> dict[str, str]:
     found |= {name: sha256(folder / RECORD) for name, folder in folders.items() if folder is not None}
     if rounds.teacher:
         found["teacher"] = ":".join(sha256(Path(path)) for path in rounds.teacher.split(":") if path)
-    return {f"{CONTENT}{name}": checksum for name, checksum in found.items()}
+    return {f"content of {name}": checksum for name, checksum in found.items()}
 
 
 def check_mono(mono: Path, language: str, data: Path) -> None:

@@ -1,6 +1,5 @@
 """How a data folder's text was prepared, as its preprocess.json records it."""
 
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -103,9 +102,9 @@ class TextSettings:
         """Return by whose rules true case is, as `Truecaser` takes it."""
         return language if self.language_case else None
 
-    def lower(self, language: str) -> Callable[[str], str]:
-        """Return what turns text of a language into lower case."""
-        return Casing(language if self.language_case else "").lower
+    def casing(self, language: str) -> Casing:
+        """Return the rules of a language's case."""
+        return Casing(language if self.language_case else "")
 
     @property
     def limited(self) -> bool:
