@@ -14,10 +14,10 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from deepnmt.beside import building, is_built_as
 from deepnmt.errors import UserError, os_message, user_message

@@ -7,8 +7,9 @@ import functools
 import os
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Callable, Optional, Union
+from typing import Optional, Union
 
 LONGEST = 5_000  # characters of a line; a path has up to 4,096
 # Libraries that are not installed with the package alone, and the extra that each comes with.

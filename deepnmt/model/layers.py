@@ -7,8 +7,8 @@ Shapes: T x B x C is time, batch, channel.
 # Twin: deepnmt/search/incremental/layer_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/layers.py computes it in ONNX Runtime; change this too.
 
-from collections.abc import Sequence
-from typing import Any, Callable, Optional, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, cast
 
 import torch
 import torch.nn.functional as F

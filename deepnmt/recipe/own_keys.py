@@ -9,9 +9,9 @@ batches out in turn, so that B batches an update are the same sentences on 1, 2 
 are dealt out.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Callable, Optional
+from typing import Optional
 
 from deepnmt.errors import UserError
 from deepnmt.recipe.recipe_file import Option

@@ -4,14 +4,14 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from itertools import chain, islice
 from multiprocessing import active_children
 from threading import Thread
-from typing import Any, Callable, TypeVar
+from typing import Any, TypeVar
 
 from deepnmt.errors import UserError
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -131,7 +131,7 @@ def _shown(value: object) -> str:
 def size_and_time(path: Path) -> str:
     """Return by what a large file is known from another one that took its name: its size and when it was written."""
     file = path.stat()
-    return f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime, timezone.utc)}"
+    return f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime, UTC)}"
 
 
 def sha256(path: Path) -> str:

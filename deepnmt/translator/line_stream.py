@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO, Callable
+from typing import BinaryIO
 
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError

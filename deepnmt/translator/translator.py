@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Union, overload
+from typing import Union, overload
 
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings, Value
 from deepnmt.engines.model_folder import RECORD, ModelFolder

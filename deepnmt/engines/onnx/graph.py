@@ -6,8 +6,8 @@ of model through ONNX Runtime, and each operation is chosen here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Callable, NewType, Union
+from collections.abc import Callable, Mapping, Sequence
+from typing import NewType, Union
 
 import numpy as np
 import onnx

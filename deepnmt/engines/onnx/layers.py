@@ -15,8 +15,8 @@ Shapes: rows x C, where a row is a position of a sentence, or of a hypothesis; n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
