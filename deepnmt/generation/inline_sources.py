@@ -57,12 +57,10 @@ class InlineSources:
     def followed(
         self, found: Mapping[int, str], folder: Path, search: Callable[[Path, Path, int], Mapping[int, str]]
     ) -> dict[int, str]:
-        """Return the translations of a subset after the second pass; with its n-best list, if there is one.
+        """Return the translations of a subset after the second pass; the folder may have their n-best list.
 
-        Args:
-            found: translations without inline targets, by their numbers
-            folder: of their n-best list
-            search: translates all sentences of a data folder, with a folder for the n-best list, and their number
+        `found` are those without inline targets, by number. The search translates all sentences of a data folder,
+        with a folder for the n-best list, and their number.
         """
         read = folder / READ
 

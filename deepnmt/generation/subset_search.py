@@ -37,16 +37,10 @@ class SearchFailed(Exception):
 
 
 def check_checkpoints(paths: Sequence[Path], data: Path, reverse: bool, datastores: Sequence[Path] = ()) -> list[Any]:
-    """Check that all checkpoints fit a data folder.
+    """Check that all checkpoints fit a data folder, in this or the other direction.
 
-    Args:
-        paths: of the checkpoints
-        data: the data folder
-        reverse: the checkpoints translate in the other direction
-        datastores: folders of neighbours; whether they fit is the search's to say
-
-    Returns:
-        the texts that the pairs of models and datastores were chosen to be like, as their data folders record them
+    Return the texts that the pairs of models and datastores were chosen to be like, as their data folders record them.
+    The search checks datastores.
 
     Raises:
         UserError: a checkpoint cannot be read, or was not trained on data like this
@@ -62,13 +56,12 @@ def check_checkpoints(paths: Sequence[Path], data: Path, reverse: bool, datastor
 def search(words: Sequence[str], log: Path, total: int) -> dict[int, str]:
     """Translate a subset, on the GPU in half precision if there is one, else on the CPU.
 
+    Return the best translation of each sentence that was translated, in tokens, by its number.
+
     Args:
         words: command line of fairseq-generate
         log: file that all output of fairseq is added to
         total: sentences, for the progress bar
-
-    Returns:
-        the best translation of each sentence that was translated, in tokens, by its number
 
     Raises:
         SearchFailed: fairseq has refused its options, or failed; the log says more

@@ -68,12 +68,8 @@ def check_options(options: Sequence[str]) -> None:
 def job_of(out: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> InPlace:
     """Return the job of a sweep, whose record also says what is searched: last checkpoints, beams and length penalties.
 
-    Args:
-        out: folder of the sweep
-        save: the folder of checkpoints
-        data: the data folder
-        texts: the values of --last, --beam and --lenpen; an empty --last takes the default
-        options: further ones, of fairseq-generate
+    The texts are the values of --last, --beam and --lenpen; an empty --last takes the default. The options are further
+    ones of fairseq-generate.
 
     Raises:
         UserError: something does not fit

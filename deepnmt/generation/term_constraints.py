@@ -15,10 +15,9 @@ from deepnmt.text.truecase import Truecaser, model_name
 
 
 def write_constraints(terms: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> list[list[Term]]:
-    """Write the subwords that each translation must have, tell how many, and warn of terms that no source has.
+    """Write the subwords that each translation must have, and return the terms of each sentence.
 
-    Returns:
-        the terms of each sentence
+    Say how many there are, and warn of terms that no source has.
 
     Raises:
         UserError: a line of the file is faulty, or has what the model does not write

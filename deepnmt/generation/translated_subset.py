@@ -49,10 +49,7 @@ class TranslatedSubset:
     options: Sequence[str] = ()
 
     def make(self, program: str) -> None:
-        """Translate the subset.
-
-        Args:
-            program: what a message calls the command
+        """Translate the subset, for the command that messages call `program`.
 
         Raises:
             UserError: something does not fit, or the search has failed

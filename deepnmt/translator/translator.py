@@ -22,10 +22,10 @@ from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
 from deepnmt.text.second_pass import SecondPass
 from deepnmt.text.subwords import CODES, join_bpe
 from deepnmt.text.terms import Term
-from deepnmt.translator import reranked
 
 LOG = logging.getLogger(__name__)
 BATCH = 128
+UNKNOWN = "<unk>"
 # So many subwords, padding included, are a batch that fits into a few gigabytes whatever the model.
 BATCH_SUBWORDS = 16_384
 # Translations by their terms, or the file that has them.
@@ -228,7 +228,7 @@ class Translator:
         done: Callable[[int], object] = lambda lines: None,
         glossary: Glossary | None = None,
     ) -> list[Translated]:
-        """Return what becomes of each line; lines of similar length are translated together.
+        """Return the results of raw lines; lines of similar length are translated together.
 
         Args:
             text: raw lines
@@ -272,7 +272,7 @@ class Translator:
         found: dict[int, list[Hypothesis]] = {}
         numbers = sorted(sources, key=lambda number: len(sources[number]))
         for batch in _batches(numbers, sources, batch_size):
-            found.update(zip(batch, reranked.search(self.engine, [sources[number] for number in batch], settings)))
+            found.update(zip(batch, rated_search(self.engine, [sources[number] for number in batch], settings)))
             done(len(batch))
         return found
 
@@ -299,6 +299,44 @@ class Translator:
     def _translation(self, hypothesis: Hypothesis, source: str) -> Translation:
         text = self.pipeline.decode(" ".join(hypothesis.tokens), source)
         return Translation(text, hypothesis.score, hypothesis.tokens)
+
+
+def rated_search(
+    engine: Engine, sentences: Sequence[Sequence[str]], settings: SearchSettings
+) -> list[list[Hypothesis]]:
+    """Return the best hypotheses of each sentence, as `Engine.search`, by the weights of the settings if there are any.
+
+    All hypotheses of the beam are rated by the weighted sum of their features, which deepnmt rerank has tuned:
+
+        model    log P of the translation, the end symbol included, by the rule of the search that has found it
+        length   its subwords and the end symbol
+        unk      its unknown words
+    """
+    weights = settings.rerank_weights()
+    if not weights:
+        return engine.search(sentences, settings)
+    found = engine.search(sentences, dataclasses.replace(settings, nbest=settings.beam))
+    unknown = [
+        (source, each.tokens)
+        for source, hypotheses in zip(sentences, found)
+        for each in hypotheses
+        if each.log_prob is None
+    ]
+    scored = iter(engine.score(*zip(*unknown)) if unknown else [])
+    result = []
+    for each in found:
+        rated = []
+        for hypothesis in each:
+            features = {
+                "model": sum(next(scored)) if hypothesis.log_prob is None else hypothesis.log_prob,
+                "length": len(hypothesis.tokens) + 1,
+                "unk": hypothesis.tokens.count(UNKNOWN),
+            }
+            rated.append(Hypothesis(hypothesis.tokens, sum(weights[name] * features[name] for name in weights)))
+        # Equal ones stay in the search's order.
+        rated.sort(key=lambda hypothesis: -hypothesis.score)
+        result.append(rated[: settings.nbest])
+    return result
 
 
 def _best_tokens(hypotheses: Sequence[Hypothesis]) -> str:
