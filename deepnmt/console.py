@@ -122,6 +122,17 @@ def place(text: str) -> Path:
     return Path(text)
 
 
+def listable(option: str) -> Callable[[str], Path]:
+    """Return what reads a path; it raises `UserError` for one that a list with commas or colons cannot name."""
+
+    def read(text: str) -> Path:
+        if {",", ":"} & set(text):
+            raise UserError(f"{option} must not contain a comma or a colon, but is '{text}'")
+        return place(text)
+
+    return read
+
+
 def decimal(option: str) -> Callable[[str], float]:
     """Return what reads an option's value; it raises `UserError` unless that is a number in the one form of JSON.
 
@@ -264,8 +275,15 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
 
 
-def progress(total: Optional[int], description: str, unit: str) -> tqdm[object]:
-    """Return a progress bar on standard error; `total` is None where it is not known."""
+def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> tqdm[object]:
+    """Return a progress bar on standard error.
+
+    Args:
+        total: of the work; None where it is not known
+        description: of what is done
+        unit: after numbers
+        done: by earlier starts, which have no part in the estimate of the time left
+    """
     from tqdm import tqdm
 
-    return tqdm(total=total, desc=description, unit=unit, unit_scale=True)
+    return tqdm(total=total, desc=description, unit=unit, unit_scale=True, initial=done)

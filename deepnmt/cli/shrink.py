@@ -1,7 +1,5 @@
 """`deepnmt shrink`: a shallower checkpoint out of a deeper one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import Optional
@@ -51,10 +49,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     parser = depth_parser(program(NAME), "Write a shallower checkpoint made out of a deeper one.", EPILOG)
     for stack in STACKS:
         which = parser.add_mutually_exclusive_group()
-        which.add_argument(
-            f"--{stack}-keep", metavar="LAYERS", help=f"{stack} layers to keep, counted from 1, such as 1,3,5"
-        )
-        which.add_argument(
-            f"--{stack}-every", type=int, metavar="N", help=f"keep the first of each N {stack} layers: 1, N + 1, ..."
-        )
+        which.add_argument(f"--{stack}-keep", metavar="LAYERS",
+            help=f"{stack} layers to keep, counted from 1, such as 1,3,5")  # fmt: skip
+        which.add_argument(f"--{stack}-every", type=int, metavar="N",
+            help=f"keep the first of each N {stack} layers: 1, N + 1, ...")  # fmt: skip
     return parser.parse_args(words)

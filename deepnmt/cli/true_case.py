@@ -1,7 +1,5 @@
 """`deepnmt truecase`: give the first words of sentences the case that they mostly have elsewhere, and the way back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Optional
 

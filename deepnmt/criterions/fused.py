@@ -83,7 +83,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
     def log_mean(cls, outputs: list[dict[str, Any]], name: str, per: str, unit: float, digits: int) -> None:
         """Log the mean of an entry, if there is one, over the outputs of all processes.
 
-        It is a mean `per` tokens or sentences, by the name of that entry, in a `unit` such as log 2 for bits.
+        `per` names the entry with the number of tokens or sentences; the unit of a value is 1, or log 2 for bits.
         """
         if any(name in log for log in outputs):
             number = sum(log.get(per, 0) for log in outputs)

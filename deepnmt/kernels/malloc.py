@@ -18,7 +18,7 @@ SPARE = 100_000_000
 def keep_freed_memory() -> bool:
     """Do so in this process from now on, and return whether it worked.
 
-    Other C libraries than glibc are left as they are; so is all where fast paths are turned off.
+    Other C libraries than glibc stay as they are, and nothing changes where fast paths are turned off.
     """
     if reference_wanted():
         return False

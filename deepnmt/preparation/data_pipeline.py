@@ -46,8 +46,8 @@ class Pipeline:
         self.splits: list[str] = []
         self.counts: dict[str, dict[str, Any]] = {}
 
-    def run(self) -> None:
-        """Do all steps.
+    def run(self) -> dict[str, Any]:
+        """Do all steps, and return the counts of each subset.
 
         Raises:
             UserError: a text is faulty, or has too little to learn from, or the disk is full
@@ -69,6 +69,7 @@ class Pipeline:
         self._write_dictionaries()
         self._binarise()
         shutil.rmtree(self.work)
+        return self.counts
 
     def _sides(self, folder: Path, kind: str, split: str) -> list[Path]:
         """Return the files of a split's texts."""

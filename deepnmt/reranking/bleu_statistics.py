@@ -19,10 +19,9 @@ PASSES = 20
 
 
 class BleuStatistics:
-    """Counts the statistics of a translation, by sacrebleu's name of a tokenisation.
+    """Counts the statistics of a translation, by sacrebleu's name of a tokenisation, and with lower case or not.
 
-    With `none`, translations and references are tokens with spaces between them, and case counts; it does not count
-    with `lowercase`.
+    With the tokenisation `none`, translations and references are tokens with spaces between them, and case counts.
     """
 
     def __init__(self, tokenize: str, lowercase: bool) -> None:

@@ -34,7 +34,7 @@ SKELETON = "chrf"
 
 
 def combine_lists(arguments: argparse.Namespace) -> None:
-    """Do what `deepnmt combine` is asked for: read, check, search, write, print. Raises `UserError`."""
+    """Run `deepnmt combine`: read, check, search, write, print. Raises `UserError` for faulty input."""
     started = time.monotonic()
     out = ResultFolder(arguments.out, "combine.json")
     lists = read_lists(arguments.nbest, arguments.data, probable=True)

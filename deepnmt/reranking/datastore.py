@@ -24,7 +24,7 @@ from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 
 def store(arguments: argparse.Namespace) -> None:
-    """Do what `deepnmt datastore` is asked for: read, check, compute, write, print. Raises `UserError`."""
+    """Run `deepnmt datastore`: read, check, compute, write, print. Raises `UserError` for faulty input."""
     out = ResultFolder(arguments.out, RECORD)
     if arguments.max_tokens < 1:
         raise UserError(f"--max-tokens must be at least 1, but is {arguments.max_tokens}")

@@ -31,7 +31,7 @@ CONSENSUS = "consensus"
 
 
 def rerank(arguments: argparse.Namespace) -> None:
-    """Do what `deepnmt rerank` is asked for: read, check, score, write, print. Raises `UserError`."""
+    """Run `deepnmt rerank`: read, check, score, write, print. Raises `UserError` for faulty input."""
     started = time.monotonic()
     out = ResultFolder(arguments.out, "rerank.json")
     by_model = bool(arguments.consensus) and arguments.posterior == "model"

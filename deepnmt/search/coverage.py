@@ -43,7 +43,7 @@ class GnmtCoverage:
 
 @dataclass(frozen=True)
 class FloorCoverage:
-    """cp_floor of (25), of weight w and floor b, which words that are not covered at all count as."""
+    """cp_floor of (25), of weight w and floor b, the least that a word counts."""
 
     weight: float
     floor: float

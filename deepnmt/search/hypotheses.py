@@ -125,7 +125,7 @@ class Hypotheses:
         return self.score(candidates.sums, self.position + 1, received)
 
     def finish(self, candidates: Candidates, at_most: Optional[int]) -> Tensor:
-        """Finish the hypotheses that the K best of N x n candidates end, but no more `at_most` of a sentence.
+        """Finish the hypotheses that the K best of N x n candidates end, in a sentence at most `at_most`; None: all.
 
         Return which candidates end their hypotheses, or continue none, N x n.
         """

@@ -23,7 +23,7 @@ FEW_WEIGHTS = 2**16
 
 
 def reduce_products(model: nn.Module, kind: str) -> None:
-    """Let a model, which will not be trained any more, compute its products in fewer bits, of a kind of `products`.
+    """Let a model that will not be trained any more compute its products in fewer bits, by a kind of products.
 
     Raises:
         UserError: the processor cannot compute them

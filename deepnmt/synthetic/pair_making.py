@@ -167,9 +167,7 @@ def translate(folder: Path, job: Synthesis, shards: int = 1, shard: int = 0) -> 
         method = Method(options.method, options.beam, options.top, options.nbest)
         decode = LineDecoder(job.checkpoints, job.data, job.model_languages, method, options.batch_size)
     total, left = (sum(len(chunks.lines_of(n)) for n in numbers) for numbers in (chunks.of_shard(shard, shards), todo))
-    with console.progress(total, "translating", " sentences") as bar:
-        # The estimate of the time left is of what this start has done.
-        bar.initial = bar.n = total - left
+    with console.progress(total, "translating", " sentences", total - left) as bar:
         for chunk in todo:
             lines = chunks.lines_of(chunk)
             text = texts[lines.start : lines.stop]

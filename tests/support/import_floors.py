@@ -16,7 +16,7 @@ from pathlib import Path
 PACKAGE = "deepnmt"
 # From the ground up; a room may import those below it, and modules of its own. `a.b` is a room within the room a.
 FLOORS = (
-    ("errors", "limits", "reference"),
+    ("errors", "limits", "pages", "reference"),
     ("beside",),
     ("console",),
     ("kernels", "literals", "lr_schedulers", "text"),

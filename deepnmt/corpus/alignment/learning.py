@@ -162,9 +162,7 @@ class Learning:
             self._write_round(0, word_pairs.uniform(), [])
             done = 0
         pieces_ = self._numbers()
-        with console.progress(len(kinds) * len(pieces_), "learning", " pieces") as bar:
-            # The estimate of the time left is of what this start has done.
-            bar.initial = bar.n = done * len(pieces_)
+        with console.progress(len(kinds) * len(pieces_), "learning", " pieces", done * len(pieces_)) as bar:
             for number in range(done, len(kinds)):
                 history = self._read_history(number)
                 last = number == len(kinds) - 1

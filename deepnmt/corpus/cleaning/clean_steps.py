@@ -83,9 +83,7 @@ def measure(job: CleanJob, folder: Path, processes: int) -> None:
         return
     print("learning from a sample of the corpus", file=sys.stderr)
     measurer = ChunkMeasurer(job, folder, Learnt.of(job, folder))
-    with console.progress(job.pairs, "measuring", " pairs") as bar:
-        # The estimate of the time left is of what this start has done.
-        bar.initial = bar.n = job.pairs - left
+    with console.progress(job.pairs, "measuring", " pairs", job.pairs - left) as bar:
         # Processes share what was learnt with this one, where the system can fork.
         for done in in_order(partial(_itself, measurer), todo, min(processes, len(todo))):
             bar.update(done)
@@ -133,8 +131,7 @@ def finish(job: CleanJob, folder: Path, made: Job) -> None:
         "removed": {each.filter.label: each.removed for each in outcomes},
         "files": {name: path.stat().st_size for name, path in made.files.items() if name != RECORD},
     }
-    with console.whole_file(made.record) as temporary:
-        write_record(temporary, record)
+    write_record(made.record, record)
     print(f"{table(outcomes, decisions.kept)}\n{summary(job.pairs, decisions.kept, decisions.unseen)}")
 
 

@@ -5,33 +5,30 @@ The seed of the moments is logged; KILL_SEED repeats it.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import re
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
 from fairseq import tasks
 from grammar.generate import write_splits
 from support.flow import in_process
-from support.kills import Run
-from support.models import ROOT, SIZE
-from support.substitution import TARGET, monolingual, sentences, substitution_data
+from support.forked import Forked, undisturbed
+from support.models import SIZE
+from support.substitution import SOURCE, TARGET, monolingual, sentences, substitution_data
 from support.synthetic_runs import OPTIONS, back_command
 
 from deepnmt.checkpoints.importing.importer import configuration, new_checkpoint
 
-KILLS = 10
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
+# Of those that the ordinary suite kills, too, and of the others.
+FEW, KILLS = 3, 10
+ORDINARY = ("mix", "average")
 
 
 class Inputs(NamedTuple):
@@ -55,17 +52,16 @@ class Inputs(NamedTuple):
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     folder = tmp_path_factory.mktemp("kills")
-    write_splits(folder / "text", {"train": 1500, "valid": 20, "test": 20}, seed=1)
+    write_splits(folder / "text", {"train": 600, "valid": 20, "test": 20}, seed=1)
     splits = [word for name in ("train", "valid", "test") for word in (f"--{name}", folder / "text" / name)]
     languages = ("--source-lang", "de", "--target-lang", "en")
-    made = in_process("preprocess", *languages, *splits, "--dest", folder / "data", "--bpe-merges", 100, "--workers", 1)
+    made = in_process("preprocess", *languages, *splits, "--dest", folder / "data", "--bpe-merges", 60, "--workers", 1)
     assert made.returncode == 0, made.stderr
     cfg = configuration(folder / "data", {**SIZE, "share_all_embeddings": True}, ("de", "en"))
     (folder / "save").mkdir()
     for number in (1, 2):
         torch.manual_seed(number)
-        model = tasks.setup_task(cfg.task).build_model(cfg.model)
-        state = new_checkpoint(cfg, model)
+        state = new_checkpoint(cfg, tasks.setup_task(cfg.task).build_model(cfg.model))
         state["optimizer_history"][-1]["num_updates"] = number
         torch.save(state, folder / "save" / f"checkpoint{number}.pt")
     like = substitution_data(folder / "like")
@@ -73,20 +69,24 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     return Inputs(folder / "text" / "train", folder / "data", folder / "save", like, back_command(folder / "back"))
 
 
-# What each subcommand is given, and the files of the result where it is no folder.
+LANGUAGES = ["--source-lang", "de", "--target-lang", "en"]
+# What each subcommand is given.
 COMMANDS: dict[str, Callable[[Inputs, Path], list[object]]] = {
     "preprocess": lambda given, out: [
-        "--source-lang", "de", "--target-lang", "en", "--train", given.text, "--valid-every", 50, "--dest", out,
-        "--bpe-merges", 60, "--workers", 2,
+        *LANGUAGES, "--train", given.text, "--valid-every", 50, "--dest", out, "--bpe-merges", 60, "--workers", 2,
+        "--truecase", "--bpe-dropout", 0.1, "--copies", 3,
     ],
     "binarise": lambda given, out: ["--like", given.data, "--train", given.text, "--dest", out, "--workers", 2],
     "mix": lambda given, out: [out, given.data, given.data, "--upsample", 9],
-    "align": lambda given, out: [given.data, out, "--lexicon", "--workers", 2],
-    "ngram": lambda given, out: ["train", f"{given.text}.en", out, "--raw"],
-    "clean": lambda given, out: [
-        "--input", given.text, "--output", out, "--source-lang", "de", "--target-lang", "en", "--ratio", "0.5:2",
-        "--workers", 2,
+    "select": lambda given, out: [
+        given.data, out, "--like", given.data / "text" / f"test.tok.{SOURCE}", "--number", 200,
     ],
+    "clean": lambda given, out: [
+        "--input", given.text, "--output", out, *LANGUAGES, "--rejected", f"{out}.bad", "--score", f"{out}.all",
+        "--chunk", 100, "--numbers", "--dedup", "source", "--train-classifier", "--keep-best", 0.8, "--workers", 2,
+    ],
+    "align": lambda given, out: [given.data, out, "--lexicon", "--rounds", 3, "--workers", 2],
+    "ngram": lambda given, out: ["train", f"{given.text}.en", out, "--raw"],
     "average": lambda given, out: [given.save, out, "--last", 2],
     "generate": lambda given, out: [given.save / "checkpoint1.pt", given.data, out, "--nbest", 2, "--max-len-b", 20],
     "sweep": lambda given, out: [
@@ -97,6 +97,7 @@ COMMANDS: dict[str, Callable[[Inputs, Path], list[object]]] = {
     ],
     "synthesise": lambda given, out: [*given.back, out, *OPTIONS],
 }  # fmt: skip
+NAMES = [*ORDINARY, *(pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS)]
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -121,47 +122,39 @@ def timeless(path: Path) -> bytes:
     return content
 
 
-def start(name: str, inputs: Inputs, out: Path) -> Run:
-    words = [str(word) for word in COMMANDS[name](inputs, out)]
-    log = out.parent.with_suffix(".log")
-    return Run([sys.executable, "-m", "deepnmt", name, *words], log, {"runs": b""}, ENVIRONMENT)
-
-
-def finished(name: str, inputs: Inputs, out: Path) -> dict[str, bytes]:
-    """What a run makes that nobody kills."""
-    with start(name, inputs, out) as run:
-        assert run.process.wait(timeout=1800) == 0, run.said()
-    return contents(out)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", COMMANDS)
-def test_killed_at_ten_random_moments_it_makes_the_same(name: str, inputs: Inputs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_at_random_moments_it_makes_the_same(
+    name: str, inputs: Inputs, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    kills = KILLS if request.node.get_closest_marker("slow") else FEW
     seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(10**9)))
-    print(f"{name}: KILL_SEED={seed}")
-    draw = random.Random(seed)
-    place: dict[str, Any] = {}
-    for kind in ("whole", "killed"):
-        (tmp_path / kind).mkdir()
-        # Of a name that records and messages have.
-        place[kind] = tmp_path / kind / "out"
-    begun = time.monotonic()
-    expected = finished(name, inputs, place["whole"])
-    seconds = time.monotonic() - begun
+    draw, log, place, killed = random.Random(seed), tmp_path / "said.log", tmp_path / "killed", 0
+    # Of a name that records and messages have.
+    words = [name, *COMMANDS[name](inputs, place / "out")]
+    # Once for its imports, which stay.
+    for _ in range(2):
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        seconds = undisturbed(words, place, log)
+    expected = contents(place / "out")
     assert expected
-    killed = 0
-    while killed < KILLS:
-        with start(name, inputs, place["killed"]) as run:
-            moment = draw.uniform(0, seconds)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                run.process.wait(timeout=moment)
-            if run.kill():
-                killed += 1
-                continue
-            assert run.process.returncode == 0, run.said()
-        # It was done before.
-        assert contents(place["killed"]) == expected, moment
-        shutil.rmtree(tmp_path / "killed")
-        (tmp_path / "killed").mkdir()
-    assert finished(name, inputs, place["killed"]) == expected
+    print(f"{name}: KILL_SEED={seed}, {seconds:.2f} s undisturbed, killed after", end="")
+    ended = True
+    while killed < kills or not ended:
+        if ended:
+            shutil.rmtree(place)
+            place.mkdir()
+        moment = draw.uniform(0, seconds)
+        run = Forked(words, place, log)
+        try:
+            ended = run.wait(moment if killed < kills else 1800)
+        finally:
+            run.kill()
+        if ended:
+            assert run.status == 0, run.said()
+            assert contents(place / "out") == expected
+        else:
+            killed += 1
+            print(f" {moment:.2f}", end="")
+    print(f" s: {killed} kills")
