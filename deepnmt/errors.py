@@ -23,7 +23,8 @@ class UserError(Exception):
     """A fault in what the user gave: options, files, disk. Each argument is one line that says what to do."""
 
     def __init__(self, *faults: str) -> None:
-        super().__init__("\n".join(map(_readable, faults)))
+        # Not that of fairseq's type beside this one, which may be made of other arguments.
+        Exception.__init__(self, "\n".join(map(_readable, faults)))
 
     def __str__(self) -> str:
         """Return the lines; a `KeyError` would show them quoted."""
@@ -32,14 +33,9 @@ class UserError(Exception):
 
 def in_place_of(kind: type[BaseException], *faults: str) -> UserError:
     """Return a `UserError` that a program which catches fairseq's own error, of this type, catches, too."""
-    for base in kind.__mro__:
-        if issubclass(UserError, base):
-            break
-        try:
-            return _also(base)(*faults)
-        except TypeError:  # one such as UnicodeDecodeError, which is made of other arguments
-            continue
-    return UserError(*faults)
+    if issubclass(UserError, kind):
+        return UserError(*faults)
+    return (kind if issubclass(kind, UserError) else _also(kind))(*faults)
 
 
 @functools.lru_cache(maxsize=100)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.text.subword_identity import is_record
 
 # The last parts of the names of tensors in a state dict that are no parameters.
@@ -30,10 +30,10 @@ LOSS_SCALER = "loss_scaler"
 def check_contents(contents: Any, name: str) -> None:
     """Raise `UserError` unless the contents of the file `name` are a checkpoint's, with a line for each faulty part."""
     if not isinstance(contents, dict):
-        raise UserError(f"{name}: must be a fairseq checkpoint, but is {kind(contents)}")
+        raise in_place_of(TypeError, f"{name}: must be a fairseq checkpoint, but is {kind(contents)}")
     faults = [f"{name}: {fault}" for part in _PARTS for fault in part(contents)]
     if faults:
-        raise UserError(*faults)
+        raise in_place_of(KeyError, *faults)
 
 
 def check_numbers(model: Mapping[str, Tensor], name: str) -> None:

@@ -19,7 +19,7 @@ import torch
 from deepnmt.checkpoints.contents import check_contents, check_numbers
 from deepnmt.checkpoints.untrusted import SAFE_TYPES, untrusted_faults
 from deepnmt.console import whole_file
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 
 # For good: torch's context manager would take them away again from a process that has allowed them already.
 torch.serialization.add_safe_globals(SAFE_TYPES)
@@ -34,27 +34,30 @@ def load(path: Path, noun: str, kind: str) -> Any:
     must = f"{path}: must be {kind}, but"
     if not path.is_file():
         if not os.path.lexists(path):
-            raise UserError(f"{path}: no such {noun}")
-        state = "is a folder" if path.is_dir() else "is no file"
-        raise UserError(f"{must} {'is a link that leads nowhere' if not os.path.exists(path) else state}")
+            raise in_place_of(FileNotFoundError, f"{path}: no such {noun}")
+        if path.is_dir():
+            raise in_place_of(IsADirectoryError, f"{must} is a folder")
+        state = "is no file" if os.path.exists(path) else "is a link that leads nowhere"
+        raise in_place_of(FileNotFoundError, f"{must} {state}")
     try:
         with path.open("rb") as file:
             begins_as_zip = file.read(4) == b"PK\x03\x04"
         if begins_as_zip and not zipfile.is_zipfile(path):
-            raise UserError(f"{must} is truncated: only partly written or copied")
+            raise in_place_of(RuntimeError, f"{must} is truncated: only partly written or copied")
         # Only torch's zip format, its default for years, can be mapped.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=begins_as_zip)
     except (UserError, MemoryError):
         raise
     except OSError as error:
-        raise UserError(f"{must} cannot be read: {error.strerror or error}") from error
+        raise in_place_of(type(error), f"{must} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # bytes that are no pickle make the unpickler fail in many ways
         forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
         if forbidden is None:
-            raise UserError(f"{must} is another file, truncated or damaged") from error
-        raise UserError(
+            raise in_place_of(type(error), f"{must} is another file, truncated or damaged") from error
+        raise in_place_of(
+            type(error),
             f"{must} holds a {forbidden[1]}, which it has no need of; it is not loaded, since that could run a "
-            "program hidden in it"
+            "program hidden in it",
         ) from error
 
 

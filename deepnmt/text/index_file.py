@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from deepnmt.console import whole_file
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, STRUCTURAL
 from deepnmt.text.lines import read_lines
 
@@ -57,13 +57,13 @@ def check_side(prefix: str, dictionary: Dictionary) -> Optional[int]:
             hint = ""
             if Path(prefix).is_file():
                 hint = f"; {prefix} is raw text, which fairseq-preprocess has to binarise"
-            raise UserError(f"{path}: no such file{hint}")
+            raise in_place_of(FileNotFoundError, f"{path}: no such file{hint}")
     with index.open("rb") as file:
         header = file.read(HEADER.size)
     if header.startswith(OTHER_MAGICS):
         return None
     if not header.startswith(MAGIC):
-        raise UserError(f"{index}: must be an index of fairseq-preprocess, but has other content")
+        raise in_place_of(AssertionError, f"{index}: must be an index of fairseq-preprocess, but has other content")
     if len(header) < HEADER.size:
         raise UserError(f"{index} is truncated: it ends within its header")
     _, version, code, sentences = HEADER.unpack(header)
@@ -74,7 +74,8 @@ def check_side(prefix: str, dictionary: Dictionary) -> Optional[int]:
         )
     expected, got = HEADER.size + BYTES_A_SENTENCE * sentences, index.stat().st_size
     if got != expected:
-        raise UserError(f"{index}: must have {expected} bytes for its {sentences} sentences, but has {got}")
+        fault = f"{index}: must have {expected} bytes for its {sentences} sentences, but has {got}"
+        raise in_place_of(ValueError, fault)
     if sentences == 0:
         raise UserError(f"{index}: must have sentences, but has none")
     _check_tokens(index, data, sentences, TYPES[code], dictionary)
@@ -110,7 +111,8 @@ def _check_tokens(index: Path, data: Path, sentences: int, kind: str, dictionary
         raise UserError(f"{index}: must have the offsets that its sentences' lengths add up to, but has others")
     tokens, got = int(ends[-1]), data.stat().st_size
     if got != tokens * size:
-        raise UserError(f"{data}: must have the {tokens * size} bytes that {index.name} says, but has {got}")
+        fault = f"{data}: must have the {tokens * size} bytes that {index.name} says, but has {got}"
+        raise in_place_of(ValueError, fault)
     numbers = np.memmap(data, kind, "r", shape=(tokens,))
     for start in range(0, tokens, BLOCK):
         block = numbers[start : start + BLOCK]

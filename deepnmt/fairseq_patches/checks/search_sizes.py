@@ -12,7 +12,7 @@ from fairseq.models import FairseqLanguageModel
 from fairseq.modules import FairseqDropout
 from fairseq.tasks import FairseqTask
 
-from deepnmt.errors import UserError, in_place_of
+from deepnmt.errors import in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.options.option_table import OPTIONS, SEARCH, TRAINING, dashed, range_faults
 
@@ -32,34 +32,37 @@ ARGUMENTS = {
 def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any, **options: Any) -> Any:
     """Build a generator. Raises `UserError` for sizes that are none or too large, and numbers that are not finite."""
     # --eval-bleu-args is JSON, whose values fairseq takes as they are.
-    if faults := list(_kind_faults(args)):
-        raise UserError(*faults)
-    values = {name: getattr(args, name, None) for name in OPTIONS}
-    if faults := [f"--{name} {fault}" for name, fault in range_faults(values, SEARCH)]:
-        # The other rules count with them.
-        raise in_place_of(AssertionError if getattr(args, "temperature", 1.0) <= 0 else Exception, *faults)
+    if not (faults := list(_kind_faults(args))):
+        values = {name: getattr(args, name, None) for name in OPTIONS}
+        faults = [f"--{name} {fault}" for name, fault in range_faults(values, SEARCH)]
+    if not faults:
+        # Both as fairseq's commands and as this package's task give it.
+        more = options.get("extra_gen_cls_kwargs") or (rest[1] if len(rest) > 1 else None) or {}
+        language_model = more.get("lm_model")
+        faults = [*_size_faults(self, args), *_combination_faults(args, language_model is not None)]
+        faults += [*_dropout_faults(models, args), *_reference_faults(self, args)]
+        if language_model is not None and not isinstance(language_model, FairseqLanguageModel):
+            faults.append(f"--lm-path must be a language model, but is a {type(language_model).__name__}")
+    if faults:
+        kind: type[Exception] = ValueError
+        try:
+            stock(self, models, args, *rest, **options)
+        except Exception as error:  # what fairseq itself says of these options
+            kind = type(error)
+        raise in_place_of(kind, *faults)
+    return stock(self, models, args, *rest, **options)
+
+
+def _size_faults(task: Any, args: Any) -> Iterator[str]:
     beam, best = getattr(args, "beam", GenerationConfig.beam), getattr(args, "nbest", 1)
     if best > beam:
-        faults.append(f"--nbest must be from 1 to --beam {beam}, but is {best}")
-    types = len(self.target_dictionary)
+        yield f"--nbest must be from 1 to --beam {beam}, but is {best}"
+    types = len(task.target_dictionary)
     if getattr(args, "sampling", False) and getattr(args, "sampling_topk", -1) > types:
-        faults.append(
-            f"--sampling-topk must be at most the {types} types of the dictionary, but is {args.sampling_topk}"
-        )
+        yield f"--sampling-topk must be at most the {types} types of the dictionary, but is {args.sampling_topk}"
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and beam % groups:
-        faults.append(f"--diverse-beam-groups must divide --beam {beam}, but is {groups}")
-    # Both as fairseq's commands and as this package's task give it.
-    more = options.get("extra_gen_cls_kwargs") or (rest[1] if len(rest) > 1 else None) or {}
-    fused = more.get("lm_model") is not None
-    faults += [*_combination_faults(args, fused), *_dropout_faults(models, args), *_reference_faults(self, args)]
-    language_model = (options.get("extra_gen_cls_kwargs") or {}).get("lm_model")
-    if language_model is not None and not isinstance(language_model, FairseqLanguageModel):
-        faults.append(f"--lm-path must be a language model, but is a {type(language_model).__name__}")
-    if faults:
-        divides = groups < 1 or beam % groups == 0
-        raise in_place_of(Exception if divides else ValueError, *faults)
-    return stock(self, models, args, *rest, **options)
+        yield f"--diverse-beam-groups must divide --beam {beam}, but is {groups}"
 
 
 # An option, and the one without which it does nothing.
@@ -145,5 +148,5 @@ def check_batches_first(stock: Any, self: Any, dataset: Any, *args: Any, **kwarg
     """Make batches. Raises `UserError` for sizes that are out of range."""
     values = {name: kwargs.get(argument) for argument, name in ARGUMENTS.items()}
     if faults := [f"--{name} {fault}" for name, fault in range_faults(values, TRAINING)]:
-        raise UserError(*faults)
+        raise in_place_of(ValueError, *faults)
     return stock(self, dataset, *args, **kwargs)

@@ -72,12 +72,7 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         UserError: it cannot be read, or is not as it must be
     """
     if not PathManager.path_requires_pathmanager(path):
-        try:
-            _check(CheckpointState.of(Path(path), numbers=False))
-        except UserError as error:
-            # What torch has said of the file, or the system of one that is not there.
-            missing = None if os.path.exists(path) else FileNotFoundError()
-            raise in_place_of(type(missing or error.__cause__ or error), str(error)) from error.__cause__
+        _check(CheckpointState.of(Path(path), numbers=False))
     with naming(path):
         contents = stock(path, *args, **kwargs)
     if SCALES in contents:

@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import checkpoint_utils, options, utils
 from fairseq.data import data_utils
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -20,11 +20,13 @@ from omegaconf import OmegaConf
 from support.data_folders import data_folder
 from support.fairseq_configurations import configuration
 from support.language_models import save_language_model
-from support.models import dictionary
+from support.models import SIZE, dictionary
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.checks.training_checks import check_training
+from deepnmt.model import validate
+from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.recipe.combinations import rule_faults
 
 OPTIONS = {"save_dir": None, "optimizer_overrides": "{}", "finetune_from_model": None, "restore_file": "other.pt"}
@@ -127,6 +129,16 @@ def test_errors_of_the_package_are_of_fairseqs_types(model: tuple[Path, Path], d
     (tmp_path / "short.pt").write_bytes(path.read_bytes()[:2000])
     (tmp_path / "other.pt").write_text("text", encoding="utf-8")
     torch.save({"model": MagicMock}, tmp_path / "class.pt")
+    torch.save([1], tmp_path / "list.pt")
+    torch.save({"model": {}}, tmp_path / "bare.pt")
+    (tmp_path / "embeddings").write_bytes(b"a 1 2\n\xff 1 2\n")
+    broken = data_folder(tmp_path / "broken")
+    (broken / "preprocess.json").unlink()
+    (broken / "train.de-en.de.bin").write_bytes(b"")
+    (broken / "valid.de-en.de.idx").write_bytes(b"other content")
+    (broken / "test.de-en.en.idx").unlink()
+    # fairseq's own checks of a search come in this order.
+    of_a_search = ({"temperature": 0.0, "nbest": 9}, {"sampling_topk": 3, "nbest": 9}, {"beam": "x"}, {"nbest": 9})
     ignored = configuration(data)
     ignored.task.data = str(tmp_path)
     for name in ("valid", "valid1"):
@@ -134,13 +146,35 @@ def test_errors_of_the_package_are_of_fairseqs_types(model: tuple[Path, Path], d
     config = TranslationConfig(data=str(folder), source_lang="de", target_lang="en", dataset_impl="mmap")
     task = TranslationTask.setup_task(config)
     parser = options.get_validation_parser()
+    (found,), _ = checkpoint_utils.load_model_ensemble([str(path)], arg_overrides={"data": str(folder)})
 
     def load(name: str) -> Any:
         return lambda: checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / name))
 
+    def read(subset: str) -> Any:
+        config = TranslationConfig(data=str(broken), source_lang="de", target_lang="en", dataset_impl="mmap")
+        return lambda: TranslationTask.setup_task(config).load_dataset(subset)
+
+    def config_of(**given: Any) -> DLCLTransformerConfig:
+        return DLCLTransformerConfig(**{**SIZE, **given})
+
+    def search(number: int) -> Any:
+        return lambda: task.build_generator([found], argparse.Namespace(**{"beam": 5, **of_a_search[number]}))
+
     for raises, kind, message in (
         (load("no.pt"), FileNotFoundError, "no such checkpoint"),
-        (load("short.pt"), Exception, "truncated"),
+        (load("short.pt"), RuntimeError, "truncated"),
+        (load("list.pt"), TypeError, "must be a fairseq checkpoint, but is"),
+        (load("bare.pt"), KeyError, "bare.pt: "),
+        (load(""), IsADirectoryError, "is a folder"),
+        (lambda: utils.parse_embedding(str(tmp_path / "embeddings")), UnicodeDecodeError, "must be UTF-8"),
+        (read("train"), ValueError, "train.de-en.de.bin: must have the"),
+        (read("valid"), AssertionError, "valid.de-en.de.idx: must be an index"),
+        (read("test"), FileNotFoundError, "test.de-en.en.idx: no such file"),
+        (search(0), AssertionError, "--temperature"),
+        (search(1), AssertionError, "--nbest must be from 1 to --beam 5"),
+        (search(2), TypeError, "--beam must be a whole number"),
+        (search(3), ValueError, "--nbest must be from 1 to --beam 5"),
         (load("other.pt"), IndexError, "another file, truncated or damaged"),
         (load("class.pt"), pickle.UnpicklingError, "holds a unittest.mock.MagicMock"),
         (lambda: checkpoint_utils.load_model_ensemble([str(tmp_path / "no.pt")]), OSError, "no such checkpoint"),
@@ -151,6 +185,9 @@ def test_errors_of_the_package_are_of_fairseqs_types(model: tuple[Path, Path], d
             FileNotFoundError,
             "nowhere: data must be",
         ),
+        (lambda: validate.check(config_of(encoder_attention_heads=3), False), AssertionError, "must be divisible by"),
+        (lambda: validate.check(config_of(share_all_embeddings=True), False), ValueError, "needs one dictionary"),
+        (lambda: validate.check(config_of(encoder_layers=-1), True), ValueError, "--encoder-layers must be"),
         (lambda: options.parse_args_and_arch(parser, ["DATA"]), KeyError, "--task must be given"),
         (lambda: data_utils.batch_by_size([0], lambda index: 9, max_tokens=3), AssertionError, "--max-tokens must"),
     ):

@@ -94,6 +94,10 @@ def test_the_largest_beam(translation: TranslationTask) -> None:
         ({"max_tokens": 0}, "--max-tokens must be at least 1 and at most 2147483647, but is 0"),
         ({"max_sentences": 2, "num_workers": 10**20}, f"--num-workers must be from 0 to 1024, but is {10**20}"),
         (
+            {"max_tokens": 9, "required_batch_size_multiple": 0},  # ends the process in fairseq
+            "--required-batch-size-multiple must be at least 1 and at most 2147483647, but is 0",
+        ),
+        (
             {"max_tokens": 9, "max_positions": (1024, 3)},
             "--max-source-positions and --max-target-positions must be at least the tokens of a sentence, but are 1024 "
             "and 3: 2 of the 3 sentences have more, the first of them sentence 1; --skip-.* leaves them out",
