@@ -32,14 +32,7 @@ _waiting: list[Callable[[], object]] = []
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line.
-
-    Args:
-        prog: the command (default: the file that was started)
-        description: for --help, as it stands
-        epilog: for --help, as it stands
-        more: options of `argparse.ArgumentParser`
-    """
+    """Says what is wrong in one line; description and epilog of --help stand as they are."""
 
     def __init__(
         self, prog: Optional[str] = None, description: Optional[str] = None, epilog: Optional[str] = None, **more: Any
@@ -61,14 +54,7 @@ class Parser(argparse.ArgumentParser):
         return super().parse_intermixed_args(self._checked(args), namespace)
 
     def parse_before_options(self, args: Optional[Sequence[str]], other: str) -> tuple[argparse.Namespace, list[str]]:
-        """Read this command's options, and its arguments, which stand before the options of another program.
-
-        Args:
-            args: words (default: those of the command line)
-            other: name of the other program
-
-        Returns:
-            what was read, and the options of the other program
+        """Return this command's options, and those of the program `other`, which follow the arguments.
 
         Raises:
             UserError: an argument is missing, or stands behind an option of the other program
@@ -174,10 +160,8 @@ def program(name: str) -> str:
 def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2.
 
-    Args:
-        main: the command
-        name: the program that its errors begin with; by default the script that a user has started, which
-            scripts/common.sh names, or the file that was started
+    Its errors begin with `name`; by default the script that a user has started, which scripts/common.sh names, or the
+    file that was started.
     """
     global _runs
     name = name or os.environ.get("DEEPNMT_SCRIPT") or Path(sys.argv[0]).name

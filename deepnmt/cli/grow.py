@@ -27,8 +27,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     """Grow what the command line says, and print what was done."""
     arguments = parse(words)
     deepnmt.register()
-    from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
-    from deepnmt.checkpoints.grow.grow_stacks import Growth
+    from deepnmt.checkpoints.grow import Growth, grow_checkpoint
 
     growth = Growth(
         depths=by_stack(arguments, "layers"),

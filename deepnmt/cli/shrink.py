@@ -25,8 +25,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     """Shrink what the command line says, and print what was done."""
     arguments = parse(words)
     deepnmt.register()
-    from deepnmt.checkpoints.shrink.shrink_model import shrink_checkpoint
-    from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
+    from deepnmt.checkpoints.shrink import Shrinking, shrink_checkpoint
 
     shrinking = Shrinking(
         keep={stack: _layers(stack, text) for stack, text in by_stack(arguments, "keep").items()},
@@ -37,7 +36,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def _layers(stack: str, text: str) -> tuple[int, ...]:
-    from deepnmt.checkpoints.shrink.shrink_plan import parse_layers
+    from deepnmt.checkpoints.plans import parse_layers
 
     try:
         return parse_layers(text)

@@ -61,8 +61,7 @@ def models(depths: Mapping[str, int], every: Mapping[str, str]) -> Iterator[dict
 def check_shrinking(state: CheckpointState, found: Iterable[Mapping[str, Any]]) -> None:
     """Raise `UserError` if one of the models cannot be made, before the first one is translated."""
     from deepnmt.checkpoints.rewrite import rewritten
-    from deepnmt.checkpoints.shrink.shrink_model import shrink_state
-    from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
+    from deepnmt.checkpoints.shrink import Shrinking, shrink_state
 
     for model in found:
         if model["option"]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from deepnmt.text.data_folder import subset_prefix
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.found_terms import note_terms
-from deepnmt.text.index_writer import binarise
+from deepnmt.text.index_file import binarise
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.subwords import CODES, Subwords
 from deepnmt.text.translated_folder import INLINE, data_settings, lines_of, write_text

@@ -9,7 +9,7 @@ same in less time. The output of the stack is one more combination, row R. Group
 history the stack is the standard Transformer.
 """
 # Twin: deepnmt/search/incremental/dlcl_steps.py computes this for one position in a search; change both.
-# Twin: deepnmt/engines/onnx/history.py computes it in ONNX Runtime; change this too.
+# Twin: deepnmt/engines/onnx/layers.py computes it in ONNX Runtime; change this too.
 
 from __future__ import annotations
 

@@ -143,12 +143,9 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
     def forward(
         self, x: Tensor, encoder_padding_mask: Optional[Tensor], factors: Optional[Sequence[float]] = None
     ) -> Tensor:
-        """Return the output, T x B x C, for an input T x B x C.
+        """Return the output, T x B x C, for an input T x B x C; the mask, B x T, is true at padding.
 
-        Args:
-            x: the input
-            encoder_padding_mask: B x T, true at padding
-            factors: what the sublayers' outputs are multiplied by; 0: not computed; None: 1 for all
+        The factors are those of the sublayers' outputs; 0: not computed; None: 1 for all.
         """
 
         def attend(y: Tensor) -> Tensor:

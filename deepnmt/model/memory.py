@@ -10,9 +10,7 @@ from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION
 def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> int:
     """Return the number of parameters in matrices, which are nearly all; biases, norms and histories come on top.
 
-    Args:
-        config: all options of the model
-        types: in the dictionaries of source and target
+    The types are those of the dictionaries of source and target.
     """
     layers = sum(config.depth(stack) * _layer(config, stack) for stack in STACKS)
     if config.two_sided:

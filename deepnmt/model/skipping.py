@@ -23,14 +23,7 @@ from deepnmt.model.stack import SkippingOptions
 
 
 class SublayerSkipping(nn.Module):
-    """Draws the factors of a stack's sublayers.
-
-    Args:
-        name: distinguishes the draws of the stacks
-        layers: layers of the stack
-        sublayers: sublayers of a layer
-        options: see `SkippingOptions`
-    """
+    """Draws the factors of a stack's sublayers; its name distinguishes the draws of the stacks."""
 
     def __init__(self, name: str, layers: int, sublayers: int, options: SkippingOptions) -> None:
         super().__init__()

@@ -66,12 +66,12 @@ class TwoSidedEncoder(DeepEncoder):
         return found
 
     def backward_output(self, prev_output_tokens: Tensor, encoder_out: Any, features_only: bool = False) -> Tensor:
-        """Return what the backward decoder says of the reversed reference.
+        """Return the backward decoder's logits, B x T x V, or features, B x T x C, for the reversed reference.
 
         Args:
             prev_output_tokens: of the forward decoder, B x T
             encoder_out: what `forward` returned
-            features_only: return features, B x T x C, in the place of logits, B x T x V
+            features_only: return features
         """
         decoder = self.backward_decoder
         tokens = reversed_words(prev_output_tokens, decoder.dictionary.eos(), self.padding_idx)

@@ -8,17 +8,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from deepnmt.preparation.dictionaries import dropout_types, types_of, write_dictionary
-from deepnmt.preparation.held_out import hold_out
 from deepnmt.preparation.inline_pairs import make_inline, part_name
 from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
-from deepnmt.preparation.segmenting import Segmentation
-from deepnmt.preparation.splits import Rules, prepare_split
-from deepnmt.preparation.subword_learning import learn, learn_merges
-from deepnmt.preparation.tagging import tag
-from deepnmt.preparation.true_casing import case_like, learn_case
+from deepnmt.preparation.rewriting import Segmentation, case_like, learn_case, tag
+from deepnmt.preparation.splits import Rules, hold_out, prepare_split
+from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, types_of, write_dictionary
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.index_writer import binarise
+from deepnmt.text.index_file import binarise
 from deepnmt.text.inline_targets import MARKS
 from deepnmt.text.like_folder import side_name
 from deepnmt.text.settings import TextSettings

@@ -9,8 +9,7 @@ from typing import Any, Optional
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
-from deepnmt.checkpoints.grow import Growth
-from deepnmt.checkpoints.grow.grow_stacks import plan_growth
+from deepnmt.checkpoints.grow import Growth, plan_growth
 from deepnmt.checkpoints.rewrite import RESETTABLE
 from deepnmt.checkpoints.trained_model import whole_faults
 from deepnmt.errors import UserError

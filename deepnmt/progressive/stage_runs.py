@@ -1,25 +1,143 @@
-"""Run the stages of a recipe one after the other, from the first that is not done."""
+"""Run the stages of a recipe one after the other, from the first that is not done.
+
+Between two stages the model grows. What a finished stage has reached is its line in stages.tsv and its stage.json,
+which says that the stage is done, and is written last.
+"""
 
 import contextlib
+import json
 import os
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from deepnmt import console
+from deepnmt.checkpoints.grow import grow_state
+from deepnmt.checkpoints.rewrite import rewrite_file
+from deepnmt.checkpoints.state import BEST, CheckpointState
+from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import run_step
 from deepnmt.jobs.job import locked
+from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.progressive.folders import DONE, LAST, RECIPE, prepare
-from deepnmt.progressive.notes import TABLE, note
 from deepnmt.progressive.plan import plan_stages
 from deepnmt.progressive.stages import ENDS, Stage
-from deepnmt.progressive.steps import grow_stage
 from deepnmt.recipe import to_arguments
 from deepnmt.text.columns import in_columns
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
 from deepnmt.text.lines import whole_text
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.training_data import check_named_data
+
+
+def grow_stage(before: Stage, stage: Stage, save: Path) -> list[str]:
+    """Write the checkpoint that a stage starts from, whole or not at all, and return what was done, a line a fact.
+
+    Args:
+        before: the stage that is done
+        stage: the next
+        save: the folder of all stages
+
+    Raises:
+        UserError: the stage's end has come before it began, or its checkpoint exists
+    """
+    source, target = save / before.name / LAST, save / stage.name / LAST
+    return rewrite_file(source, target, lambda state, config: _grown(state, config, before, stage))
+
+
+def _grown(
+    old: CheckpointState, config: DLCLTransformerConfig, before: Stage, stage: Stage
+) -> tuple[CheckpointState, list[str]]:
+    assert stage.growth is not None
+    state, lines = grow_state(old, config, stage.growth, stage.flag("carry-moments"), stage.flag("keep-schedule"))
+    # The best score of a deeper model is its own; where there is none, --patience counts anew.
+    state = state.without(BEST)
+    if stage.batch != before.batch and state.amid_epoch():
+        # A position is a number of batches, and means nothing where they are cut otherwise.
+        state = state.at_epoch(state.epoch() + 1)
+        lines.append(f"data: from the start of epoch {state.epoch()}, since batches get another size")
+    _check_room(before, stage, state.updates(), state.epoch())
+    return state, lines
+
+
+def _check_room(before: Stage, stage: Stage, updates: int, epoch: int) -> None:
+    if 0 < stage.end("max-update") <= updates:
+        raise UserError(
+            f"stage {stage.number}: max-update must be above the {updates} updates of stage {before.number}, "
+            f"but is {stage.end('max-update')}"
+        )
+    if 0 < stage.end("max-epoch") < epoch:
+        raise UserError(
+            f"stage {stage.number}: max-epoch must be at least {epoch}, the epoch that comes after stage "
+            f"{before.number}, but is {stage.end('max-epoch')}"
+        )
+
+
+TABLE = "stages.tsv"
+MODEL = ("encoder_layers", "decoder_layers", "encoder_groups", "decoder_groups")
+
+
+def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
+    """What a stage reached.
+
+    Args:
+        folder: stage-N-DEPTH, with checkpoint_last.pt and valid/scores.json
+        checkpoint: name of the one that was scored
+
+    Returns:
+        the fields of stage.json; `epochs` are those that are complete, with a plus where another has begun, `seconds`
+        those of training since the first stage began, `valid_loss` the best validation, or `valid_` with the name of
+        another metric by which the best checkpoint is chosen
+    """
+    state = CheckpointState.of(folder / LAST, numbers=False)
+    try:
+        scores = json.loads(whole_text(folder / "valid" / "scores.json"))
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename}: no scores; run score.sh") from None
+    options, metric = state.options(), state.options("checkpoint").get("best_checkpoint_metric", "loss")
+    return {
+        "stage": int(folder.name.split("-")[1]),
+        **{name: options[name] for name in MODEL},
+        "updates": state.updates(),
+        "epochs": f"{state.epoch() - 1}{'+' if state.amid_epoch() else ''}",
+        "seconds": round(state.seconds()),
+        f"valid_{metric}": state.best(),
+        **{name: score["score"] for name, score in scores.items()},
+        "checkpoint": checkpoint,
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Lines of fields between tabs, their names first."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [names, *([_text(row.get(name)) for name in names] for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def note(folder: Path, checkpoint: str) -> None:
+    """Write what a stage reached.
+
+    Args:
+        folder: of the stage
+        checkpoint: name of the one that was scored
+
+    Raises:
+        UserError: it has not been scored
+    """
+    row = summary(folder, checkpoint)
+    noted = (json.loads(whole_text(path)) for path in folder.parent.glob("stage-*/stage.json"))
+    rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
+    with console.whole_file(folder.parent / TABLE) as temporary:
+        temporary.write_text(table(rows), encoding="utf-8")
+    with console.whole_file(folder / DONE) as temporary:
+        temporary.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+
 
 LOG = "train.log"
 # What killed commands leave half-written.

@@ -11,8 +11,7 @@ from deepnmt.errors import UserError
 from deepnmt.options.option_table import dashed
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.combinations import HALF
-from deepnmt.recipe.global_batch import BATCHES, BOUNDS
-from deepnmt.recipe.own_keys import to_arguments, without_own, without_replaced
+from deepnmt.recipe.own_keys import BATCHES, BOUNDS, to_arguments, without_own, without_replaced
 from deepnmt.recipe.parser import inverted_flags
 from deepnmt.recipe.recipe_file import Option, read_recipe
 

@@ -50,11 +50,9 @@ TRAINING = {
 
 
 def model_options(architecture: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the options of a recipe that give a model its sizes and rules.
+    """Yield the options of a recipe that give a model of this architecture its sizes and rules, from a checkpoint's.
 
-    Args:
-        architecture: its name
-        options: of the checkpoint's model, which in fairseq's own are among those of the whole training
+    In fairseq's own models these are among the options of the whole training.
     """
     parser = training_parser()
     parse(parser, [f"--arch={architecture}"])
@@ -151,14 +149,7 @@ def link_data(data: Path, old: Path, folder: Path) -> None:
 
 
 def begin(checkpoint: Path, data: Path, save: Path, old: Path | None, options: Sequence[str]) -> None:
-    """Begin or resume a training, as `training.begin` does.
-
-    Args:
-        checkpoint: the model
-        data: data folder
-        save: folder of the training
-        old: data folder with another validation set, or None
-        options: of fairseq-train
+    """Begin or resume a training of a model on data, as `training.begin` does; `old` has another validation set.
 
     Raises:
         UserError: something does not fit, or the folder is in use or of another training

@@ -26,15 +26,9 @@ FORK = multiprocessing.get_context("fork")
 
 
 def rehearse(arguments: Sequence[str]) -> None:
-    """Go through the start of a training.
+    """Go through the start of a training. Raises `UserError` if fairseq-train would refuse its arguments.
 
     A defect is left to the training itself, which shows its traceback.
-
-    Args:
-        arguments: of fairseq-train
-
-    Raises:
-        UserError: fairseq-train would refuse them
     """
     receiver, sender = FORK.Pipe(duplex=False)
     for stream in (sys.stdout, sys.stderr):

@@ -11,13 +11,9 @@ AGAIN = "the training ended early; run the same command again to"
 
 
 def train(program: str, name: str, words: Sequence[object], save: Path) -> None:
-    """Run a module that trains. Exits with its status if it fails.
+    """Run the module `name`, which trains in a folder of checkpoints. Exits with its status if it fails.
 
-    Args:
-        program: name of the command, for messages
-        name: of the module
-        words: of its command line
-        save: the folder of the checkpoints
+    Messages begin with `program`.
     """
     try:
         status = run_process(module(name, words))

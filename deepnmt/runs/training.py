@@ -41,15 +41,9 @@ HELD, TEES = ExitStack(), list[object]()
 
 
 def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
-    """Check what is trained, and leave fairseq-train's own command line in `sys.argv`.
+    """Check the training of a recipe, and leave fairseq-train's own command line in `sys.argv`.
 
-    Where torchrun trains, the process ends here.
-
-    Args:
-        recipe: its file
-        data: DATA, or DATA0:DATA1:...
-        save: folder of the checkpoints
-        options: of fairseq-train
+    Where torchrun trains, the process ends here. The data are DATA, or DATA0:DATA1:...
 
     Raises:
         UserError: something does not fit, or another training has the folder

@@ -34,12 +34,12 @@ class Crossing:
 
 
 class Watch:
-    """Looks for the first NaN or Inf in a model and its criterion.
+    """Looks for the first NaN or Inf in a model, without a wrapper for several workers, and its criterion.
 
     Args:
-        model: without a wrapper for several workers
-        criterion: the criterion, which calls the model
-        scale: what the loss is multiplied by; None where it is not
+        model: the model
+        criterion: calls the model
+        scale: of the loss; None: there is none
 
     Attributes:
         finding: the first NaN or Inf, in words; empty as long as there is none

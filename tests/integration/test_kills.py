@@ -24,7 +24,7 @@ from support.models import SIZE
 from support.substitution import SOURCE, TARGET, monolingual, sentences, substitution_data
 from support.synthetic_runs import OPTIONS, back_command
 
-from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
+from deepnmt.checkpoints.importing.importer import configuration, new_checkpoint
 
 # Of those that the ordinary suite kills, too, and of the others.
 FEW, KILLS = 3, 10

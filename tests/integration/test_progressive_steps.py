@@ -19,8 +19,7 @@ from deepnmt.checkpoints.file import read
 from deepnmt.errors import UserError
 from deepnmt.progressive import Stage, plan_stages
 from deepnmt.progressive.folders import LAST, prepare
-from deepnmt.progressive.notes import note
-from deepnmt.progressive.steps import grow_stage
+from deepnmt.progressive.stage_runs import grow_stage, note
 
 TOP = {
     "arch": "dlcl_transformer", "optimizer": "adam", "lr-scheduler": "inverse_sqrt_reset", "lr": "0.01",

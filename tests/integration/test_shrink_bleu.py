@@ -15,7 +15,7 @@ from grammar.generate import write_splits
 from support.models import ROOT, SIZE
 from support.processes import finish
 
-from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
+from deepnmt.checkpoints.importing.importer import configuration, new_checkpoint
 from deepnmt.errors import UserError
 from deepnmt.generation import depths
 

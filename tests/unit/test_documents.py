@@ -102,7 +102,7 @@ def option_names() -> set[str]:
     sources = [*(ROOT / name for name in FILES if name.suffix in (".py", ".sh") and name.parts[0] != "tests")]
     sources += [path for path in root.rglob("*.py") if path.parts[-2] != "examples"]
     result = {*(f"--{name}" for name in OTHERS.split()), *option_fields(EXTENDING)}
-    result |= {option(name) for name in (*SEARCHES, *re.findall(r'"(\w+)": SearchRow\(', EXTENDING))}
+    result |= {option(name) for name in (*SEARCHES, *re.findall(r'"(\w+)": Row\(', EXTENDING))}
     for path in sources:
         text = path.read_text("utf-8")
         result |= {prefix + name[2:] for name in option_fields(text) for prefix in ("--", "--encoder-", "--decoder-")}

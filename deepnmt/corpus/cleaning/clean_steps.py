@@ -10,8 +10,7 @@ from typing import Any
 from deepnmt import console
 from deepnmt.corpus.cleaning.chunk_results import ChunkMeasurer, header, result_path, scores_path
 from deepnmt.corpus.cleaning.clean_job import CleanJob, Options
-from deepnmt.corpus.cleaning.clean_page import html_page
-from deepnmt.corpus.cleaning.clean_report import summary, table, text_report
+from deepnmt.corpus.cleaning.clean_report import html_page, summary, table, text_report
 from deepnmt.corpus.cleaning.decisions import decide
 from deepnmt.corpus.cleaning.learnt import CLASSIFIER, Learnt
 from deepnmt.corpus.cleaning.outcome import write_pairs

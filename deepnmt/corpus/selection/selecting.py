@@ -13,8 +13,15 @@ from deepnmt.corpus.selection.likeness import CrossEntropyDifference, Scorer, Tf
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
 from deepnmt.text.in_order import cores
-from deepnmt.text.leakage import held_out
-from deepnmt.text.like_folder import TRAIN, binarise_text, check_like, copy_frame, frame_record, settings_record
+from deepnmt.text.like_folder import (
+    TRAIN,
+    binarise_text,
+    check_like,
+    copy_frame,
+    frame_record,
+    held_out_lines,
+    settings_record,
+)
 from deepnmt.text.lines import clean, read_lines, read_text
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.record import SELECTED_ON, read_record, selected_on, sha256
@@ -58,7 +65,7 @@ class Selection:
         if not 1 <= self.number < pairs:
             must = f"must be from 1 to {pairs - 1}, one less than the pairs of {data}"
             raise UserError(f"--number {must}, but is {self.number}")
-        self._check_text(held_out(data, languages[1]))
+        self._check_text(held_out_lines(data, languages[1]))
         return {
             **settings_record(data),
             **frame_record(data),

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
+from fairseq_cli import train
 
-from deepnmt.console import is_command
 from deepnmt.errors import in_place_of
 from deepnmt.fairseq_patches.patch import replaces, trainings_only
 
 DEFAULT = "loss"  # that every validation has
-TRAIN = "fairseq_cli.train"
 
 
 @replaces(
-    checkpoint_utils,
-    "load_checkpoint",
-    "(cfg, trainer, **passthrough_args)",
-    order=40,
-    why="the first validation comes after an epoch, and a faulty --best-checkpoint-metric shows there alone",
+    checkpoint_utils, "load_checkpoint", order=40, why="a faulty --best-checkpoint-metric shows only after an epoch"
 )
 @trainings_only
 def check_best_metric(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
@@ -36,21 +29,11 @@ def check_best_metric(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     return loaded
 
 
+@replaces(train, "get_valid_stats", order=10, why="name the figures that a validation has")
 def name_the_metrics(stock: Any, cfg: Any, trainer: Any, stats: dict[str, Any], tracking_best: bool) -> Any:
     """Return the scores of a validation. Raises `UserError` if the one that tells the best is not among them."""
     _check(cfg.checkpoint.best_checkpoint_metric, stats)
     return stock(cfg, trainer, stats, tracking_best)
-
-
-# Importing it sets up the logging of the whole process.
-if is_command() or TRAIN in sys.modules:
-    replaces(
-        importlib.import_module(TRAIN),
-        "get_valid_stats",
-        "(cfg, trainer, stats, tracking_best)",
-        order=10,
-        why="a --best-checkpoint-metric that only some validations have is named, beside those that there are",
-    )(name_the_metrics)
 
 
 def scores_of_a_sentence(trainer: Any, subset: str) -> dict[str, Any]:

@@ -55,11 +55,7 @@ def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
 
 
 @replaces(
-    TranslationTask,
-    "setup_task",
-    "(cfg, **kwargs)",
-    order=10,
-    why="a faulty line of a dictionary, or a folder without languages, is named; languages with a hyphen are known",
+    TranslationTask, "setup_task", order=10, why="name a faulty line of a dictionary; allow languages with a hyphen"
 )
 def check_dictionaries_first(stock: Any, cls: Any, cfg: Any, **kwargs: Any) -> Any:
     """Name the line of a dictionary that is faulty, and the folder that has no languages."""
@@ -75,11 +71,7 @@ def check_dictionaries_first(stock: Any, cls: Any, cfg: Any, **kwargs: Any) -> A
 
 
 @replaces(
-    TranslationTask,
-    "load_dataset",
-    "(self, split, epoch=1, combine=False, **kwargs)",
-    order=10,
-    why="a data file that is missing, truncated or of another dictionary is named",
+    TranslationTask, "load_dataset", order=10, why="name a data file that is missing, cut or of another dictionary"
 )
 def check_subsets_first(stock: Any, self: Any, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> Any:
     """Name the file that is missing, truncated, or not of the dictionary; those of later epochs at once too."""

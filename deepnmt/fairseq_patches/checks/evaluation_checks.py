@@ -37,11 +37,7 @@ ITERATIVE = (
 
 
 @replaces(
-    utils,
-    "import_user_module",
-    "(args)",
-    order=10,
-    why="faulty options of a search or validation are named before anything is loaded",
+    utils, "import_user_module", order=10, why="name faulty options of a search or validation before loading anything"
 )
 def check_evaluation_first(stock: Any, args: Any) -> None:
     """Check the options of a command that reads models: it does this first of all.
@@ -84,11 +80,7 @@ def _is_mapping(text: str) -> bool:
 
 
 @replaces(
-    options,
-    "parse_args_and_arch",
-    "(parser, input_args=None, parse_known=False, suppress_defaults=False, modify_parser=None)",
-    order=10,
-    why="--task and --arch, on which the other options depend, are named where they are missing or no language model's",
+    options, "parse_args_and_arch", order=10, why="name a missing --task or --arch, on which other options depend"
 )
 def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
     """Parse a command line. Raises `UserError` if it has to name a task and does not, or names the wrong one."""
@@ -108,14 +100,7 @@ def ask_for_a_task(stock: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
     return parsed
 
 
-@replaces(
-    LanguageModelingTask,
-    "eval_lm_dataloader",
-    "(self, dataset, max_tokens=36000, batch_size=None, max_positions=None, num_shards=1, shard_id=0, num_workers=1, "
-    "data_buffer_size=10, context_window=0)",
-    order=10,
-    why="fairseq-eval-lm leaves out what is longer than the model's positions: of all, the perplexity is 1",
-)
+@replaces(LanguageModelingTask, "eval_lm_dataloader", order=10, why="fairseq-eval-lm drops texts beyond the positions")
 def evaluate_everything(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
     """Make the batches of an evaluation. Raises `UserError` if a command would leave text out; a program is told."""
     most = kwargs.get("max_positions")

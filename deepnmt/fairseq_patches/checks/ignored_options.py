@@ -59,13 +59,7 @@ IGNORED: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )
 
 
-@replaces(
-    options,
-    "parse_args_and_arch",
-    "(parser, input_args=None, parse_known=False, suppress_defaults=False, modify_parser=None)",
-    order=20,
-    why="options that a command would ignore are refused",
-)
+@replaces(options, "parse_args_and_arch", order=20, why="options that a command would ignore are refused")
 def refuse_ignored(stock: Any, parser: ArgumentParser, *args: Any, **kwargs: Any) -> Any:
     """Parse a command line; --sacrebleu, which fairseq-generate has forgotten, is --scoring sacrebleu there.
 

@@ -35,11 +35,7 @@ LEFT_OUT = {"data", "max_update", "cooldown_updates", "total_num_update", "nbest
 
 
 @replaces(
-    Trainer,
-    "load_checkpoint",
-    "(self, filename, reset_optimizer=False, reset_lr_scheduler=False, optimizer_overrides=None, reset_meters=False)",
-    order=40,
-    why="a --save-dir with numbered checkpoints of another training is refused",
+    Trainer, "load_checkpoint", order=40, why="a --save-dir with numbered checkpoints of another training is refused"
 )
 def begin_in_a_folder_of_its_own(
     stock: Any, self: Any, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any
@@ -62,13 +58,7 @@ def begin_in_a_folder_of_its_own(
     return extra_state
 
 
-@replaces(
-    Trainer,
-    "save_checkpoint",
-    "(self, filename, extra_state)",
-    order=50,
-    why="checkpoints name their training, so that no average is over two",
-)
+@replaces(Trainer, "save_checkpoint", order=50, why="checkpoints name their training, so that no average is over two")
 def save_its_name(stock: Any, self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
     """Put the name of the training into each checkpoint."""
     training = getattr(self, "training", None)

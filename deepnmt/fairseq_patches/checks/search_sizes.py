@@ -13,7 +13,6 @@ from fairseq.modules import FairseqDropout
 from fairseq.tasks import FairseqTask
 
 from deepnmt.errors import UserError, in_place_of
-from deepnmt.fairseq_patches.fixes.batches import GET_BATCH_ITERATOR
 from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.options.option_table import OPTIONS, SEARCH, TRAINING, dashed, range_faults
 
@@ -29,13 +28,7 @@ ARGUMENTS = {
 }
 
 
-@replaces(
-    FairseqTask,
-    "build_generator",
-    "(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None)",
-    order=20,
-    why="a beam of 1,000 hangs or fills the memory",
-)
+@replaces(FairseqTask, "build_generator", order=20, why="a beam of 1,000 hangs or fills the memory")
 def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any, **options: Any) -> Any:
     """Build a generator. Raises `UserError` for sizes that are none or too large, and numbers that are not finite."""
     # --eval-bleu-args is JSON, whose values fairseq takes as they are.
@@ -118,13 +111,7 @@ def _reference_faults(task: Any, args: Any) -> Iterator[str]:
             yield f"--{dashed(name)} needs reference translations, which {', '.join(without)} does not have"
 
 
-@replaces(
-    FairseqDropout,
-    "make_generation_fast_",
-    "(self, name, retain_dropout=False, retain_dropout_modules=None, **kwargs)",
-    order=10,
-    why="--retain-dropout-modules finds names that are parts of the ones given",
-)
+@replaces(FairseqDropout, "make_generation_fast_", order=10, why="--retain-dropout-modules matches parts of names")
 def compare_whole_names(
     stock: Any, self: Any, name: str, retain_dropout: bool = False, retain_dropout_modules: Any = None, **kwargs: Any
 ) -> None:
@@ -153,13 +140,7 @@ def _kind_faults(args: Any) -> Iterator[str]:
             yield f"--{dashed(name)} must be {KINDS[kind]}, but is {value!r}"
 
 
-@replaces(
-    FairseqTask,
-    "get_batch_iterator",
-    GET_BATCH_ITERATOR,
-    order=20,
-    why="fairseq takes --batch-size 0 for one batch of everything",
-)
+@replaces(FairseqTask, "get_batch_iterator", order=20, why="fairseq takes --batch-size 0 for one batch of everything")
 def check_batches_first(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
     """Make batches. Raises `UserError` for sizes that are out of range."""
     values = {name: kwargs.get(argument) for argument, name in ARGUMENTS.items()}

@@ -64,13 +64,7 @@ def check_task(state: CheckpointState, task: Any) -> None:
     check_subwords(state, here)
 
 
-@replaces(
-    Trainer,
-    "save_checkpoint",
-    "(self, filename, extra_state)",
-    order=40,
-    why="checkpoints know the dictionaries, codes and text settings of their training",
-)
+@replaces(Trainer, "save_checkpoint", order=40, why="checkpoints record dictionaries, codes and text settings")
 def save_what_it_was_trained_on(stock: Any, self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
     """Put the record of the subwords into each checkpoint."""
     if "subwords" not in vars(self):

@@ -35,12 +35,11 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.model import validate
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.memory import least_parameters
-from deepnmt.options.option_table import TRAINING, dashed, literal_faults, range_faults
-from deepnmt.options.rule import is_json_mapping
+from deepnmt.options.option_table import TRAINING, dashed, is_json_mapping, literal_faults, range_faults
 from deepnmt.recipe.combinations import HALF, TEXT_TASKS, precision_faults, rule_faults
 from deepnmt.text.data_folder import check_dictionaries, check_same_types
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.sentence_lengths import Limits, check_lengths
+from deepnmt.text.training_data import Limits, check_lengths
 
 logger = logging.getLogger(__name__)
 
@@ -48,11 +47,7 @@ HYDRA_TRAIN = "fairseq_cli.hydra_train"
 
 
 @replaces(
-    distributed_utils,
-    "call_main",
-    "(cfg, main, **kwargs)",
-    order=40,
-    why="options out of range, sentences longer than a batch and models beyond the memory are named at once",
+    distributed_utils, "call_main", order=40, why="name options out of range, long sentences and large models at once"
 )
 def check_training_first(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
     """Check the options of a training; other commands come here too, and are left alone."""
@@ -62,11 +57,7 @@ def check_training_first(stock: Any, cfg: Any, main: Callable[..., object], **kw
 
 
 @replaces(
-    tasks,
-    "setup_task",
-    "(cfg, **kwargs)",
-    order=10,
-    why="fairseq-hydra-train imports the plug-in too late for check_training_first",
+    tasks, "setup_task", order=10, why="fairseq-hydra-train imports the plug-in too late for check_training_first"
 )
 def check_training_of_hydra(stock: Any, cfg: Any, **kwargs: Any) -> Any:
     """Check a training of fairseq-hydra-train: the task is the first thing that it sets up."""
@@ -205,13 +196,7 @@ def model_config(cfg: Any) -> Optional[DLCLTransformerConfig]:
     return None
 
 
-@replaces(
-    data_utils,
-    "raise_if_valid_subsets_unintentionally_ignored",
-    "(train_cfg)",
-    order=10,
-    why="validation sets that would be ignored are named in one line",
-)
+@replaces(data_utils, "raise_if_valid_subsets_unintentionally_ignored", order=10, why="name ignored subsets in a line")
 def refuse_ignored_subsets(stock: Callable[[Any], None], train_cfg: Any) -> None:
     """Say which validation sets would be ignored. Raises `UserError` if there are any."""
     try:

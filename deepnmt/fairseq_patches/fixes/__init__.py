@@ -1,1 +1,4 @@
-"""Faults of fairseq, mended; `why` names the public issue of github.com/facebookresearch/fairseq, if there is one."""
+"""Faults of fairseq, mended.
+
+`why` names the fault and its public issue at github.com/facebookresearch/fairseq, where one was found (2026-11-29).
+"""

@@ -21,23 +21,10 @@ logger = logging.getLogger(__name__)
 # Of a position in the data: the batches that each process has had of the epoch; beside it, how many the epoch has for
 # all of them together, and how many processes share these.
 POSITION, BATCHES, SHARDS = "iterations_in_epoch", "batches", "shards"
-BATCH_BY_SIZE = (
-    "(indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, max_sentences=None, required_batch_size_multiple=1,"
-    " fixed_shapes=None)"
-)
-GET_BATCH_ITERATOR = (
-    "(self, dataset, max_tokens=None, max_sentences=None, max_positions=None, ignore_invalid_inputs=False, "
-    "required_batch_size_multiple=1, seed=1, num_shards=1, shard_id=0, num_workers=0, epoch=1, data_buffer_size=0, "
-    "disable_iterator_cache=False, skip_remainder_batch=False, grouped_shuffling=False, update_epoch_batch_itr=False)"
-)
 
 
 @replaces(
-    data_utils,
-    "batch_by_size",
-    BATCH_BY_SIZE,
-    order=10,
-    why="fairseq's main branch drops a last batch that is no multiple of --required-batch-size-multiple",
+    data_utils, "batch_by_size", order=10, why="a last batch below --required-batch-size-multiple is lost (issue 5036)"
 )
 def keep_last_batch(stock: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
     """Add the batch that fairseq 0.12.3 drops.
@@ -61,13 +48,7 @@ def keep_last_batch(stock: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
     return [*batches, indices[kept:]] if kept < len(indices) else batches
 
 
-@replaces(
-    data_utils,
-    "batch_by_size",
-    BATCH_BY_SIZE,
-    order=20,
-    why="a sentence that is longer than a batch is a fault of the user's",
-)
+@replaces(data_utils, "batch_by_size", order=20, why="a sentence longer than a batch is a user's fault")
 def name_long_sentences(stock: Any, *args: Any, **kwargs: Any) -> Any:
     """Cut the batches, or say that a sentence does not fit into one. Raises `UserError` for that."""
     try:
@@ -81,13 +62,7 @@ def name_long_sentences(stock: Any, *args: Any, **kwargs: Any) -> Any:
         ) from None
 
 
-@replaces(
-    FairseqTask,
-    "filter_indices_by_size",
-    "(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False)",
-    order=10,
-    why="a sentence that is longer than the positions is a fault of the user's",
-)
+@replaces(FairseqTask, "filter_indices_by_size", order=10, why="a sentence beyond the positions is a user's fault")
 def name_sentences_beyond_positions(
     stock: Any, self: Any, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
 ) -> Any:
@@ -104,13 +79,7 @@ def name_sentences_beyond_positions(
     return kept
 
 
-@replaces(
-    FairseqTask,
-    "get_batch_iterator",
-    GET_BATCH_ITERATOR,
-    order=10,
-    why="a training resumed in a later epoch has the batches that it had before",
-)
+@replaces(FairseqTask, "get_batch_iterator", order=10, why="a training resumed in a later epoch gets other batches")
 def keep_batches_across_restarts(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
     """Make the batches as in the first epoch.
 
@@ -134,14 +103,7 @@ def keep_batches_across_restarts(stock: Any, self: Any, dataset: Any, *args: Any
     return iterator
 
 
-@replaces(
-    Trainer,
-    "get_train_iterator",
-    "(self, epoch, combine=True, load_dataset=True, data_selector=None, shard_batch_itr=True, "
-    "disable_iterator_cache=False)",
-    order=10,
-    why="--update-ordered-indices-seed makes other batches in each epoch, as after a restart",
-)
+@replaces(Trainer, "get_train_iterator", order=10, why="--update-ordered-indices-seed acts only after a restart")
 def make_batches_anew(stock: Any, self: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
     """Make the batches of each epoch if they depend on it; fairseq keeps those of the epoch a process starts in."""
     if self.cfg.dataset.update_ordered_indices_seed:
@@ -149,13 +111,7 @@ def make_batches_anew(stock: Any, self: Any, epoch: int, *args: Any, **kwargs: A
     return stock(self, epoch, *args, **kwargs)
 
 
-@replaces(
-    Trainer,
-    "train_step",
-    "(self, samples, raise_oom=False)",
-    order=30,
-    why="a process whose last batch of an update is missing does not count its others",
-)
+@replaces(Trainer, "train_step", order=30, why="a process without a last batch does not count its others")
 def count_all_batches(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
     """Leave the empty batches of an epoch's last update out, but for one where a process has no other.
 
@@ -166,13 +122,7 @@ def count_all_batches(stock: Any, self: Any, samples: Sequence[Any], *args: Any,
     return stock(self, [sample for sample in samples if sample] or samples[:1], *args, **kwargs)
 
 
-@replaces(
-    EpochBatchIterator,
-    "_get_iterator_for_epoch",
-    "(self, epoch, shuffle, fix_batches_to_gpus=False, offset=0)",
-    order=10,
-    why="with --curriculum, epochs after the first ones are shuffled, as after a restart",
-)
+@replaces(EpochBatchIterator, "_get_iterator_for_epoch", order=10, why="--curriculum never shuffles without a restart")
 def shuffle_as_the_epoch_asks(
     stock: Any, self: Any, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
 ) -> Any:
@@ -183,24 +133,14 @@ def shuffle_as_the_epoch_asks(
     return stock(self, epoch, shuffle, fix_batches_to_gpus, offset)
 
 
-@replaces(
-    EpochBatchIterator,
-    "state_dict",
-    "(self)",
-    order=10,
-    why="checkpoints tell of how many batches, dealt out to how many processes, their position counts",
-)
+@replaces(EpochBatchIterator, "state_dict", order=10, why="checkpoints record what their position counts")
 def say_what_is_counted(stock: Any, self: Any) -> dict[str, Any]:
     """Put the number of an epoch's batches, and of the processes that share them, beside the position."""
     return {**stock(self), BATCHES: len(self.frozen_batches), SHARDS: self.num_shards}
 
 
 @replaces(
-    EpochBatchIterator,
-    "load_state_dict",
-    "(self, state_dict)",
-    order=10,
-    why="a training resumed by another number of processes, or with other batches, is where it was in the epoch",
+    EpochBatchIterator, "load_state_dict", order=10, why="other batches or processes lose the position (issue 781)"
 )
 def resume_within_an_epoch(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
     """Go to a position in the data. Raises `UserError` if the epoch ends before it."""
@@ -254,13 +194,7 @@ def position_here(iterator: Any, state: dict[str, Any]) -> int:
     return int(here)
 
 
-@replaces(
-    GroupedIterator,
-    "__init__",
-    "(self, iterable, chunk_size, skip_remainder_batch=False)",
-    order=10,
-    why="an epoch that is resumed within what is now one update is trained to its end, and not once more",
-)
+@replaces(GroupedIterator, "__init__", order=10, why="an epoch resumed within an update is cut short")
 def group_what_is_left(
     stock: Any, self: Any, iterable: Any, chunk_size: int, skip_remainder_batch: bool = False
 ) -> None:

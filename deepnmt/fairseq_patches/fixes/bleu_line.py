@@ -55,26 +55,14 @@ class WordBleu(BaseScorer):  # type: ignore[misc]
         return f"BLEU4 = {found.score:2.2f}, {precisions} (BP={found.bp:.3f}, {lengths})"
 
 
-@replaces(
-    TranslationTask,
-    "__init__",
-    "(self, cfg, src_dict, tgt_dict)",
-    order=10,
-    why="fairseq's scorers are not told the language of what they compare",
-)
+@replaces(TranslationTask, "__init__", order=10, why="fairseq's scorers are not told the language of what they compare")
 def note_language(stock: Any, self: Any, cfg: Any, src_dict: Any, tgt_dict: Any) -> None:
     """Make the task, and note the language of its target on the dictionary, all that a scorer is given."""
     stock(self, cfg, src_dict, tgt_dict)
     tgt_dict.language = cfg.target_lang or ""
 
 
-@replaces(
-    scoring,
-    "build_scorer",
-    "(choice, tgt_dict)",
-    order=10,
-    why="the line BLEU4 of fairseq-generate takes a clause of Chinese for a word",
-)
+@replaces(scoring, "build_scorer", order=10, why="the line BLEU4 takes a Chinese clause for a word")
 def compare_words(stock: Any, choice: Any, tgt_dict: Any) -> Any:
     """Return the scorer of fairseq's choice; of BLEU in a language without spaces, one of characters."""
     language = getattr(tgt_dict, "language", "")

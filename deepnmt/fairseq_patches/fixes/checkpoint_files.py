@@ -37,13 +37,7 @@ from deepnmt.translation_task import RIGHT_TO_LEFT, DeepTranslationTask
 logger = logging.getLogger(__name__)
 
 
-@replaces(
-    PathManager,
-    "copy",
-    "(src_path, dst_path, overwrite=False)",
-    order=10,
-    why="a copied checkpoint appears whole or not at all; fairseq overwrites checkpoint_last.pt in place",
-)
+@replaces(PathManager, "copy", order=10, why="a killed copy leaves a broken checkpoint_last.pt")
 def copy_whole_file(stock: Any, src_path: str, dst_path: str, overwrite: bool = False) -> bool:
     """Copy to a temporary name, then rename."""
     if PathManager.path_requires_pathmanager(dst_path):
@@ -57,13 +51,7 @@ def copy_whole_file(stock: Any, src_path: str, dst_path: str, overwrite: bool = 
     return True
 
 
-@replaces(
-    checkpoint_utils,
-    "_torch_persistent_save",
-    "(obj, f)",
-    order=10,
-    why="a full disk is said in a line; fairseq logs the traceback before it raises the error",
-)
+@replaces(checkpoint_utils, "_torch_persistent_save", order=10, why="a full disk is a line, not a logged traceback")
 def save_without_log(stock: Any, obj: Any, f: Any) -> None:
     """Write, and leave it to the error that is raised to say what is wrong."""
     log = checkpoint_utils.logger
@@ -75,11 +63,7 @@ def save_without_log(stock: Any, obj: Any, f: Any) -> None:
 
 
 @replaces(
-    checkpoint_utils,
-    "load_checkpoint_to_cpu",
-    "(path, arg_overrides=None, load_on_all_ranks=False)",
-    order=10,
-    why="a checkpoint that is missing, damaged, unsafe or no model of its options is named, with the key that is wrong",
+    checkpoint_utils, "load_checkpoint_to_cpu", order=10, why="name a damaged or unsafe checkpoint, and the faulty key"
 )
 def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) -> Any:
     """Read a checkpoint once it has been looked at.
@@ -117,13 +101,7 @@ def _check(state: CheckpointState) -> None:
         logger.warning(str(error))
 
 
-@replaces(
-    FairseqTask,
-    "load_state_dict",
-    "(self, state_dict)",
-    order=10,
-    why="a model that translates from right to left is refused where nobody would turn its translations back",
-)
+@replaces(FairseqTask, "load_state_dict", order=10, why="refuse a right-to-left model that no task would turn back")
 def refuse_reversed_translations(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
     """Load the state of a task. Raises `UserError` if it belongs to a model that only `deep_translation` knows."""
     if state_dict.get(RIGHT_TO_LEFT) and not isinstance(self, DeepTranslationTask):
@@ -131,13 +109,7 @@ def refuse_reversed_translations(stock: Any, self: Any, state_dict: dict[str, An
     stock(self, state_dict)
 
 
-@replaces(
-    checkpoint_utils,
-    "load_model_ensemble",
-    "(filenames, arg_overrides=None, task=None, strict=True, suffix='', num_shards=1, state=None)",
-    order=10,
-    why="the dictionary of a language model may be beside it, as train_lm.sh leaves it",
-)
+@replaces(checkpoint_utils, "load_model_ensemble", order=10, why="a language model may have its own dictionary")
 def load_with_own_dictionary(stock: Any, filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Load an ensemble. Raises `UserError` if it is a language model without a dictionary."""
     data = (arg_overrides or {}).get("data")
@@ -155,13 +127,7 @@ def _is_language_model(path: str) -> bool:
     return kind is not None and issubclass(kind, FairseqLanguageModel)
 
 
-@replaces(
-    checkpoint_utils,
-    "load_model_ensemble_and_task",
-    "(filenames, arg_overrides=None, task=None, strict=True, suffix='', num_shards=1, state=None)",
-    order=10,
-    why="checkpoints that are missing, or of which no model can be built, are named",
-)
+@replaces(checkpoint_utils, "load_model_ensemble_and_task", order=10, why="name checkpoints that give no model")
 def load_models_or_say_why_not(stock: Any, filenames: Any, *args: Any, **kwargs: Any) -> Any:
     """Load an ensemble.
 
@@ -190,13 +156,7 @@ def _warn_of_other_languages(state: CheckpointState, task: Any) -> None:
         logger.warning("%s: was trained from %s to %s, but is used from %s to %s", state.name, *then, *now)
 
 
-@replaces(
-    Trainer,
-    "load_checkpoint",
-    "(self, filename, reset_optimizer=False, reset_lr_scheduler=False, optimizer_overrides=None, reset_meters=False)",
-    order=10,
-    why="a checkpoint of another model or criterion is named, with the options that differ",
-)
+@replaces(Trainer, "load_checkpoint", order=10, why="name a checkpoint of another model or criterion, and what differs")
 def resume_what_fits(
     stock: Any, self: Any, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any
 ) -> Any:
@@ -258,13 +218,7 @@ def naming(path: str) -> Iterator[None]:
         ) from error
 
 
-@replaces(
-    BaseFairseqModel,
-    "load_state_dict",
-    "(self, state_dict, strict=True, model_cfg=None, args=None)",
-    order=10,
-    why='says which dictionary does not fit, where fairseq says that "the architectures" do not match',
-)
+@replaces(BaseFairseqModel, "load_state_dict", order=10, why="say which dictionary does not fit")
 def name_misfitting_dictionary(stock: Any, self: Any, state_dict: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
     """Load, or say which embedding table has another number of types.
 

@@ -36,13 +36,7 @@ class Vectors(dict[str, Tensor]):
         self.width = 0
 
 
-@replaces(
-    utils,
-    "parse_embedding",
-    "(embed_path)",
-    order=10,
-    why="a file of embeddings that cannot be read is named with the line; one without a header keeps its first type",
-)
+@replaces(utils, "parse_embedding", order=10, why="name faulty lines; without a header, the first type is lost")
 def read_vectors(stock: Any, embed_path: str) -> Vectors:
     """Return the vectors of a file.
 
@@ -91,13 +85,7 @@ def _add(vectors: Vectors, number: int, line: str) -> None:
     vectors[type_] = torch.tensor(numbers)
 
 
-@replaces(
-    utils,
-    "load_embedding",
-    "(embed_dict, vocab, embedding)",
-    order=10,
-    why="embeddings of another width, or of other types, are refused; fairseq spreads a number over a whole vector",
-)
+@replaces(utils, "load_embedding", order=10, why="refuse other widths and types; a single number fills a vector")
 def copy_vectors(stock: Any, embed_dict: dict[str, Tensor], vocab: Any, embedding: nn.Embedding) -> Any:
     """Copy vectors into a table, as fairseq does.
 

@@ -20,28 +20,17 @@ from deepnmt.fairseq_patches.patch import replaces
 COUNTS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
 # What torch's keeps that is no setting.
 SCALE, GROWTH = "scale", "_growth_tracker"
-LOAD = "(self, state_dict, optimizer_overrides=None)"
 
 
 @replaces(
-    _FP16OptimizerMixin,
-    "state_dict",
-    "(self)",
-    order=10,
-    why="checkpoints of --fp16 and --bf16 hold the weights in FP32, too, beside the optimizer's state",
+    _FP16OptimizerMixin, "state_dict", order=10, why="checkpoints of --fp16 and --bf16 lack the FP32 master weights"
 )
 def save_weights(stock: Any, self: Any) -> dict[str, Any]:
     """Put the FP32 copy of the weights beside what the optimizer keeps."""
     return {**stock(self), FULL_PRECISION: [tensor.data for tensor in _copies(self)]}
 
 
-@replaces(
-    _FP16OptimizerMixin,
-    "load_state_dict",
-    LOAD,
-    order=10,
-    why="a resumed training in --fp16 or --bf16 continues with the weights in FP32, not with rounded ones",
-)
+@replaces(_FP16OptimizerMixin, "load_state_dict", order=10, why="a resumed training rounds its weights")
 def restore_weights(stock: Any, self: Any, state_dict: Mapping[str, Any], optimizer_overrides: Any = None) -> None:
     """Load, and take over the FP32 weights of which the model's are the roundings; else those are what counts."""
     stock(self, {key: value for key, value in state_dict.items() if key != FULL_PRECISION}, optimizer_overrides)
@@ -56,27 +45,17 @@ def restore_weights(stock: Any, self: Any, state_dict: Mapping[str, Any], optimi
             copy.data.copy_(part.view_as(copy))
 
 
-@replaces(_FP16OptimizerMixin, "state_dict", "(self)", order=20, why="checkpoints of --fp16 hold the scaler's counts")
-@replaces(
-    _MemoryEfficientFP16OptimizerMixin,
-    "state_dict",
-    "(self)",
-    order=20,
-    why="checkpoints of --memory-efficient-fp16 hold the scaler's counts",
-)
+@replaces(_FP16OptimizerMixin, "state_dict", order=20, why="checkpoints lack the loss scaler's counts")
+@replaces(_MemoryEfficientFP16OptimizerMixin, "state_dict", order=20, why="checkpoints lack the loss scaler's counts")
 def save_counts(stock: Any, self: Any) -> dict[str, Any]:
     """Put what the scaler counts beside the scale."""
     state: dict[str, Any] = stock(self)
     return state if self.scaler is None else {**state, LOSS_SCALER: [getattr(self.scaler, name) for name in COUNTS]}
 
 
-@replaces(_FP16OptimizerMixin, "load_state_dict", LOAD, order=20, why="the scale of --fp16 rises when it would have")
+@replaces(_FP16OptimizerMixin, "load_state_dict", order=20, why="a resumed training raises its scale late")
 @replaces(
-    _MemoryEfficientFP16OptimizerMixin,
-    "load_state_dict",
-    LOAD,
-    order=20,
-    why="the scale of --memory-efficient-fp16 rises when it would have",
+    _MemoryEfficientFP16OptimizerMixin, "load_state_dict", order=20, why="a resumed training raises its scale late"
 )
 def restore_counts(stock: Any, self: Any, state_dict: Mapping[str, Any], optimizer_overrides: Any = None) -> None:
     """Continue the counts; without them, and of another kind of scaler, they begin anew."""
@@ -87,7 +66,7 @@ def restore_counts(stock: Any, self: Any, state_dict: Mapping[str, Any], optimiz
             setattr(self.scaler, name, count)
 
 
-@replaces(AMPOptimizer, "state_dict", "(self)", order=10, why="checkpoints of --amp hold the scale of the loss")
+@replaces(AMPOptimizer, "state_dict", order=10, why="checkpoints of --amp lack the loss scale")
 def save_scale(stock: Any, self: Any) -> dict[str, Any]:
     """Put the scale, and the updates since it changed, beside what the optimizer keeps."""
     state, scaler = stock(self), self.scaler.state_dict()
@@ -95,7 +74,7 @@ def save_scale(stock: Any, self: Any) -> dict[str, Any]:
     return {**state, LOSS_SCALER: [scaler[SCALE], scaler[GROWTH]]} if scaler else state
 
 
-@replaces(AMPOptimizer, "load_state_dict", LOAD, order=10, why="a resumed training in --amp continues with its scale")
+@replaces(AMPOptimizer, "load_state_dict", order=10, why="a resumed training in --amp loses its loss scale")
 def restore_scale(stock: Any, self: Any, state_dict: Mapping[str, Any], optimizer_overrides: Any = None) -> None:
     """Continue with the scale; without it, and of another kind of scaler, it begins anew."""
     stock(self, {key: value for key, value in state_dict.items() if key != LOSS_SCALER}, optimizer_overrides)

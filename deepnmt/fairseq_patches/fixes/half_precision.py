@@ -17,13 +17,7 @@ from deepnmt.fairseq_patches.patch import replaces
 AMP_INIT_SCALE = CommonConfig.amp_init_scale
 
 
-@replaces(
-    distributed_utils,
-    "call_main",
-    "(cfg, main, **kwargs)",
-    order=20,
-    why="fairseq's command line takes --bf16 for a TPU, and fails without torch_xla",
-)
+@replaces(distributed_utils, "call_main", order=20, why="--bf16 works on a TPU alone (issue 4696)")
 def allow_bf16_without_tpu(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
     """Let --bf16 train on GPUs and the CPU."""
     if cfg.common.bf16 and distributed_utils.xm is None:
@@ -33,13 +27,7 @@ def allow_bf16_without_tpu(stock: Any, cfg: Any, main: Callable[..., object], **
     stock(cfg, main, **kwargs)
 
 
-@replaces(
-    AMPOptimizer,
-    "__init__",
-    "(self, cfg, params, fp32_optimizer, **kwargs)",
-    order=10,
-    why="--amp-init-scale is ignored, and taken for --amp-scale-window where that is given",
-)
+@replaces(AMPOptimizer, "__init__", order=10, why="--amp-init-scale is ignored, or read as --amp-scale-window")
 def scale_as_asked(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
     """Begin with the scale, and raise it after the updates, that the options name.
 
@@ -56,13 +44,7 @@ def scale_as_asked(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -
         self.scaler.load_state_dict({**state, **given})
 
 
-@replaces(
-    AMPOptimizer,
-    "step",
-    "(self)",
-    order=10,
-    why="--amp divides the gradients by the loss scale twice",
-)
+@replaces(AMPOptimizer, "step", order=10, why="--amp divides the gradients by the loss scale twice")
 def unscale_once(stock: Any, self: Any) -> None:
     """Step the optimizer that `clip_grad_norm` has unscaled.
 
@@ -73,13 +55,7 @@ def unscale_once(stock: Any, self: Any) -> None:
     self.scaler.update()
 
 
-@replaces(
-    Trainer,
-    "train_step",
-    "(self, samples, raise_oom=False)",
-    order=35,
-    why="a gradient of --fp16 that overflows on the CPU costs its update; fairseq asks for a GPU there and ends",
-)
+@replaces(Trainer, "train_step", order=35, why="an overflow of --fp16 on the CPU ends the training")
 def skip_an_overflow_on_the_cpu(stock: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Make an update, or none if a gradient overflows."""
     if self.cuda or not getattr(self.optimizer, "scaler", None):

@@ -9,9 +9,7 @@ import numpy as np
 from deepnmt.fairseq_patches.patch import sets
 
 
-@sets(
-    "numpy.compat.long", order=60, why="numpy 2 has neither this nor numpy.float, which language models and a CRF need"
-)
+@sets("numpy.compat.long", order=60, why="numpy.float and numpy.compat.long are gone (issue 4945)")
 def keep_long() -> None:
     """Let numpy have the names."""
     if "float" not in vars(np):

@@ -23,13 +23,7 @@ RESTORED = "restored"
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 
 
-@replaces(
-    checkpoint_utils,
-    "load_checkpoint",
-    "(cfg, trainer, **passthrough_args)",
-    order=50,
-    why="the same command with --restore-file resumes from the last checkpoint, as with --finetune-from-model",
-)
+@replaces(checkpoint_utils, "load_checkpoint", order=50, why="the same command with --restore-file begins anew")
 @trainings_only
 def resume_from_the_last(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Load the last checkpoint of --save-dir in the place of --restore-file if its training began with this file.
@@ -72,13 +66,7 @@ def began_with(last: Path, restore_file: str) -> bool:
     return named and restored is not None and (not begun.is_file() or restored == sha256(begun))
 
 
-@replaces(
-    Trainer,
-    "load_checkpoint",
-    "(self, filename, reset_optimizer=False, reset_lr_scheduler=False, optimizer_overrides=None, reset_meters=False)",
-    order=30,
-    why="checkpoints know the --restore-file that their training began with by its contents",
-)
+@replaces(Trainer, "load_checkpoint", order=30, why="checkpoints record the --restore-file that they began with")
 def note_the_file(stock: Any, self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
     """Keep the checksum of the file, or what the last checkpoint says of it."""
     extra_state = stock(self, filename, *args, **kwargs)
@@ -90,13 +78,7 @@ def note_the_file(stock: Any, self: Any, filename: str, *args: Any, **kwargs: An
     return extra_state
 
 
-@replaces(
-    Trainer,
-    "save_checkpoint",
-    "(self, filename, extra_state)",
-    order=30,
-    why="checkpoints know the --restore-file that their training began with by its contents",
-)
+@replaces(Trainer, "save_checkpoint", order=30, why="checkpoints record the --restore-file that they began with")
 def save_what_it_began_with(stock: Any, self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
     """Put its checksum into each checkpoint."""
     restored = getattr(self, "restored", None)

@@ -17,24 +17,14 @@ BAD, COOLDOWN = "num_bad_epochs", "cooldown_counter"
 
 
 @replaces(
-    ReduceLROnPlateauLRSchedule,
-    "state_dict",
-    "(self)",
-    order=10,
-    why="checkpoints hold the count of --lr-patience",
+    ReduceLROnPlateauLRSchedule, "state_dict", order=10, why="checkpoints lack the count of --lr-patience (pull 4071)"
 )
 def save_plateau(stock: Any, self: Any) -> dict[str, Any]:
     """Put the validations without a better one into each checkpoint."""
     return {**stock(self), **{name: getattr(self.lr_scheduler, name) for name in (BAD, COOLDOWN)}}
 
 
-@replaces(
-    ReduceLROnPlateauLRSchedule,
-    "load_state_dict",
-    "(self, state_dict)",
-    order=10,
-    why="a resumed training continues the count of --lr-patience",
-)
+@replaces(ReduceLROnPlateauLRSchedule, "load_state_dict", order=10, why="a resumed training counts --lr-patience anew")
 def restore_plateau(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
     """Continue the count; checkpoints of fairseq alone have none."""
     stock(self, state_dict)
@@ -43,11 +33,7 @@ def restore_plateau(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
 
 
 @replaces(
-    checkpoint_utils,
-    "load_checkpoint",
-    "(cfg, trainer, **passthrough_args)",
-    order=15,
-    why="the checkpoint of an epoch's end is written before its validation changes the rate",
+    checkpoint_utils, "load_checkpoint", order=15, why="a checkpoint is written before its validation changes the rate"
 )
 @trainings_only
 def count_the_last_validation(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
@@ -62,13 +48,7 @@ def count_the_last_validation(stock: Any, cfg: Any, trainer: Any, **kwargs: Any)
     return extra_state, iterator
 
 
-@replaces(
-    Trainer,
-    "load_checkpoint",
-    "(self, filename, reset_optimizer=False, reset_lr_scheduler=False, optimizer_overrides=None, reset_meters=False)",
-    order=20,
-    why="a resumed training continues the count of --ema-update-freq",
-)
+@replaces(Trainer, "load_checkpoint", order=20, why="a resumed training counts --ema-update-freq anew")
 def restore_average_count(stock: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Continue where the updates are."""
     extra_state = stock(self, *args, **kwargs)
@@ -77,13 +57,7 @@ def restore_average_count(stock: Any, self: Any, *args: Any, **kwargs: Any) -> A
     return extra_state
 
 
-@replaces(
-    EMA,
-    "_step_internal",
-    "(self, new_model, updates=None)",
-    order=10,
-    why="the moving average of a shared table of embeddings is stepped once an update, not once for each of its names",
-)
+@replaces(EMA, "_step_internal", order=10, why="--store-ema averages a shared table once for each name")
 def step_shared_tensors_once(stock: Any, self: Any, new_model: Any, updates: Any = None) -> None:
     """Step each tensor of the average once."""
     average = self.fp32_params if self.config.ema_fp32 else self.model.state_dict()

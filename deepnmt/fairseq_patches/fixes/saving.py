@@ -46,11 +46,7 @@ class Kept(NamedTuple):
 
 
 @replaces(
-    checkpoint_utils,
-    "save_checkpoint",
-    "(cfg, trainer, epoch_itr, val_loss)",
-    order=10,
-    why="the N best are N; an interval at the end of an epoch is kept; a score of NaN is never the best",
+    checkpoint_utils, "save_checkpoint", order=10, why="the N best are not kept (issue 2195), nor intervals (2230)"
 )
 @trainings_only
 def save_what_the_options_say(stock: Any, cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Optional[str]:
@@ -170,13 +166,7 @@ def best_by(cfg: Any) -> str:
     return f"{'largest' if cfg.maximize_best_checkpoint_metric else 'smallest'} {cfg.best_checkpoint_metric}"
 
 
-@replaces(
-    Trainer,
-    "load_checkpoint",
-    "(self, filename, reset_optimizer=False, reset_lr_scheduler=False, optimizer_overrides=None, reset_meters=False)",
-    order=60,
-    why="the best score is one of --best-checkpoint-metric: that of another metric cannot be compared with it",
-)
+@replaces(Trainer, "load_checkpoint", order=60, why="scores of two metrics are compared")
 def forget_the_best_of_another_metric(stock: Any, self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
     """Resume a training without the best score and the count of --patience if they are of another metric."""
     extra_state = stock(self, filename, *args, **kwargs)
@@ -187,13 +177,7 @@ def forget_the_best_of_another_metric(stock: Any, self: Any, filename: str, *arg
     return extra_state
 
 
-@replaces(
-    train,
-    "validate_and_save",
-    "(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)",
-    order=10,
-    why="--save-interval-updates saves before --validate-after-updates, too",
-)
+@replaces(train, "validate_and_save", order=10, why="--save-interval-updates waits for --validate-after-updates")
 def save_before_validations(
     stock: Any, cfg: Any, trainer: Any, task: Any, epoch_itr: Any, valid_subsets: Any, end_of_epoch: bool
 ) -> Any:
@@ -206,13 +190,7 @@ def save_before_validations(
     return losses, should_stop
 
 
-@replaces(
-    train,
-    "should_stop_early",
-    "(cfg, valid_loss)",
-    order=10,
-    why="a validation of NaN is no better one for --patience, and the first to be a number is",
-)
+@replaces(train, "should_stop_early", order=10, why="a validation of NaN counts as the best")
 def count_nan_as_the_worst(stock: Any, cfg: Any, valid_loss: Optional[float]) -> Any:
     """Return whether --patience is at its end."""
     if valid_loss is not None and math.isnan(valid_loss):

@@ -28,13 +28,7 @@ logger = logging.getLogger(__name__)
 _program = "fairseq_cli.train"
 
 
-@replaces(
-    distributed_utils,
-    "call_main",
-    "(cfg, main, **kwargs)",
-    order=10,
-    why="--patience is counted by a function of the program that fairseq runs here",
-)
+@replaces(distributed_utils, "call_main", order=10, why="a function of the running program counts --patience")
 def note_the_program(stock: Any, cfg: Any, main: Any, **kwargs: Any) -> None:
     """Note which module has the function that counts."""
     global _program
@@ -48,13 +42,7 @@ def counter() -> Any:
     return getattr(sys.modules.get(_program), "should_stop_early", None)
 
 
-@replaces(
-    checkpoint_utils,
-    "load_checkpoint",
-    "(cfg, trainer, **passthrough_args)",
-    order=10,
-    why="a training that has had its --max-update or --stop-time-hours makes one more update at each start",
-)
+@replaces(checkpoint_utils, "load_checkpoint", order=10, why="a finished training makes one more update at each start")
 @trainings_only
 def stop_where_done(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """End where there is nothing left to train."""
@@ -73,13 +61,7 @@ def stop_where_done(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     return loaded
 
 
-@replaces(
-    Trainer,
-    "save_checkpoint",
-    "(self, filename, extra_state)",
-    order=10,
-    why="checkpoints hold the count of --patience",
-)
+@replaces(Trainer, "save_checkpoint", order=10, why="checkpoints lack the count of --patience (issue 3531)")
 def save_patience(stock: Any, self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
     """Put the count into each checkpoint."""
     count = counter()
@@ -88,13 +70,7 @@ def save_patience(stock: Any, self: Any, filename: str, extra_state: dict[str, A
     return stock(self, filename, extra_state)
 
 
-@replaces(
-    checkpoint_utils,
-    "load_checkpoint",
-    "(cfg, trainer, **passthrough_args)",
-    order=20,
-    why="a resumed training continues the count of --patience",
-)
+@replaces(checkpoint_utils, "load_checkpoint", order=20, why="a resumed training counts --patience anew (issue 3531)")
 @trainings_only
 def restore_patience(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Continue the count of a checkpoint, and end a training that has run out of patience already."""

@@ -21,13 +21,7 @@ from deepnmt.fairseq_patches.patch import replaces, trainings_only
 _first_update = 0
 
 
-@replaces(
-    checkpoint_utils,
-    "load_checkpoint",
-    "(cfg, trainer, **passthrough_args)",
-    order=30,
-    why="TensorBoard's files say with which update they begin",
-)
+@replaces(checkpoint_utils, "load_checkpoint", order=30, why="files of events record their first update")
 @trainings_only
 def note_the_first_update(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Note where a training starts or is resumed."""
@@ -37,13 +31,7 @@ def note_the_first_update(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> 
     return loaded
 
 
-@replaces(
-    progress_bar.TensorboardProgressBarWrapper,
-    "_writer",
-    "(self, key)",
-    order=10,
-    why="a file says from which update on it replaces earlier ones; two of one second have two names",
-)
+@replaces(progress_bar.TensorboardProgressBarWrapper, "_writer", order=10, why="a resumed curve has some updates twice")
 def begin_file_with_its_update(stock: Any, self: Any, key: str) -> Any:
     """Open a file of events for a subset, or return the one that is open."""
     writers = progress_bar._tensorboard_writers
@@ -56,13 +44,7 @@ def begin_file_with_its_update(stock: Any, self: Any, key: str) -> Any:
     return writers.get(key)
 
 
-@replaces(
-    Trainer,
-    "save_checkpoint",
-    "(self, filename, extra_state)",
-    order=20,
-    why="curves are on the disk before the checkpoint that a training resumes from",
-)
+@replaces(Trainer, "save_checkpoint", order=20, why="write curves before the checkpoint that a training resumes from")
 def write_curves_before_saving(stock: Any, self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
     """Leave nothing in memory that a training from the checkpoint would not log again."""
     for writer in progress_bar._tensorboard_writers.values():

@@ -14,14 +14,7 @@ from deepnmt.text.record import read_record
 from deepnmt.text.settings import RECORD
 
 
-@replaces(
-    TranslationTask,
-    "load_dataset",
-    "(self, split, epoch=1, combine=False, **kwargs)",
-    order=20,
-    why="train and train1 are taken once each, where the default of --upsample-primary fails (its issue 3644); "
-    "checkpoints say that a model was trained with inline targets",
-)
+@replaces(TranslationTask, "load_dataset", order=20, why="the default of --upsample-primary fails (issue 3644)")
 def load_parts(stock: Any, self: Any, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> Any:
     """Load a subset, of a training set all its parts."""
     if combine and split == "train":

@@ -13,22 +13,14 @@ from deepnmt.fairseq_patches.patch import replaces
 NO_VALUE = "@@ "
 
 
-@replaces(
-    utils, "load_align_dict", "(replace_unk)", order=10, why="--replace-unk without a file looks for the file '@@ '"
-)
+@replaces(utils, "load_align_dict", order=10, why="--replace-unk without a file opens '@@ ' (issue 3533)")
 def copy_without_a_file(stock: Any, replace_unk: Optional[str]) -> Optional[dict[str, str]]:
     """Return a dictionary of words; an empty one, by which source words are copied, if no file is given."""
     dictionary: Optional[dict[str, str]] = stock("" if replace_unk == NO_VALUE else replace_unk)
     return dictionary
 
 
-@replaces(
-    utils,
-    "replace_unk",
-    "(hypo_str, src_str, alignment, align_dict, unk)",
-    order=10,
-    why="--replace-unk looks up target words in a list of pairs of positions",
-)
+@replaces(utils, "replace_unk", order=10, why="--replace-unk takes alignments for a list of positions (issue 3533)")
 def replace_aligned(
     stock: Any,
     hypo_str: str,

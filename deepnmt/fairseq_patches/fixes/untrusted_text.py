@@ -10,15 +10,14 @@ import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
-from deepnmt.checkpoints.safe_types import SAFE_TYPES
-from deepnmt.checkpoints.untrusted import forget_embedding_paths, untrusted_faults
+from deepnmt.checkpoints.untrusted import SAFE_TYPES, forget_embedding_paths, untrusted_faults
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces, sets
 from deepnmt.literals import evaluate_literal
 
 
-@sets("eval in fairseq's modules", order=50, why="a checkpoint or a recipe must not run a program")
+@sets("eval in fairseq's modules", order=50, why="a file must not run a program (issue 4869)")
 def evaluate_literals_only() -> None:
     """Put `evaluate_literal` in the place of `eval` in each of fairseq's modules.
 
@@ -33,13 +32,7 @@ class UntrustedText(UserError):
     """A checkpoint's configuration holds more than plain values; which checkpoint's is not known yet."""
 
 
-@replaces(
-    checkpoint_utils,
-    "_upgrade_state_dict",
-    "(state)",
-    order=10,
-    why="values of an untrusted configuration must be plain before anything reads them",
-)
+@replaces(checkpoint_utils, "_upgrade_state_dict", order=10, why="check untrusted values before anything reads them")
 def check_before_upgrade(stock: Callable[..., Any], state: dict[str, Any]) -> Any:
     """Check the configuration of a checkpoint before fairseq converts an old one's by composing it with Hydra.
 
@@ -57,13 +50,7 @@ def check_before_upgrade(stock: Callable[..., Any], state: dict[str, Any]) -> An
     return stock(state)
 
 
-@replaces(
-    checkpoint_utils,
-    "load_checkpoint_to_cpu",
-    "(path, arg_overrides=None, load_on_all_ranks=False)",
-    order=30,
-    why="a refused configuration must be named by its file; its paths of embeddings and teachers must not be followed",
-)
+@replaces(checkpoint_utils, "load_checkpoint_to_cpu", order=30, why="name the file of a refused configuration")
 def load_untrusted(stock: Callable[..., Any], path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Load a checkpoint, name the file whose configuration is refused, and forget the paths that it names."""
     try:
@@ -89,7 +76,7 @@ def forget_teachers(criterion: Any, kept: Mapping[str, object]) -> None:
         criterion.teacher = None
 
 
-@sets("torch.serialization", order=60, why="checkpoints are read with weights only, and hold a few types beside them")
+@sets("torch.serialization", order=60, why="reading with weights only refuses fairseq's checkpoints (issue 5610)")
 def allow_safe_types() -> None:
     """Allow `SAFE_TYPES` in checkpoints."""
     torch.serialization.add_safe_globals(SAFE_TYPES)

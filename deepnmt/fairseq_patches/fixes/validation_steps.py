@@ -10,13 +10,7 @@ from fairseq.trainer import Trainer
 from deepnmt.fairseq_patches.patch import replaces
 
 
-@replaces(
-    Trainer,
-    "get_valid_iterator",
-    "(self, subset, disable_iterator_cache=False)",
-    order=10,
-    why="--max-valid-steps N validates N + 1 batches",
-)
+@replaces(Trainer, "get_valid_iterator", order=10, why="--max-valid-steps N validates N + 1 batches")
 def take_as_many_as_asked(stock: Any, self: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
     """Return the batches of a validation set, as many as are asked for."""
     iterator, most = stock(self, *args, **kwargs), self.cfg.dataset.max_valid_steps

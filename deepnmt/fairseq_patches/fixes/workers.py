@@ -35,13 +35,7 @@ def processes_of_torchrun() -> int:
     return int(os.environ["WORLD_SIZE"]) if all(name in os.environ for name in TORCHRUN) else 1
 
 
-@replaces(
-    distributed_utils,
-    "call_main",
-    "(cfg, main, **kwargs)",
-    order=30,
-    why="the processes of torchrun train together on the CPU; a lost one is named",
-)
+@replaces(distributed_utils, "call_main", order=30, why="torchrun's processes train apart on the CPU; name a lost one")
 def join_processes(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
     """Join the processes that torchrun started, or refuse what would train nothing.
 
@@ -119,11 +113,7 @@ def settle(options: Any) -> None:
 
 
 @replaces(
-    distributed_fairseq_model,
-    "DistributedDataParallel",
-    "(module, device_ids=None, output_device=None, ...)",
-    order=10,
-    why="--ddp-backend c10d names a GPU for a model on the CPU, which torch refuses",
+    distributed_fairseq_model, "DistributedDataParallel", order=10, why="c10d asks for a GPU on the CPU (issue 2879)"
 )
 def wrap_without_device(stock: Any, module: torch.nn.Module, **options: Any) -> Any:
     """Wrap a model on the CPU without naming a device."""
@@ -132,13 +122,7 @@ def wrap_without_device(stock: Any, module: torch.nn.Module, **options: Any) -> 
     return stock(module=module, **options)
 
 
-@replaces(
-    distributed_utils,
-    "all_gather_list",
-    "(data, group=None, max_size=16384)",
-    order=10,
-    why="logging outputs that cannot be summed are gathered in a buffer on a GPU",
-)
+@replaces(distributed_utils, "all_gather_list", order=10, why="logging outputs are gathered in a GPU's buffer")
 def gather_without_gpu(stock: Any, data: Any, group: Optional[Any] = None, max_size: int = 16384) -> Any:
     """Gather objects of all processes, without fairseq's buffer where there is no GPU."""
     if torch.cuda.is_available():
@@ -149,13 +133,7 @@ def gather_without_gpu(stock: Any, data: Any, group: Optional[Any] = None, max_s
     return gathered
 
 
-@replaces(
-    distributed_utils,
-    "_broadcast_object_slow",
-    "(obj, src_rank, group, dist_device)",
-    order=10,
-    why="a training of several processes can be resumed",
-)
+@replaces(distributed_utils, "_broadcast_object_slow", order=10, why="a training of several processes can be resumed")
 def broadcast_any_type(stock: Any, obj: Any, src_rank: int, group: Any, dist_device: torch.device) -> Any:
     """Broadcast the checkpoint that rank 0 has read.
 
@@ -167,13 +145,7 @@ def broadcast_any_type(stock: Any, obj: Any, src_rank: int, group: Any, dist_dev
     return box[0]
 
 
-@replaces(
-    Trainer,
-    "__init__",
-    "(self, cfg, task, model, criterion, quantizer=None)",
-    order=10,
-    why="fairseq-hydra-train imports the plug-in too late for join_processes",
-)
+@replaces(Trainer, "__init__", order=10, why="fairseq-hydra-train imports the plug-in too late for join_processes")
 def refuse_to_train_alone(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
     """Refuse to train as if alone among the processes of torchrun, or fully sharded.
 

@@ -22,13 +22,7 @@ from deepnmt.fairseq_patches.patch import replaces
 logger = logging.getLogger(__name__)
 
 
-@replaces(
-    Trainer,
-    "begin_valid_epoch",
-    "(self, epoch)",
-    order=10,
-    why="--validate-average: the average of the last checkpoints is validated in the place of the weights",
-)
+@replaces(Trainer, "begin_valid_epoch", order=10, why="--validate-average validates an average of checkpoints")
 def validate_the_average(stock: Any, self: Any, epoch: int) -> None:
     """Give the task the averaged weights before a validation."""
     number = getattr(self.task.cfg, "validate_average", 1)

@@ -20,13 +20,7 @@ from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.repetition import forbid_repeats
 
 
-@replaces(
-    FairseqTask,
-    "build_generator",
-    "(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None)",
-    order=10,
-    why="beam search in less time",
-)
+@replaces(FairseqTask, "build_generator", order=10, why="beam search in less time")
 def build_beam_generator(
     stock: Any,
     self: Any,
@@ -48,13 +42,7 @@ def build_beam_generator(
     return stock(self, models, args, seq_gen_cls, more, prefix_allowed_tokens_fn)
 
 
-@replaces(
-    NGramRepeatBlock,
-    "forward",
-    "(self, tokens, lprobs, bsz, beam_size, step)",
-    order=10,
-    why="fairseq's --no-repeat-ngram-size does nothing (its issue 5206)",
-)
+@replaces(NGramRepeatBlock, "forward", order=10, why="--no-repeat-ngram-size does nothing (issue 5206)")
 def forbid_repeats_at_last(
     stock: Any, self: Any, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int
 ) -> Tensor:
@@ -64,11 +52,7 @@ def forbid_repeats_at_last(
 
 
 @replaces(
-    search,
-    "DiverseBeamSearch",
-    "(tgt_dict, num_groups, diversity_strength, diversity_discount=1.0, candidate_multiple=1)",
-    order=10,
-    why="with --diverse-beam-groups, fairseq continues hypotheses that have ended, and fails on most batches",
+    search, "DiverseBeamSearch", order=10, why="--diverse-beam-groups continues ended hypotheses and fails on batches"
 )
 def search_in_groups(
     stock: Any,

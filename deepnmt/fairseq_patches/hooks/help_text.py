@@ -27,13 +27,7 @@ class Incomplete(Exception):
     """fairseq's parser has refused a command line, such as one without a data folder."""
 
 
-@replaces(
-    options,
-    "parse_args_and_arch",
-    "(parser, input_args=None, parse_known=False, suppress_defaults=False, modify_parser=None)",
-    order=5,
-    why="--help lists the options of the architecture, criterion, optimizer, schedule and task, the package's first",
-)
+@replaces(options, "parse_args_and_arch", order=5, why="--help lacks options of architecture, task and criterion")
 def show_all_options(
     stock: Any, parser: argparse.ArgumentParser, input_args: Optional[Sequence[str]] = None, *args: Any, **kwargs: Any
 ) -> Any:

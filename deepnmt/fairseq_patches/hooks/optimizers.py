@@ -10,7 +10,7 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.training.fused_adam import FusedAdam
 
 
-@replaces(FairseqAdam, "__init__", "(self, cfg, params)", order=10, why="Adam in one pass over the memory")
+@replaces(FairseqAdam, "__init__", order=10, why="Adam in one pass over the memory")
 def build_fused_adam(stock: Any, self: Any, cfg: Any, params: Any) -> None:
     """Build `FusedAdam` where it would be fairseq's own Adam; `--use-old-adam` stays fairseq's."""
     stock(self, cfg, params)

@@ -19,16 +19,8 @@ from deepnmt.kernels.products import rounded_factors
 from deepnmt.model.initializers.from_batches import initialize_from_batches
 from deepnmt.training.nonfinite import diagnosis, workers_disagree
 
-TRAIN_STEP = "(self, samples, raise_oom=False)"
 
-
-@replaces(
-    Trainer,
-    "__init__",
-    "(self, cfg, task, model, criterion, quantizer=None)",
-    order=20,
-    why="freed memory stays in the process: faster on the CPU",
-)
+@replaces(Trainer, "__init__", order=20, why="freed memory stays in the process: faster on the CPU")
 def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
     """Keep freed memory in every training on the CPU."""
     stock(self, cfg, *args, **kwargs)
@@ -36,9 +28,7 @@ def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs
         keep_freed_memory()
 
 
-@replaces(
-    Trainer, "set_num_updates", "(self, num_updates)", order=10, why="a criterion may change its loss in the course"
-)
+@replaces(Trainer, "set_num_updates", order=10, why="a criterion may change its loss in the course")
 def tell_the_criterion(stock: Any, self: Any, num_updates: int) -> None:
     """Give the number of updates to a criterion that asks for it; fairseq gives it to the model alone."""
     stock(self, num_updates)
@@ -47,7 +37,7 @@ def tell_the_criterion(stock: Any, self: Any, num_updates: int) -> None:
         criterion.set_num_updates(num_updates)
 
 
-@replaces(Trainer, "train_step", TRAIN_STEP, order=10, why="initial weights that need data, such as Admin's")
+@replaces(Trainer, "train_step", order=10, why="initial weights that need data, such as Admin's")
 def initialize_before_the_first_update(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
     """Set the weights that need data on the first update's batches."""
     if self.get_num_updates() == 0:
@@ -55,7 +45,7 @@ def initialize_before_the_first_update(stock: Any, self: Any, samples: Sequence[
     return stock(self, samples, *args, **kwargs)
 
 
-@replaces(Trainer, "train_step", TRAIN_STEP, order=20, why="the first layer with a NaN or Inf is named")
+@replaces(Trainer, "train_step", order=20, why="the first layer with a NaN or Inf is named")
 def name_what_is_not_finite(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
     """Make an update, or say where a NaN or Inf arose.
 
@@ -70,9 +60,7 @@ def name_what_is_not_finite(stock: Any, self: Any, samples: Sequence[Any], *args
         raise in_place_of(FloatingPointError, diagnosis(self, samples, error)) from error
 
 
-@replaces(
-    Trainer, "train_step", TRAIN_STEP, order=50, why="--float32-matmul-precision: products may round their factors"
-)
+@replaces(Trainer, "train_step", order=50, why="--float32-matmul-precision: products may round their factors")
 def round_factors(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
     """Make an update with products of the precision that was asked for, and leave everything else as it is."""
     precision = str(getattr(self.task.cfg, "float32_matmul_precision", None) or "highest")
@@ -95,13 +83,7 @@ def matmul_precision(precision: str, cuda: bool) -> Iterator[None]:
             yield
 
 
-@replaces(
-    fairseq.trainer,
-    "NanDetector",
-    "(model, forward=True, backward=True)",
-    order=10,
-    why="fairseq's own detector logs every gradient; the diagnosis comes from name_what_is_not_finite",
-)
+@replaces(fairseq.trainer, "NanDetector", order=10, why="fairseq's detector logs every gradient")
 def leave_detection_to_the_diagnosis(stock: Any, model: nn.Module) -> NoReturn:
     """Raise the error on again that the trainer makes its detector for."""
     error = sys.exc_info()[1]

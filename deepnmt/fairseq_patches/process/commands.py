@@ -39,29 +39,19 @@ def show_faults_in_one_line() -> None:
     sys.excepthook = show_user_errors(show_refusals(sys.excepthook))
 
 
-@sets(
-    "os.environ",
-    order=12,
-    why="fairseq-hydra-train leaves errors to sys.excepthook, and prints no traceback itself",
-    in_commands=True,
-)
+@sets("os.environ", order=12, why="Hydra prints tracebacks itself", in_commands=True)
 def leave_errors_to_the_hook() -> None:
     """Have Hydra raise what it would otherwise print with a traceback that it has shortened."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 
 
-@sets(
-    "signal.SIGINT",
-    order=15,
-    why="Ctrl-C ends a training that was started in the background of a script",
-    in_commands=True,
-)
+@sets("signal.SIGINT", order=15, why="Ctrl-C ends a background training", in_commands=True)
 def hear_interruptions_in_background() -> None:
     """Raise `KeyboardInterrupt` on SIGINT where it was ignored at the start."""
     hear_interruptions()
 
 
-@sets("prctl", order=17, why="a process of train.sh ends with its launcher, which torchrun's do not", in_commands=True)
+@sets("prctl", order=17, why="processes of a training end with its launcher", in_commands=True)
 def end_with_the_launcher() -> None:
     """Have the process killed when train.sh's launcher ends."""
     launched.follow()
@@ -81,12 +71,7 @@ def silence_known_warnings() -> None:
         warnings.filterwarnings("ignore", message=message, category=category)
 
 
-@sets(
-    "sys.path",
-    order=40,
-    why="a folder fairseq beside the plug-in would hide the real one in workers (issue 4875)",
-    in_commands=True,
-)
+@sets("sys.path", order=40, why="a folder fairseq beside the plug-in hides the real one (issue 4875)", in_commands=True)
 def move_plugin_path_last() -> None:
     """Move the folder that `--user-dir` puts first on `sys.path` to the end, where workers still find the package."""
     parent = str(Path(__file__).resolve().parents[3])

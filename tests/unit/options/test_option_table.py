@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from deepnmt.options.option_table import MODEL, OPTIONS, SEARCH, SEARCHES, TRAINING, range_faults
-from deepnmt.options.rule import holds
+from deepnmt.options.option_table import MODEL, OPTIONS, SEARCH, SEARCHES, TRAINING, holds, range_faults
 
 INF, NAN = math.inf, math.nan
 # What is said of a wrong value, right values, wrong ones, and the options. The largest whole number is 2^31 - 1.

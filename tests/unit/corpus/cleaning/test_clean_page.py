@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from deepnmt.corpus.cleaning.clean_page import svg_histogram
+from deepnmt.corpus.cleaning.clean_report import svg_histogram
 from deepnmt.corpus.cleaning.decisions import Histogram
 from deepnmt.corpus.cleaning.filter_recipe import Filter
 

@@ -11,12 +11,14 @@ Behind zero projections pre-norm (2) and no norm (3) are the identity. A post-no
 has normalised, if both have gain 1 and bias 0; so gain and bias of the last norm before a run of identities move to the
 last norm of the run. This holds up to the norm's epsilon e: a vector of variance v is scaled by 1 + (e/v - e) / 2.
 
-What the depth itself changes in the layers that stay goes into their last projections, see `rescale.py`.
+The depth itself changes a constant a of the residuals (4) and a factor f of the branches at inference (15). In the
+layers that stay, the last projection of each sublayer makes up for that: LN(a' x + f' c F(x)) = LN(a x + f F(x)) for
+c = a' f / (a f').
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Optional
@@ -24,10 +26,9 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from deepnmt.checkpoints.grow.grow_plan import cuts_a_group, grown_history
-from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, fitting_groups
-from deepnmt.checkpoints.rescale import branch_factors, can_rescale, projection, scale_branches, sublayers
+from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, cuts_a_group, fitting_groups, grown_history
 from deepnmt.model.stack import StackOptions
+from deepnmt.model.sublayers import SUBLAYERS, last_projection
 
 Tensors = dict[str, Tensor]
 
@@ -40,7 +41,7 @@ class Preserved:
         history: the plan of its connections; None where it is plain
         identities: the layers that pass on what they read
         chained: new rows of the history read the newest output alone
-        factors: what the last projection of each sublayer is multiplied by, a tuple for each layer
+        factors: the factors of the last projections, a tuple of its sublayers for each layer
     """
 
     history: Optional[HistoryPlan]
@@ -106,13 +107,7 @@ def preserve(
 
 
 def keep_function(tensors: Tensors, stack: StackOptions, way: Preserved) -> None:
-    """Change the tensors of a stack that has grown by plan, so that it keeps its function.
-
-    Args:
-        tensors: of the new model; those changed are replaced
-        stack: the new stack
-        way: what `preserve` found
-    """
+    """Replace tensors of a stack that has grown by plan, so that it keeps its function in the `way` of `preserve`."""
     scale_branches(tensors, stack.name, way.factors)
     for layer in way.identities:
         for name in sublayers(tensors, stack.name, layer):
@@ -158,3 +153,36 @@ def set_identity(tensors: Tensors, norm: str) -> None:
     """Set gain 1 and bias 0."""
     tensors[f"{norm}.weight"] = torch.ones_like(tensors[f"{norm}.weight"])
     tensors[f"{norm}.bias"] = torch.zeros_like(tensors[f"{norm}.bias"])
+
+
+def can_rescale(old: StackOptions, new: StackOptions) -> bool:
+    """Return whether a factor of its branches can make up for the effect of another depth on a layer's residuals."""
+    return old.residual_scale == new.residual_scale or not new.norm.layer_input
+
+
+def branch_factors(old: StackOptions, new: StackOptions, layers: LayerPlan) -> tuple[tuple[float, ...], ...]:
+    """Return for each new layer the factors of its sublayers' branches that make up for the depth."""
+    scale = new.residual_scale / old.residual_scale
+    before, after = old.inference_factors(), new.inference_factors()
+    pairs = [(before[source], after[layer]) for layer, source in enumerate(layers.sources)]
+    return tuple(tuple(scale * f / g for f, g in zip(*pair)) for pair in pairs)
+
+
+def scale_branches(tensors: Tensors, stack: str, factors: Sequence[tuple[float, ...]]) -> None:
+    """Multiply the branches of a stack's sublayers, layer by layer, by way of the projections that end them."""
+    for layer, of_sublayers in enumerate(factors):
+        for name, factor in zip(sublayers(tensors, stack, layer), of_sublayers):
+            for key in projection(tensors, stack, layer, name) if factor != 1.0 else []:
+                single = torch.promote_types(tensors[key].dtype, torch.float32)
+                tensors[key] = (tensors[key].to(single) * factor).to(tensors[key].dtype)
+
+
+def projection(tensors: Tensors, stack: str, layer: int, sublayer: str) -> list[str]:
+    """Return the names of the matrix that ends a sublayer, and of its bias."""
+    name = f"{stack}.layers.{layer}.{last_projection(sublayer)}"
+    return [key for key in (f"{name}.weight", f"{name}.bias") if key in tensors]
+
+
+def sublayers(tensors: Tensors, stack: str, layer: int) -> list[str]:
+    """Return the names of a layer's sublayers, in their order."""
+    return [name for name in SUBLAYERS if f"{stack}.layers.{layer}.{last_projection(name)}.weight" in tensors]
