@@ -80,6 +80,10 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     for name in ("lock", "test.json.tmp.7", "test.json.tmp.7.lock"):
         (out / name).touch()
     begin(job(out))
+    # Nor does a part that was killed leave anything.
+    (out / "part.tmp.8").mkdir()
+    (out / "part.tmp.8.lock").touch()
+    begin(job(out))
     assert {path.name for path in out.iterdir()} == {"lock", "test.json"}
 
 
