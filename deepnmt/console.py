@@ -25,8 +25,8 @@ from deepnmt.errors import UserError, os_message, user_message
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-# Programs whose processes are commands: the first names of modules that `python -m` runs, and of installed files.
-MODULES, FILES = ("fairseq_cli", "deepnmt"), ("fairseq-", "deepnmt")
+# Whose processes are commands: the modules that `python -m` runs, and installed files, such as fairseq-train.
+MODULES, PROGRAMS = ("fairseq_cli", "deepnmt"), ("fairseq", "deepnmt")
 _runs = False
 _waiting: list[Callable[[], object]] = []
 
@@ -210,9 +210,9 @@ def is_command() -> bool:
     return (
         _runs
         or module.partition(".")[0] in MODULES
-        or file.name.startswith(FILES)
+        # A server.py of somebody's is none, whatever it begins with.
+        or (not file.suffix and file.name.partition("-")[0] in PROGRAMS)
         or file.parent.name == "fairseq_cli"
-        or file.parent == Path(__file__).parents[1] / "scripts"
     )
 
 

@@ -60,7 +60,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     rounds = read_rounds(sys.argv[1:] if words is None else words)
     # They import numpy.
     from deepnmt.console import whole_file
-    from deepnmt.synthetic.round_checks import table
+    from deepnmt.synthetic.rounds import table
 
     with check(rounds).begun():
         while (step := rounds.next_step()) is not None:
@@ -100,7 +100,7 @@ def check(rounds: Rounds) -> InPlace:
     Raises:
         UserError: something is missing or does not fit, or the folder was begun with something else
     """
-    from deepnmt.synthetic.round_checks import check_places, job_of
+    from deepnmt.synthetic.rounds import check_places, job_of
 
     check_places(rounds)
     check_synthesis(rounds)

@@ -31,7 +31,7 @@ TASK = "deep_translation"
 
 
 def check_options(options: Sequence[str]) -> None:
-    """Raise `UserError` for options of fairseq-generate that are set already, or need the package's task beside another."""
+    """Raise `UserError`, a line for each, for options that are set already, or need the package's task."""
     # fairseq takes -sen for -s en as well.
     names = [word.split("=")[0] if word.startswith("--") else word[:2] for word in options]
     if refused := [name for name in GIVEN if name in names]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from deepnmt.text.data_identity import identity_of_data
+from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.record import DATASTORE, size_and_time
 
 

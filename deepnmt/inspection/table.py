@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
+from deepnmt.text.columns import in_columns
 
 
 @dataclass(frozen=True)
@@ -183,14 +184,7 @@ def number(value: Optional[float]) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
     """Lines of columns of equal width, the first `left` of them flush left."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  ".join(
-            text.ljust(width) if index < left else text.rjust(width)
-            for index, (text, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
+    return [line.rstrip() for line in in_columns(rows, left)]
 
 
 def _of_layer(quantity: str, values: Sequence[Optional[float]]) -> float:

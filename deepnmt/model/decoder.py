@@ -5,8 +5,6 @@ Shapes: T x B x C is time, batch, channel.
 # Twin: deepnmt/search/incremental/decoder_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/graphs.py computes it in ONNX Runtime; change this too.
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 from fairseq.models.transformer import TransformerDecoderBase

@@ -4,8 +4,6 @@ Shapes: T x B x C is time, batch, channel.
 """
 # Twin: deepnmt/engines/onnx/graphs.py computes this in ONNX Runtime; change both.
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch

@@ -7,8 +7,6 @@ Shapes: T x B x C is time, batch, channel.
 # Twin: deepnmt/search/incremental/layer_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/layers.py computes it in ONNX Runtime; change this too.
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, cast
 

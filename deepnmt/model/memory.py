@@ -1,7 +1,5 @@
 """How much memory a model takes at least, from its options alone: what cannot fit is refused before it is built."""
 
-from __future__ import annotations
-
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.stack import STACKS
 from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION

@@ -11,8 +11,6 @@ A sublayer with function F, residual R (`residual.py`) and layer norm LN makes o
 Model, search, inspection and growth follow the facts of any row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

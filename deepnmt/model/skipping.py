@@ -10,8 +10,6 @@ So that the expectation is the same at inference, what is kept is multiplied by 
 accumulated for one update, a recomputed layer and a restarted run skip the same sublayers.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from typing import Any

@@ -13,8 +13,6 @@ them on with the rest. With an output projection of zeros in Att_backward, the m
 Shapes: S x B x C is source positions, batch, channels; T target positions; L longest translation, end symbol included.
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch

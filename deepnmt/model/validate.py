@@ -1,7 +1,5 @@
 """Which options are in range and go together; asked once, before a model is built."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec

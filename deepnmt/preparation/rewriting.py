@@ -122,7 +122,7 @@ def tag(settings: TextSettings, texts: Sequence[Path], outputs: Sequence[Path], 
 def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rewriter:
     kinds = parse_kinds(settings.placeholders)
     placeholders, tags = Placeholders(kinds), [TAGS[kind] for kind in kinds]
-    lowers = [settings.lower(language) for language in settings.languages]
+    lowers = [settings.casing(language).lower for language in settings.languages]
 
     def tagged(numbered: tuple[int, Lines]) -> Lines:
         number, lines = numbered

@@ -1,35 +1,125 @@
 """Run the stages of a recipe one after the other, from the first that is not done.
 
-Between two stages the model grows. What a finished stage has reached is its line in stages.tsv and its stage.json,
-which says that the stage is done, and is written last.
+A stage has a folder, with the recipe that it is made from. Between two stages the model grows. What a finished stage
+has reached is its line in stages.tsv and its stage.json, which says that the stage is done, and is written last.
 """
 
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from deepnmt import console
 from deepnmt.checkpoints.grow import grow_state
 from deepnmt.checkpoints.rewrite import rewrite_file
 from deepnmt.checkpoints.state import BEST, CheckpointState
+from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import run_step
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.jobs.job import locked
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.progressive.folders import DONE, LAST, RECIPE, prepare
 from deepnmt.progressive.plan import plan_stages
 from deepnmt.progressive.stages import ENDS, Stage
 from deepnmt.recipe import to_arguments
 from deepnmt.text.columns import in_columns
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
+from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.lines import whole_text
+from deepnmt.text.record import CONTENTS, difference, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.training_data import check_named_data
+
+RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
+
+
+def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str) -> None:
+    """Make the folder of each stage, with its recipe for train.sh.
+
+    Args:
+        stages: of the recipe
+        save: the folder of all stages
+        extra: arguments of fairseq-train
+        data: DATA, or DATA0:DATA1:..., which are trained on in turn
+
+    Raises:
+        UserError: the folder holds stages of another recipe or other data, which are not to be mixed with these
+    """
+    identity = ":".join(identity_of_data(Path(folder)) for folder in data.split(os.pathsep))
+    texts = {stage.name: recipe_text(stage, len(stages), extra, identity) for stage in stages}
+    jobs = [job_of(save / name, text) for name, text in texts.items()]
+    faults = []
+    for folder in sorted({path.parent for path in save.glob(f"stage-*/{RECIPE}")} - {job.out for job in jobs}):
+        if job_of(folder).has_worth():
+            faults.append(f"{folder} exists, and is no stage of this recipe; remove it or choose another SAVE")
+    for job in jobs:
+        try:
+            job.check()
+        except UserError as error:
+            faults.append(str(error))
+    if faults:
+        raise UserError(*faults)
+    for job in jobs:
+        job.out.mkdir(parents=True, exist_ok=True)
+        job.write()
+
+
+@dataclass(frozen=True)
+class StageJob(InPlace):
+    """The job of a stage, whose record is its recipe."""
+
+    text: str = ""
+
+    def write(self) -> None:
+        """Write the recipe."""
+        with whole_file(self.record) as temporary:
+            temporary.write_text(self.text, encoding="utf-8")
+
+    def _difference(self, path: Path) -> str:
+        return difference(_settings(whole_text(path)), _settings(self.text))
+
+
+def job_of(folder: Path, text: str = "") -> StageJob:
+    """Return the job of a stage's folder, and of its recipe."""
+    return StageJob("deepnmt train-progressive", folder, RECIPE, option="SAVE", worth=(LAST, DONE), text=text)
+
+
+def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> str:
+    """Return the recipe of one stage: options of fairseq-train; data, how it grows and is scored stand in comments.
+
+    Args:
+        stage: the stage
+        stages: their number
+        extra: arguments of fairseq-train
+        data: what identifies it
+    """
+    lines = [f"# Stage {stage.number} of {stages}; made by train_progressive.sh, which runs it"]
+    growth = stage.growth
+    if growth is not None:
+        lines.append(f"# strategy: {growth.strategy}")
+    own = {key: value for key, value in stage.own.items() if key != "strategy"}
+    lines += [f"# {key}: {value}" for key, value in sorted(own.items())]
+    lines += [f"# options: {shlex.join(extra)}"] if extra else []
+    lines.append(f"# data: {data}")
+    options = {key: option.value for key, option in stage.options.items()}
+    return "\n".join(lines) + "\n" + yaml.safe_dump(options, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _settings(text: str) -> dict[str, str]:
+    """Return the values of a recipe, and of its comments, by their keys."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, colon, value = line.removeprefix("# ").partition(": ")
+        found |= {key: value} if colon else {"heading": line}
+    return {f"{CONTENTS}s of data" if key == "data" else key: value for key, value in found.items()}
 
 
 def grow_stage(before: Stage, stage: Stage, save: Path) -> list[str]:
@@ -135,8 +225,7 @@ def note(folder: Path, checkpoint: str) -> None:
     rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
     with console.whole_file(folder.parent / TABLE) as temporary:
         temporary.write_text(table(rows), encoding="utf-8")
-    with console.whole_file(folder / DONE) as temporary:
-        temporary.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    write_record(folder / DONE, row)
 
 
 LOG = "train.log"

@@ -50,17 +50,10 @@ def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpu
     return [*to_arguments(recipes, inverted=inverted), *extra, *again, *device]
 
 
-class _Given(Option):
-    """A bound on batches that the command line gives."""
-
-    def __str__(self) -> str:
-        return "the command line"
-
-
 def _given_bounds(given: Sequence[str], parsed: Namespace) -> dict[str, Option]:
     """Return the bounds on batches that the command line gives, by their last names there."""
     names = {BOUNDS[name]: name for name in given if name in BOUNDS}
-    return {name: _Given(str(getattr(parsed, dest)), Path(), 0) for dest, name in names.items()}
+    return {name: Option(str(getattr(parsed, dest))) for dest, name in names.items()}
 
 
 def device_options(options: dict[str, Option], given: Sequence[str], gpus: Optional[int]) -> list[str]:

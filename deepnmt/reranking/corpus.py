@@ -47,7 +47,7 @@ class Corpus:
         references = lines_of(path)
         if settings.lowercase:
             # sacrebleu itself knows no language's rules.
-            references = list(map(settings.lower(target), references))
+            references = list(map(settings.casing(target).lower, references))
         if not raw.exists():
             references = [comparable(line, target) for line in references]
         result = cls([], references, sources, settings, not raw.exists())

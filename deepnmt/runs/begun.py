@@ -16,7 +16,7 @@ from deepnmt import console
 from deepnmt.jobs.in_place import InPlace
 from deepnmt.recipe import read_recipe, to_arguments
 from deepnmt.runs.supervision import LAST, LOCK
-from deepnmt.text.data_identity import identity_of_data
+from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.record import sha256
 
 NOTE, DATA = "begun.json", "DATA"

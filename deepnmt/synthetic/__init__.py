@@ -6,8 +6,7 @@
     noise.py         words left out, blanked and moved (29)
     pairs.py         translations to pairs: what is dropped, noise, tags
     round_recipe.py  iterative back-translation and distillation: the recipes
-    rounds.py        ... and which command comes next
-    round_checks.py  ... and what must be there before the first
+    rounds.py        ... which command comes next, and what must be there before the first
 
 `docs/synthetic.md` says what for. Only `decoding.py` imports fairseq.
 """

@@ -1,11 +1,12 @@
 """The record of a data folder, preprocess.json: what it was made from, how, and what came out."""
 
+import hashlib
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text import record as records
 from deepnmt.text.data_folder import check_files
@@ -96,7 +97,15 @@ def complete(folder: Path, counts: Mapping[str, Record]) -> None:
     record["types"] = {language: check_dictionary(folder / f"dict.{language}.txt") for language in languages}
     files = (file for file in sorted(folder.rglob("*")) if file.is_file() and file != path)
     record["files"] = {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
-    with whole_file(path) as temporary:
-        write_record(temporary, record)
+    write_record(path, record)
     for language, number in record["types"].items():
         print(f"{language}: {number} types, fairseq's {len(SPECIAL_SYMBOLS)} special symbols included")
+
+
+def identity_of_data(folder: Path) -> str:
+    """Return what differs between data folders with other text or subwords; a copy of BPE-dropout has but its name."""
+    if not (folder / RECORD).is_file():
+        return folder.name
+    # The size of a log says nothing of the text.
+    record = {key: value for key, value in read_record(folder / RECORD).items() if key != "files"}
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

@@ -54,7 +54,7 @@ class Tokenizer:
 
     def __init__(self, settings: TextSettings, language: str) -> None:
         self.settings = settings
-        self._lower_case = settings.lower(language)
+        self._lower_case = settings.casing(language).lower
         self._placeholders, self._units = placeholders_of(settings), whole_units(settings)
         # Before units are hidden, and after.
         self._first, self._then = _normalisers(settings, language)

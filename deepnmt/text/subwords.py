@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
-from deepnmt.text.cut_words import CutWords
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import clean, read_lines
 from deepnmt.text.placeholders import TAGS, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.unigram import HEADER as UNIGRAM
-from deepnmt.text.unigram import Unigram
+from deepnmt.text.unigram import CutWords, Unigram
 from deepnmt.text.units import Units
 
 CODES, VOCABULARY = "codes", "vocabulary"

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deepnmt.errors import UserError
-from deepnmt.text.cut_words import CutWords
 from deepnmt.text.lines import read_lines
 
 HEADER = "#unigram"
@@ -19,6 +18,28 @@ END_OF_WORD = "</w>"
 # sentencepiece's sign for white space, which no piece can have, and its penalty for unknown characters.
 SPACE = "\u2581"
 UNKNOWN_PENALTY = 10.0
+# Of all words that are remembered, which take about 40 bytes a character with their pieces.
+MOST_CHARACTERS = 1_000_000
+
+
+class CutWords(dict[str, Sequence[str]]):
+    """The pieces of words that have been cut, as long as they are not too many.
+
+    Attributes:
+        characters: of all words
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.characters = 0
+
+    def __setitem__(self, word: str, pieces: Sequence[str]) -> None:
+        super().__setitem__(word, pieces)
+        self.characters += len(word)
+
+    def bounded(self) -> "CutWords":
+        """Return these words or, where they are too many, none; another thread may still read these."""
+        return self if self.characters < MOST_CHARACTERS else CutWords()
 
 
 class Unigram:

@@ -18,8 +18,7 @@ from deepnmt import recipe
 from deepnmt.checkpoints.file import read
 from deepnmt.errors import UserError
 from deepnmt.progressive import Stage, plan_stages
-from deepnmt.progressive.folders import LAST, prepare
-from deepnmt.progressive.stage_runs import grow_stage, note
+from deepnmt.progressive.stage_runs import LAST, grow_stage, note, prepare
 
 TOP = {
     "arch": "dlcl_transformer", "optimizer": "adam", "lr-scheduler": "inverse_sqrt_reset", "lr": "0.01",

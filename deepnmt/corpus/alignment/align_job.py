@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from deepnmt.corpus.alignment.learning import SIDES, Learning
 from deepnmt.corpus.alignment.lexicon import Entry, link_entries, table_entries, write_lexicon
 from deepnmt.corpus.alignment.parallel_text import ParallelText
 from deepnmt.errors import UserError
-from deepnmt.text.in_order import in_order
+from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.lines import check_parallel, count_lines, read_lines
 from deepnmt.text.record import sha256
 from deepnmt.text.words import Words
@@ -87,18 +87,6 @@ class AlignJob:
             options |= {"learn_from": self.learn_from, "rounds": self.rounds}
         return {**options, "inputs": {name: sha256(path) for name, path in inputs.items()}}
 
-    def places(self) -> dict[str, object]:
-        """Return the job as JSON has it."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
-
-    @classmethod
-    def of(cls, places: dict[str, object]) -> "AlignJob":
-        """Return the job that `places` has described."""
-        paths = {
-            name: Path(str(places[name])) for name in ("source", "target", "forward", "reverse") if places[name]
-        }  # fmt: skip
-        return cls(**{**places, **paths})  # type: ignore[arg-type]
-
     def check(self) -> int:
         """Return the number of pairs. Raises `UserError` if files are missing, empty or of different lengths."""
         for path in (self.source, self.target, *self.given):
@@ -115,18 +103,15 @@ class AlignJob:
         learning = self.learning(folder, workers)
         if not self.given:
             learning.run()
-        before = sum(min(BLOCK, learning.pairs - start) for start in self._starts(folder, learning.pairs))
-        with console.progress(learning.pairs, "aligning", " pairs", before) as bar:
+        starts = (start for start in range(0, learning.pairs, BLOCK) if block_path(folder, start).exists())
+        aligned = sum(min(BLOCK, learning.pairs - start) for start in starts)
+        with console.progress(learning.pairs, "aligning", " pairs", aligned) as bar:
             for done in in_order(partial(_block_writer, self, folder), self._missing(folder), workers):
                 bar.update(done)
 
-    def _starts(self, folder: Path, pairs: int) -> Iterator[int]:
-        """Yield where the blocks that are there start."""
-        return (start for start in range(0, pairs, BLOCK) if block_path(folder, start).exists())
-
     def _missing(self, folder: Path) -> Iterator[Block]:
         given = zip(*map(read_lines, self.given)) if self.given else iter(())
-        for number, lines in enumerate(self.text.blocks(BLOCK)):
+        for number, lines in enumerate(blocks(self.text.pairs(), BLOCK)):
             alignments = list(islice(given, BLOCK))
             if not block_path(folder, number * BLOCK).exists():
                 yield number * BLOCK, lines, alignments

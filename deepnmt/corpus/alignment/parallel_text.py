@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from deepnmt.console import whole_file
-from deepnmt.text.lines import check_parallel, read_lines
+from deepnmt.text.lines import read_lines
 from deepnmt.text.words import Words, spread, words_of
 
 Numbers = npt.NDArray[np.int32]
@@ -68,10 +67,6 @@ class ParallelText:
     target: Path
     raw: bool = False
 
-    def count(self) -> int:
-        """Return the number of pairs. Raises `UserError` if the files have different numbers of lines, or none."""
-        return check_parallel([self.source, self.target])
-
     def words(self, line: str) -> Words:
         """Return the words of a line."""
         return words_of(line, self.raw)
@@ -84,9 +79,3 @@ class ParallelText:
         """Yield the words of `number` of the `total` pairs, evenly spread over the text; of all if there are fewer."""
         for source, target in spread(self.pairs(), number, total):
             yield self.words(source), self.words(target)
-
-    def blocks(self, size: int) -> Iterator[list[tuple[str, str]]]:
-        """Yield the lines of both sides, `size` pairs at a time."""
-        pairs = self.pairs()
-        while block := list(islice(pairs, size)):
-            yield block

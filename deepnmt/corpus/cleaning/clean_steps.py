@@ -131,8 +131,7 @@ def finish(job: CleanJob, folder: Path, made: Job) -> None:
         "removed": {each.filter.label: each.removed for each in outcomes},
         "files": {name: path.stat().st_size for name, path in made.files.items() if name != RECORD},
     }
-    with console.whole_file(made.record) as temporary:
-        write_record(temporary, record)
+    write_record(made.record, record)
     print(f"{table(outcomes, decisions.kept)}\n{summary(job.pairs, decisions.kept, decisions.unseen)}")
 
 

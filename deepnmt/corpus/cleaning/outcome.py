@@ -43,6 +43,11 @@ class Outcome:
     removed: int
     examples: tuple[Example, ...]
 
+    @property
+    def share(self) -> float:
+        """The share of the pairs that came as far which did not pass."""
+        return self.removed / max(self.reached, 1)
+
 
 def write_pairs(
     job: CleanJob, decisions: Decisions, kept: Path, rejected: Optional[Path], tell: Callable[[int], object]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.console import whole_file
 from deepnmt.corpus.cleaning.breaking import FAULTS, broken
 from deepnmt.corpus.cleaning.filters import KINDS, measures
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
@@ -63,8 +62,7 @@ class PairClassifier:
     def write(self, path: Path, languages: Sequence[str]) -> None:
         """Write the classifier."""
         record = {"format": FORMAT, "languages": list(languages), **asdict(self), "areas": dict(self.areas)}
-        with whole_file(path) as temporary:
-            write_record(temporary, record)
+        write_record(path, record)
 
     @classmethod
     def read(cls, path: Path, languages: Sequence[str]) -> "PairClassifier":

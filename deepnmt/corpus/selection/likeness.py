@@ -9,16 +9,15 @@ rare words better for no reason.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from deepnmt.corpus.ngram.kneser_ney import estimate
-from deepnmt.text.in_order import in_order
+from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.words import Words, counted_words
 
 # Lines that a process scores at a time, and lines of the text that these are compared with at a time: most lines have
@@ -42,7 +41,7 @@ def score_all(
         show: told how many lines more are scored
     """
     scores = []
-    for some in in_order(partial(_worker, scorer, language), _blocks(lines), workers):
+    for some in in_order(partial(_worker, scorer, language), blocks(lines, BLOCK), workers):
         scores.append(some)
         show(len(some))
     return np.concatenate(scores) if scores else np.zeros(0)
@@ -52,12 +51,6 @@ def best(scores: Scores, number: int) -> npt.NDArray[np.int64]:
     """Return the places of the highest scores in rising order; of equal ones, the first."""
     order = np.argsort(-scores, kind="stable")[:number]
     return np.sort(order)
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    remaining = iter(lines)
-    while block := list(islice(remaining, BLOCK)):
-        yield block
 
 
 def _worker(scorer: Scorer, language: str) -> Callable[[list[str]], Scores]:

@@ -22,7 +22,7 @@ from deepnmt.checkpoints.one_training import difference, kept_checkpoints, passe
 from deepnmt.checkpoints.state import TRAINING, CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.text.data_identity import identity_of_data
+from deepnmt.text.data_record import identity_of_data
 
 GROUPS = ("task", "model", "criterion", "optimizer", "lr_scheduler")
 OTHERS = (

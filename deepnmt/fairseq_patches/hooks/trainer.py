@@ -1,4 +1,4 @@
-"""What the trainer does before its first update, on the CPU, and where a number is not finite."""
+"""What the trainer does before its first update, in less time on the CPU, and where a number is not finite."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import fairseq.trainer
 import torch
+from fairseq.optim.adam import Adam, FairseqAdam
 from fairseq.trainer import Trainer
 from torch import nn
 
@@ -17,6 +18,7 @@ from deepnmt.fairseq_patches.patch import replaces
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.kernels.products import rounded_factors
 from deepnmt.model.initializers.from_batches import initialize_from_batches
+from deepnmt.training.fused_adam import FusedAdam
 from deepnmt.training.nonfinite import diagnosis, workers_disagree
 
 
@@ -26,6 +28,14 @@ def keep_memory_on_the_cpu(stock: Any, self: Any, cfg: Any, *args: Any, **kwargs
     stock(self, cfg, *args, **kwargs)
     if not self.cuda and not self.tpu:
         keep_freed_memory()
+
+
+@replaces(FairseqAdam, "__init__", order=10, why="Adam in one pass over the memory")
+def build_fused_adam(stock: Any, self: Any, cfg: Any, params: Any) -> None:
+    """Build `FusedAdam` where it would be fairseq's own Adam; `--use-old-adam` stays fairseq's."""
+    stock(self, cfg, params)
+    if type(self._optimizer) is Adam and not getattr(cfg, "use_old_adam", False):
+        self._optimizer = FusedAdam(self._optimizer.param_groups, **self.optimizer_config)
 
 
 @replaces(Trainer, "set_num_updates", order=10, why="a criterion may change its loss in the course")

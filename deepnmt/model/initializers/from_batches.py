@@ -3,8 +3,6 @@
 It is the weights in a checkpoint that say that this is over: a restart or a fine-tuning keeps what has been trained.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import Any

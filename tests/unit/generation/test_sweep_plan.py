@@ -86,6 +86,21 @@ def test_tags_are_scored_as_the_numbers_of_their_sentence(
     assert {line.split("\t")[3] for line in (output / "sweep.tsv").read_text().splitlines()[1:]} == {"100.00"}
 
 
+@pytest.mark.parametrize("language", ["zh", "ja"])
+def test_characters_are_compared_where_no_spaces_separate_words(language: str, tmp_path: Path) -> None:
+    output = searched(tmp_path / "out")
+    change_record(output / "data", target_lang=language)
+    found = [translation(0, 1, "我们看见红色", -5.0), translation(0, 2, "我们@@ 看见@@ 红色@@ 的@@ 书本", -6.0)]
+    for folder in output.glob("last5.beam*"):
+        (folder / "ref.tok.en").unlink()
+        (folder / f"ref.tok.{language}").write_text("我们看见红色的书本\n", encoding="utf-8")
+        write_nbest(folder / "nbest.tsv", found)
+    assert sweep.table(output)["lenpen"] == "1"
+    scores = {tuple(line.split("\t")[2:]) for line in (output / "sweep.tsv").read_text("utf-8").splitlines()[1:]}
+    # exp(1 - 9 / 6) of a perfect precision. As words, both translations are single ones, of BLEU 0.
+    assert scores == {("1", "100.00", "1.000"), ("0", "60.65", "0.667")}
+
+
 def test_the_best_is_kept_with_its_own_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = searched(tmp_path / "out")
     sweep.table(output)

@@ -12,7 +12,7 @@ from support.substitution import SOURCE, TARGET, monolingual, sentences, substit
 
 from deepnmt.cli import iterate
 from deepnmt.errors import UserError
-from deepnmt.synthetic.round_checks import BEGUN, table
+from deepnmt.synthetic.rounds import BEGUN, table
 
 LINES = sentences(6, seed=4)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairseq.data import Dictionary
 
-from deepnmt.fairseq_patches.fixes.validation_bleu import compare_words
+from deepnmt.fairseq_patches.fixes.bleu import compare_words
 from deepnmt.text.subwords import byte_symbols
 
 

@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 import deepnmt
-from deepnmt.fairseq_patches.fixes.bleu_line import WordBleu
+from deepnmt.fairseq_patches.fixes.bleu import WordBleu
 from deepnmt.text.subwords import byte_symbols
 
 deepnmt.register()
