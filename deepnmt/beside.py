@@ -97,6 +97,12 @@ def remove_remains(path: Path) -> None:
                 _remove_if_free(path, found[2])
 
 
+def remove_remains_in(folder: Path) -> None:
+    """Remove what killed processes have left beside anything in a folder, as `remove_remains` does."""
+    for found in filter(None, map(LOCK.fullmatch, os.listdir(folder))):
+        _remove_if_free(folder / found[1], found[2])
+
+
 def _remove_if_free(path: Path, process: str) -> None:
     lock = path.with_name(f"{path.name}.tmp.{process}.lock")
     # Another process holds or removes it, or it is another user's.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deepnmt.beside import remove_remains_in
 from deepnmt.console import whole_file
 from deepnmt.jobs.job import LOCK, Job, flat, locked
 from deepnmt.text.record import CONTENTS, difference, read_record, write_record
@@ -58,6 +59,7 @@ class InPlace(Job):
         with locked(self.out, self.option, self.wait, self.lock):
             self.check()
             self.write()
+            remove_remains_in(self.out)
             try:
                 yield self.out
             except KeyboardInterrupt:

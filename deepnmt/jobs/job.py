@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from deepnmt.beside import try_lock, whole_folder
+from deepnmt.beside import remove_remains, try_lock, whole_folder
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.record import INPUT, check_kinds, difference, read_record, write_record
@@ -94,6 +94,9 @@ class Job:
                 if not made:
                     work(parts)
         shutil.rmtree(self.parts, ignore_errors=True)
+        # Of a command that was killed at its very end.
+        for path in self.files.values() or (self.out,):
+            remove_remains(path)
         print(f"{self.out} is {'up to date' if made else f'ready{self.note}'}")
 
     def is_made(self) -> bool:

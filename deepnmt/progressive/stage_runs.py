@@ -115,7 +115,7 @@ def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> s
 
 def _settings(text: str) -> dict[str, str]:
     """Return the values of a recipe, and of its comments, by their keys."""
-    found = {}
+    found: dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.removeprefix("# ").partition(": ")
         found |= {key: value} if colon else {"heading": line}

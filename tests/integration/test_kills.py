@@ -22,7 +22,7 @@ from support.flow import in_process
 from support.forked import Forked, undisturbed
 from support.models import SIZE
 from support.substitution import SOURCE, TARGET, monolingual, sentences, substitution_data
-from support.synthetic_runs import OPTIONS, back_command
+from support.synthetic_runs import back_command
 
 from deepnmt.checkpoints.importing.importer import configuration, new_checkpoint
 
@@ -95,7 +95,7 @@ COMMANDS: dict[str, Callable[[Inputs, Path], list[object]]] = {
     "search-errors": lambda given, out: [
         given.save / "checkpoint1.pt", given.data, "--beams", "1,2", "--max-len", 2, "--limit", 600, "--out", out,
     ],
-    "synthesise": lambda given, out: [*given.back, out, *OPTIONS],
+    "synthesise": lambda given, out: [*given.back, out, "--method", "sampling", "--batch-size", 4],
 }  # fmt: skip
 NAMES = [*ORDINARY, *(pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS)]
 

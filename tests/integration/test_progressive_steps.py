@@ -176,7 +176,7 @@ def test_stages_are_of_one_data(tmp_path: Path) -> None:
     (line,) = [line for line in noted.splitlines() if line.startswith("# data: ")]
     recipe_file.write_text(noted.replace(f"{line}\n", ""), encoding="utf-8")
     prepare(stages, save, [], both)
-    with pytest.raises(UserError, match="has changed since"):
+    with pytest.raises(UserError, match="was begun with other contents of data;"):
         prepare(stages, save, [], str(second))
 
 

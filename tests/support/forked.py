@@ -7,10 +7,13 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
+
+from tqdm import tqdm
 
 from deepnmt import cli
 from support.kills import processes
@@ -45,6 +48,8 @@ class Forked:
             for descriptor in (1, 2):
                 os.dup2(file.fileno(), descriptor)
             sys.stdout = sys.stderr = os.fdopen(1, "w", 1, encoding="utf-8")
+            # tqdm's own is shared with this process, and a child that is killed may hold it.
+            tqdm.set_lock(threading.RLock())
             cli.main(words)
             status = 0
         except SystemExit as end:

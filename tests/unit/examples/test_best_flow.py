@@ -96,7 +96,7 @@ def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     # The command itself takes them.
     for call in calls:
         if call.startswith("python3 -m deepnmt rerank "):
-            monkeypatch.setattr(sys, "argv", call.split()[2:])
+            monkeypatch.setattr(sys, "argv", call.split()[3:])
             assert parse_rerank().reverse[0][0] == "back"
     sweeps = [call for call in calls if call.startswith("sweep.sh")]
     assert len(sweeps) == 6

@@ -65,7 +65,7 @@ def test_a_recipe_by_run_is_trained_once(root: Path) -> None:
     # Whoever wants it can have it.
     (root / "out" / "checkpoints" / "dlcl_12" / "checkpoint_last.pt").unlink()
     assert len(trainings(stand_ins.run(root, "run.sh", str(mine))[0])) == 1
-    assert refused(root, "run.sh", "dlcl_12").startswith(f"{place} with --dropout 0.7, not with --dropout 0.")
+    assert refused(root, "run.sh", "dlcl_12").startswith(f"{place} with --dropout 0.7, not 0.")
 
 
 def test_rows_and_their_teachers_are_of_one_recipe(root: Path) -> None:

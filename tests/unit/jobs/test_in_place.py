@@ -62,9 +62,11 @@ def test_work_that_was_begun_otherwise_is_refused(
     if not what:
         begin(job(tmp_path / "out", **now))
         return
-    for check in (job(tmp_path / "out", **now).check, lambda: begin(job(tmp_path / "out", **now))):
-        with pytest.raises(UserError, match=f"^{tmp_path / 'out'} was begun {what}{END}"):
-            check()
+    refused = f"^{tmp_path / 'out'} was begun {what}{END}"
+    with pytest.raises(UserError, match=refused):
+        job(tmp_path / "out", **now).check()
+    with pytest.raises(UserError, match=refused):
+        begin(job(tmp_path / "out", **now))
     assert (tmp_path / "out" / "test.json").read_bytes() == noted
 
 
@@ -79,6 +81,10 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     out.mkdir()
     for name in ("lock", "test.json.tmp.7", "test.json.tmp.7.lock"):
         (out / name).touch()
+    begin(job(out))
+    # Nor does a part that was killed leave anything.
+    (out / "part.tmp.8").mkdir()
+    (out / "part.tmp.8.lock").touch()
     begin(job(out))
     assert {path.name for path in out.iterdir()} == {"lock", "test.json"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ SHARE_ABOVE_0 = ("above 0 and at most 1", [0.001, 1], [0, 1.001, NAN])
 FINITE = ("a finite number", [-3, 0, 2.5], [INF, -INF, NAN])
 WIDE = ("from 1 to 1048576", [1, 1048576], [0, 1048577])
 BEAM = ("from 1 to 256", [1, 256], [0, 257])
-KINDS = [
+KINDS: list[tuple[str, list[Any], list[Any], str]] = [
     (
         *FROM_0,
         "max_update cooldown_updates max_epoch curriculum ignore_prefix_size warmup_updates save_interval_updates",
