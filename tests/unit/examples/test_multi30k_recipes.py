@@ -70,14 +70,7 @@ def test_a_recipe_trains(
     name: str, data: Path, teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     # An update of two batches, one of a loss after --consistency-start-update, and a cool-down of the whole.
-    more = [
-        "--max-update=2",
-        "--max-tokens=200",
-        f"--save-dir={tmp_path}",
-        "--log-format=none",
-        "--cpu",
-        "--num-workers=0",
-    ]
+    more = ["--max-update=2", "--max-tokens=200", f"--save-dir={tmp_path}", "--log-format=none", "--cpu"]
     more += ["--consistency-start-update=1"] if name in CONSISTENT else []
     more += ["--cooldown-updates=2"] if name == "short" or name.startswith("student") else []
     more += [f"--teacher={teacher}"] if name.startswith("student") else []
