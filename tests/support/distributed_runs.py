@@ -1,32 +1,41 @@
 """Short trainings on a tiny corpus, in one process or in several that share the batches of each update.
 
-`run` gives its processes the environment of torchrun, but forks them from `support.training_server`,
-which makes a training a matter of a few seconds.
+`run` gives its processes the environment of torchrun, but starts them by `support.warm`, which makes a training a
+matter of a few seconds.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import pickle
 import random
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing import connection, forkserver
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 from torch import Tensor
 
 from deepnmt.checkpoints.file import read
+from support import warm
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["support.training_server"])
+# Of each process: what it does changes the process too, as in fairseq-train.
+PROGRAM = """
+import pickle, sys
+from deepnmt import console
+console._runs = True
+while console._waiting:
+    console._waiting.pop(0)()
+with open(sys.argv[1], "rb") as file:
+    target, arguments = pickle.load(file)
+target(*arguments)
+"""
 SECONDS = 300  # that a training may take, on a busy machine
 BATCHES = 2  # of an update, in all processes together
 # Seven batches an epoch: the last update of an epoch has none for the last process. Twenty updates: five epochs.
@@ -90,18 +99,18 @@ def start(target: Callable[..., None], arguments: tuple[Any, ...], processes: in
     """
     logs.mkdir(parents=True, exist_ok=True)
     files = [logs / f"rank-{rank}.log" for rank in range(processes)]
-    # Python tells the server its `sys.path`, but the server makes no use of it for what it imports first.
-    with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
-        forkserver.ensure_running()
-    workers = [
-        SERVER.Process(target=_work, args=(target, arguments, environment, file), daemon=True)
-        for environment, file in zip(_environments(processes), files)
-    ]
-    for worker in workers:
-        worker.start()
+    work = logs / "work.pickle"
+    work.write_bytes(pickle.dumps((target, arguments)))
+    command = [str(warm.program("python3")), "-c", PROGRAM, str(work)]
+    # Modules of the tests are found where this process finds them.
+    same = {**os.environ, **warm.environment(), "PYTHONPATH": os.pathsep.join(sys.path)}
+    workers = []
+    for environment, log in zip(_environments(processes), files):
+        with log.open("ab") as out:
+            workers.append(subprocess.Popen(command, env={**same, **environment}, stdout=out, stderr=out))
     _wait(workers)
-    said = "\n".join(file.read_text("utf-8")[-3000:] for file in files if file.exists())
-    assert [worker.exitcode for worker in workers] == [0] * processes, said
+    said = "\n".join(file.read_text("utf-8")[-3000:] for file in files)
+    assert [worker.returncode for worker in workers] == [0] * processes, said
 
 
 def fairseq_train(arguments: list[str]) -> None:
@@ -136,22 +145,12 @@ def _environments(processes: int) -> list[dict[str, str]]:
     return [{**same, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
 
 
-def _work(target: Callable[..., None], arguments: tuple[Any, ...], environment: dict[str, str], log: Path) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for stream in (1, 2):
-        os.dup2(descriptor, stream)
-    os.environ.update(environment)
-    torch.set_num_threads(1)
-    target(*arguments)
-
-
-def _wait(workers: Sequence[multiprocessing.process.BaseProcess]) -> None:
+def _wait(workers: Sequence[subprocess.Popen[bytes]]) -> None:
     """Wait for all, but end the others when one fails or the time is over."""
     deadline = time.monotonic() + SECONDS
-    while running := [worker for worker in workers if worker.is_alive()]:
-        ended = connection.wait([worker.sentinel for worker in running], timeout=deadline - time.monotonic())
-        if not ended or any(worker.exitcode for worker in workers):
-            for worker in running:
+    while None in (states := [worker.poll() for worker in workers]):
+        if any(states) or time.monotonic() > deadline:
+            for worker in workers:
                 worker.kill()
-    for worker in workers:
-        worker.join()
+                worker.wait()
+        time.sleep(0.02)

@@ -136,8 +136,7 @@ def cases() -> list[tuple[str, Union[Train, Search]]]:
     for name in sorted(name for name in MODEL_DATACLASS_REGISTRY if name.startswith("dlcl_transformer")):
         whole = options_of(name)
         cut = {f"{stack}_layers": _shallow(whole, stack) for stack in ("encoder", "decoder")}
-        # What differs between architectures shows in one update; the second one of each option is below.
-        found.append((f"{name}, fp32", Train({**whole, **cut}, "fp32", updates=1)))
+        # What differs between architectures shows in one update; each option by itself, in float32 too, is below.
         found.append((f"{name}, fp16, fused", Train({**whole, **cut}, "fp16", f"{LS}_fused", updates=1)))
     for name, options in OPTIONS.items():
         model = {**SHALLOW, **options}
@@ -152,22 +151,22 @@ def cases() -> list[tuple[str, Union[Train, Search]]]:
     for name, options in DRAWING.items():
         found.append((f"{name}, fp16, drawing", Train({**SHALLOW, **options}, "fp16", compare=False)))
     for loss in ("r_drop", "simcut", "distillation"):
-        for name in ("dlcl pre", "other widths"):
-            for precision in ("fp32", "fp16", "amp"):
-                model = {**SHALLOW, **OPTIONS[name]}
-                compare = loss != "simcut" and precision != "amp"
-                found.append((f"{name}, {precision}, {loss}", Train(model, precision, f"{LS}_{loss}", compare)))
+        for name, precision in (("dlcl pre", "fp32"), ("dlcl pre", "amp"), ("other widths", "fp16")):
+            model = {**SHALLOW, **OPTIONS[name]}
+            compare = loss != "simcut" and precision != "amp"
+            found.append((f"{name}, {precision}, {loss}", Train(model, precision, f"{LS}_{loss}", compare)))
     for name, groups in TRAINERS.items():
         found.append((f"{name}, fp16", Train({**SHALLOW, **PRE}, "fp16", groups=groups)))
     # The scaler's ordinary overflow: updates that are skipped, and training goes on.
     overflow = {"common": {"fp16_init_scale": 2**14}}
     found.append(("overflow, fp16", Train({**SHALLOW, **PRE}, "fp16", updates=6, groups=overflow)))
-    for precision in ("fp16 not flat", "fp16 memory-efficient", "bf16", "amp"):
-        for name in ("dlcl pre", "dlcl vector", "admin", "other widths"):
-            for loss in (LS, f"{LS}_fused"):
-                # autocast is CUDA's: on the CPU, fairseq's AMP is float32.
-                model = {**SHALLOW, **OPTIONS[name]}
-                found.append((f"{name}, {precision}, {loss}", Train(model, precision, loss, precision != "amp")))
+    # Each pair of a precision, a model and a loss is in one of them.
+    for first, precision in enumerate(("fp16 not flat", "fp16 memory-efficient", "bf16", "amp")):
+        for second, name in enumerate(("dlcl pre", "dlcl vector", "admin", "other widths")):
+            loss = LS if (first + second) % 2 else f"{LS}_fused"
+            # autocast is CUDA's: on the CPU, fairseq's AMP is float32.
+            model = {**SHALLOW, **OPTIONS[name]}
+            found.append((f"{name}, {precision}, {loss}", Train(model, precision, loss, precision != "amp")))
     return [*found, *_waits()]
 
 
@@ -183,11 +182,12 @@ def _waits() -> list[tuple[str, Union[Train, Search]]]:
     deep = {"encoder_layers": 12, "decoder_layers": 6, **PRE}
     models = {"plain": PLAIN, "dlcl": {}, "vector": {"dlcl_granularity": "vector"}}
     found: list[tuple[str, Union[Train, Search]]] = []
-    for precision in ("fp16", "fp32"):
-        for loss in (LS, f"{LS}_fused"):
-            for name, options in models.items():
-                case = Train({**deep, **options}, precision, loss, most_waits=MOST_WAITS)
-                found.append((f"waits, {name}, {precision}, {loss}", case))
+    # Each pair of a precision, a loss and a model is in one of them, as are the equal updates of shallow models above.
+    for first, precision in enumerate(("fp16", "fp32")):
+        for second, (name, options) in enumerate(models.items()):
+            loss = LS if (first + second) % 2 else f"{LS}_fused"
+            case = Train({**deep, **options}, precision, loss, compare=False, most_waits=MOST_WAITS)
+            found.append((f"waits, {name}, {precision}, {loss}", case))
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support import warm
 from support.checkpoints import BAD_STATES, checkpoint
 
 from deepnmt.checkpoints import averaging
@@ -72,7 +73,10 @@ def run_average(*arguments: object, file_limit: int | None = None) -> subprocess
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
 
     command = [str(SCRIPTS / "average.sh"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, preexec_fn=limit)
+    environment = {**os.environ, **warm.environment()}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, preexec_fn=limit, env=environment
+    )
 
 
 def error_of(result: subprocess.CompletedProcess[str]) -> str:
