@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any, Optional
 
@@ -14,13 +13,7 @@ from fairseq.utils import split_paths
 from deepnmt.checkpoints.data_fit import check_subwords
 from deepnmt.checkpoints.state import TRAINED_ON, CheckpointState
 from deepnmt.fairseq_patches.patch import replaces
-from deepnmt.text.record import MODEL_FOLDER
 from deepnmt.text.subword_identity import SOURCE, TARGET, SubwordIdentity
-
-logger = logging.getLogger(__name__)
-
-# Whether the one line about checkpoints without a record has been said.
-_said = False
 
 
 def identity_of(task: Any) -> Optional[SubwordIdentity]:
@@ -45,23 +38,14 @@ def identity_of(task: Any) -> Optional[SubwordIdentity]:
 
 
 def check_task(state: CheckpointState, task: Any) -> None:
-    """Refuse a checkpoint of other subwords than a task's, and say once that one does not know its own.
+    """Refuse a checkpoint of other subwords than a task's.
 
     Raises:
         UserError: says what differs
     """
-    global _said
     here = identity_of(task)
-    if here is None:
-        return
-    # A model folder's own record holds its files together.
-    if state.trained_on() is None and not _said and not Path(state.name).with_name(MODEL_FOLDER).is_file():
-        _said = True
-        logger.warning(
-            f"{state.name} has no checksums of dictionaries, codes and text settings, as it was saved by an earlier "
-            f"version or by fairseq alone: make sure that {here.place} is what it was trained on"
-        )
-    check_subwords(state, here)
+    if here is not None:
+        check_subwords(state, here)
 
 
 @replaces(Trainer, "save_checkpoint", order=40, why="checkpoints record dictionaries, codes and text settings")

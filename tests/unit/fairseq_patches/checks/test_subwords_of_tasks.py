@@ -13,6 +13,7 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 from support.restarts import forget
 from support.trainings import binarised_text, fairseq_train
 
+from deepnmt.checkpoints import data_fit
 from deepnmt.checkpoints.averaging import average_checkpoints
 from deepnmt.checkpoints.file import read, write
 from deepnmt.checkpoints.one_training import kept_checkpoints
@@ -107,7 +108,7 @@ def test_beginning_with_it(trained: Path, other: Path, tmp_path: Path, option: s
 def test_one_line_for_all_earlier_checkpoints(
     save: Path, data: Path, other: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subwords_of_tasks, "_said", False)
+    monkeypatch.setattr(data_fit, "_said", False)
     for name in ("checkpoint1.pt", "checkpoint2.pt"):
         rewrite(save / name, trained_on=None)
         load(save / name, other)
@@ -116,7 +117,7 @@ def test_one_line_for_all_earlier_checkpoints(
     assert said[0].startswith(f"{save / 'checkpoint1.pt'} has no checksums of dictionaries, codes and text settings")
     # In a model folder it is model.json that has them.
     caplog.clear()
-    monkeypatch.setattr(subwords_of_tasks, "_said", False)
+    monkeypatch.setattr(data_fit, "_said", False)
     (save / "model.json").touch()
     load(save / "checkpoint1.pt", data)
     assert "no checksums" not in caplog.text
