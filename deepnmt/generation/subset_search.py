@@ -25,7 +25,7 @@ from deepnmt import console
 from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import user_message
-from deepnmt.fairseq_patches.refusals import refusal
+from deepnmt.fairseq_patches.process.refusals import refusal
 from deepnmt.text.lines import read_text
 from deepnmt.text.record import DATASTORE, read_record, selection_texts
 
@@ -64,7 +64,7 @@ def search(words: Sequence[str], log: Path, total: int) -> dict[int, str]:
 
     Args:
         words: command line of fairseq-generate
-        log: file for all that fairseq prints
+        log: file that all output of fairseq is added to
         total: sentences, for the progress bar
 
     Returns:
@@ -78,7 +78,7 @@ def search(words: Sequence[str], log: Path, total: int) -> dict[int, str]:
     command = [PROGRAM, *words[:3], "--fp16" if torch.cuda.is_available() else "--cpu", *words[3:]]
     print("+", shlex.join(command), file=sys.stderr)
     terminal = sys.stderr
-    with log.open("w", encoding="utf-8", newline="\n") as file, ExitStack() as bars, _running(command, file):
+    with log.open("a", encoding="utf-8", newline="\n") as file, ExitStack() as bars, _running(command, file):
         print("+", shlex.join(command))
 
         def new_bar() -> Any:

@@ -19,7 +19,8 @@ from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
 from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import clean
 from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
-from deepnmt.text.subwords import CODES
+from deepnmt.text.second_pass import SecondPass
+from deepnmt.text.subwords import CODES, join_bpe
 from deepnmt.text.terms import Term
 from deepnmt.translator import reranked
 
@@ -56,8 +57,8 @@ class Translated:
         unknown: those of them that the model does not know
         fault: why the line was not translated; empty if it was
         tokens: of the source, before it was cut into subwords
-        read: subwords that the model reads, with inline targets
         terms: of the glossary, in the order of the line
+        missing: those whose translations the best translation lacks
     """
 
     translations: list[Translation]
@@ -65,8 +66,8 @@ class Translated:
     unknown: list[str]
     fault: str = ""
     tokens: str = ""
-    read: Sequence[str] = ()
     terms: Sequence[Term] = ()
+    missing: Sequence[Term] = ()
 
 
 class Translator:
@@ -172,17 +173,9 @@ class Translator:
         glossary: GlossaryLike | None = None,
         **search: Value,
     ) -> list[list[Translation]]:
-        """Return the best translations of each sentence with their scores, the best first.
+        """Return the `number` best translations of each sentence with their scores, the best first; see `translate`.
 
-        Args:
-            sentences: to translate
-            number: of translations to return of each; the beam must be as large
-            batch_size: as above
-            glossary: as above
-            search: as above
-
-        Raises:
-            UserError: as above
+        The beam must be as large. Raises `UserError` as `translate`.
         """
         if "nbest" in search:
             raise UserError("nbest: must be given as the number of Translator.nbest alone")
@@ -229,7 +222,7 @@ class Translator:
 
     def run(
         self,
-        lines: Iterable[str],
+        text: Iterable[str],
         settings: SearchSettings,
         batch_size: int = BATCH,
         done: Callable[[int], object] = lambda lines: None,
@@ -238,27 +231,52 @@ class Translator:
         """Return what becomes of each line; lines of similar length are translated together.
 
         Args:
-            lines: raw text
+            text: raw lines
             settings: of the search
             batch_size: most lines of a batch
             done: is told how many more lines are done
-            glossary: terms and the translations that they must get
+            glossary: terms and the translations that they must get; lines that lack one are translated twice
         """
         if batch_size < 1:
             raise UserError(f"--batch-size must be at least 1, but is {batch_size}")
-        found = [self._encoded(line, glossary) for line in lines]
-        to_do = [number for number, line in enumerate(found) if not line.translations]
-        done(len(found) - len(to_do))
-        to_do.sort(key=lambda number: len(found[number].read))
-        for batch in _batches(to_do, [len(line.read) for line in found], batch_size):
-            results = reranked.search(self.engine, [found[number].read for number in batch], settings)
-            for number, hypotheses in zip(batch, results):
-                translations = [self._translation(hypothesis, found[number].tokens) for hypothesis in hypotheses]
-                found[number] = dataclasses.replace(found[number], translations=translations)
+        lines = list(map(self._encoded, text))
+        to_do = {number: line.source for number, line in enumerate(lines) if not line.translations}
+        done(len(lines) - len(to_do))
+        found = self._searched(to_do, settings, batch_size, done)
+        if glossary is not None:
+            tokens = {number: lines[number].tokens for number in found}
+            second = SecondPass(glossary, self.pipeline, self._known, tokens)
+
+            def again(numbers: Iterable[int]) -> dict[int, list[Hypothesis]]:
+                read = {number: second.read(number).split() for number in numbers}
+                fits = {number: source for number, source in read.items() if len(source) <= self.engine.longest}
+                return self._searched(fits, settings, batch_size)
+
+            found |= second.better(found, _best_tokens, again)
+            for number, terms in second.terms.items():
+                missing = second.missing(number, _best_tokens(found[number]))
+                lines[number] = dataclasses.replace(lines[number], terms=terms, missing=missing)
+        for number, hypotheses in found.items():
+            translations = [self._translation(hypothesis, lines[number].tokens) for hypothesis in hypotheses]
+            lines[number] = dataclasses.replace(lines[number], translations=translations)
+        return lines
+
+    def _searched(
+        self,
+        sources: Mapping[int, Sequence[str]],
+        settings: SearchSettings,
+        batch_size: int,
+        done: Callable[[int], object] = lambda lines: None,
+    ) -> dict[int, list[Hypothesis]]:
+        """Return the best hypotheses of each source."""
+        found: dict[int, list[Hypothesis]] = {}
+        numbers = sorted(sources, key=lambda number: len(sources[number]))
+        for batch in _batches(numbers, sources, batch_size):
+            found.update(zip(batch, reranked.search(self.engine, [sources[number] for number in batch], settings)))
             done(len(batch))
         return found
 
-    def _encoded(self, line: str, glossary: Glossary | None) -> Translated:
+    def _encoded(self, line: str) -> Translated:
         """Return a line in subwords; it has a translation already if there is nothing to translate."""
         nothing = [Translation("", 0.0, [])]
         longest, text = self.engine.longest, clean(line)
@@ -275,26 +293,23 @@ class Translator:
             return Translated(nothing, source, [], f"too long: {len(source)} subwords; the model has {longest}")
         if not source:
             return Translated(nothing, [], [])
-        read, terms = source, list[Term]()
-        if glossary is not None:
-            inline, terms = glossary.inline(tokens)
-            read = self.pipeline.segment(inline, self._known).split() if terms else source
-        if len(read) > longest:
-            fault = f"too long: {len(read)} subwords with the glossary's; the model has {longest}"
-            return Translated(nothing, source, [], fault)
         unknown = [token for token in source if token not in self._known]
-        return Translated([], source, unknown, tokens=tokens, read=read, terms=terms)
+        return Translated([], source, unknown, tokens=tokens)
 
     def _translation(self, hypothesis: Hypothesis, source: str) -> Translation:
         text = self.pipeline.decode(" ".join(hypothesis.tokens), source)
         return Translation(text, hypothesis.score, hypothesis.tokens)
 
 
-def _batches(numbers: Sequence[int], lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+def _best_tokens(hypotheses: Sequence[Hypothesis]) -> str:
+    return join_bpe(" ".join(hypotheses[0].tokens))
+
+
+def _batches(numbers: Iterable[int], sources: Mapping[int, Sequence[str]], batch_size: int) -> Iterator[list[int]]:
     """Yield sentences, which are sorted by length, in batches."""
     batch: list[int] = []
     for number in numbers:
-        if batch and (len(batch) == batch_size or (len(batch) + 1) * lengths[number] > BATCH_SUBWORDS):
+        if batch and (len(batch) == batch_size or (len(batch) + 1) * len(sources[number]) > BATCH_SUBWORDS):
             yield batch
             batch = []
         batch.append(number)
