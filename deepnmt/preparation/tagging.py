@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from deepnmt.errors import UserError
-from deepnmt.text.placeholders import TAGS, Placeholders, first_tag, parse_kinds
+from deepnmt.text.pipeline import placeholders_of
+from deepnmt.text.placeholders import first_tag
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.text_rewriting import Lines, Rewriter, rewrite
 
@@ -30,8 +31,8 @@ def tag(settings: TextSettings, texts: Sequence[Path], outputs: Sequence[Path], 
 
 
 def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rewriter:
-    kinds = parse_kinds(settings.placeholders)
-    placeholders, tags = Placeholders(kinds), [TAGS[kind] for kind in kinds]
+    placeholders = placeholders_of(settings)
+    tags = list(placeholders.patterns)
     lowers = [settings.casing(language).lower for language in settings.languages]
 
     def tagged(numbered: tuple[int, Lines]) -> Lines:

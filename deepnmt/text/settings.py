@@ -27,6 +27,7 @@ OPTIONAL = {
     "placeholders": str,
     "segment": str,
     "units_first": bool,
+    "all_numbers": bool,
     "language_case": bool,
     "reversible": bool,
     "glossary": bool,
@@ -53,6 +54,7 @@ class TextSettings:
         placeholders: kinds of `placeholders` with commas between them
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
+        all_numbers: placeholders know numbers with all signs that languages write in them
         language_case: `lowercase` and `truecase` follow the rules of the language
         reversible: text comes back from its tokens as it was; earlier folders, which lack it, have sacremoses' tokens
             of text whose punctuation Moses' rules have normalised
@@ -74,6 +76,7 @@ class TextSettings:
     placeholders: str = ""
     segment: str = ""
     units_first: bool = False
+    all_numbers: bool = False
     language_case: bool = False
     reversible: bool = True
     glossary: bool = False
