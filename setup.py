@@ -75,7 +75,7 @@ setup(
     # The recipes are at the top of a clone, and inside the installed package.
     packages=[*find_packages(include=["deepnmt", "deepnmt.*"]), "deepnmt.configs"],
     package_dir={"deepnmt.configs": "configs"},
-    package_data={"deepnmt": ["py.typed"], "deepnmt.configs": ["**/*.yaml", "*.txt"]},
+    package_data={"deepnmt": ["py.typed", "pages/*.html", "pages/*.svg"], "deepnmt.configs": ["**/*.yaml", "*.txt"]},
     python_requires=">=3.11",
     install_requires=[
         f"ve-fairseq>=0.12.3; {WHEEL}",
@@ -86,6 +86,7 @@ setup(
         "subword-nmt>=0.3.8",
         "tensorboardX>=2.5",
         "PyYAML>=6",
+        "Jinja2>=3",
         "numpy",
         "tabulate",
         "tqdm",

@@ -55,9 +55,7 @@ def is_built_as(name: Path, path: Path) -> bool:
 def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
     """Give a folder to write to; it becomes `path`, in the place of what is there, only if nothing went wrong.
 
-    Args:
-        path: of the folder; a link stays, and the folder that it leads to is replaced
-        kept: name of what is taken over from the folder that is there
+    A link stays, and the folder that it leads to is replaced; the entry `kept` is taken over from the one before.
 
     Raises:
         UserError: the path is a link that leads nowhere, or the disk is full

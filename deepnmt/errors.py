@@ -30,12 +30,7 @@ class UserError(Exception):
 
 
 def in_place_of(kind: type[BaseException], *faults: str) -> UserError:
-    """Return a `UserError` that a program which catches fairseq's own error catches, too.
-
-    Args:
-        kind: type of the error that fairseq raises here
-        faults: as of `UserError`
-    """
+    """Return a `UserError` that a program which catches fairseq's own error, of this type, catches, too."""
     for base in kind.__mro__:
         if issubclass(UserError, base):
             break

@@ -2,14 +2,22 @@
 
 import gc
 import logging
+import os
+import sys
 from collections.abc import Iterator
 
-import fairseq_cli.train  # noqa: F401  before the package, as in fairseq-train, so that its functions are patched
-import pytest
+# Compiling the package takes as long as importing fairseq, and hundreds of processes would do it anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
-import deepnmt
+import fairseq_cli.train  # noqa: E402, F401  before the package, as in fairseq-train, so that its functions are patched
+import pytest  # noqa: E402
+from support.hydra_store import share_configurations  # noqa: E402
+
+import deepnmt  # noqa: E402
 
 deepnmt.register()
+share_configurations()
 
 
 def pytest_collection_finish() -> None:

@@ -1,7 +1,5 @@
 """`deepnmt generate`: translations of a subset of a data folder, beside their references."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

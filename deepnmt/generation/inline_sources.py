@@ -11,7 +11,7 @@ from pathlib import Path
 from deepnmt.text.data_folder import subset_prefix
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.found_terms import note_terms
-from deepnmt.text.index_writer import binarise
+from deepnmt.text.index_file import binarise
 from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
 from deepnmt.text.pipeline import TextPipeline

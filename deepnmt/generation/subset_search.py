@@ -25,7 +25,7 @@ from deepnmt import console
 from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import user_message
-from deepnmt.fairseq_patches.refusals import refusal
+from deepnmt.fairseq_patches.process.refusals import refusal
 from deepnmt.text.lines import read_text
 from deepnmt.text.record import DATASTORE, read_record, selection_texts
 

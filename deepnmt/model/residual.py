@@ -7,8 +7,6 @@
 Where the layer norms stand, and the weights inside F, are other axes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Callable, Optional
 

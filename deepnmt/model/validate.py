@@ -1,7 +1,5 @@
 """Which options are in range and go together; asked once, before a model is built."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
@@ -24,14 +22,9 @@ ONE_DICTIONARY = "needs one dictionary for both languages (preprocess without se
 
 
 def check(config: DLCLTransformerConfig, joined: bool) -> None:
-    """Refuse a configuration that makes no sense.
+    """Raise `UserError`, a line a fault, for a configuration that makes no sense.
 
-    Args:
-        config: all options of the model
-        joined: source and target have the same dictionary
-
-    Raises:
-        UserError: every fault, a line each
+    With `joined`, source and target have the same dictionary.
     """
     values = {each.name: getattr(config, each.name) for each in fields(config)}
     if faults := [f"--{name} {fault}" for name, fault in range_faults(values, MODEL, TRAINING)]:

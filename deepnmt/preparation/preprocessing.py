@@ -1,7 +1,5 @@
 """What `deepnmt preprocess` is asked for: its options, checked, and the record of the data folder that it makes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which of the translations that terms should have are in a translation, and how many are in those of a folder."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Terms are found in tokens, in their own case: the longest at each place, from le
 term also matches with a capital. In languages without spaces between words, terms are found inside tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deepnmt.text.inline_targets import inline

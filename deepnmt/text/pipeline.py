@@ -7,8 +7,6 @@ Which steps a corpus had is in its `TextSettings`. The tokens must be those of t
 splits hyphens where this one does not, which alone changes 35 of 1,000 translations.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Mapping
 from functools import cached_property
@@ -148,7 +146,7 @@ class Detokenizer:
             self._detokenize = joined if segmented else detokeniser(language)
 
     @classmethod
-    def of(cls, settings: TextSettings) -> Detokenizer:
+    def of(cls, settings: TextSettings) -> "Detokenizer":
         """Return that of the target of data with these settings."""
         language, units = settings.target_lang, whole_units(settings)
         case = settings.case_language(language)
@@ -191,12 +189,12 @@ class TextPipeline:
         self.codes = codes
 
     @classmethod
-    def read(cls, folder: Path) -> TextPipeline:
+    def read(cls, folder: Path) -> "TextPipeline":
         """Return the pipeline of a data folder. Raises `UserError` if its record or its codes are faulty."""
         return cls.of(TextSettings.read(folder), folder / CODES)
 
     @classmethod
-    def of(cls, settings: TextSettings, codes: Path) -> TextPipeline:
+    def of(cls, settings: TextSettings, codes: Path) -> "TextPipeline":
         """Return the pipeline of settings and codes. Raises `UserError` if these or a model of true case are faulty."""
         pipeline = cls(settings, codes)
         pipeline._subwords  # noqa: B018

@@ -5,8 +5,6 @@ the source's are always replaced; the n-th tag of a kind in the translation beco
 tag without one is left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 

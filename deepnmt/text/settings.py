@@ -1,8 +1,6 @@
 """How a data folder's text was prepared, as its preprocess.json records it."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +13,6 @@ from deepnmt.text.record import check_kinds, read_record
 from deepnmt.text.units import pattern_fault
 
 RECORD = "preprocess.json"
-OPTIONAL = {
-    "keep_punctuation": bool,
-    "normalise": str,
-    "truecase": bool,
-    "separate": bool,
-    "vocabulary_threshold": int,
-    "spell_unknown": bool,
-    "byte_fallback": bool,
-    "protect": list,
-    "placeholders": str,
-    "segment": str,
-    "units_first": bool,
-    "all_numbers": bool,
-    "language_case": bool,
-    "reversible": bool,
-    "glossary": bool,
-}
 
 
 @dataclass(frozen=True)
@@ -82,19 +63,19 @@ class TextSettings:
     glossary: bool = False
 
     @classmethod
-    def read(cls, folder: Path) -> TextSettings:
+    def read(cls, folder: Path) -> "TextSettings":
         """Return the settings of a data folder. Raises `UserError` if its record lacks one or has another type."""
         path = folder / RECORD
         record = read_record(path, source_lang=str, target_lang=str, lowercase=bool, pretokenized=bool)
         return cls.from_record(record, path)
 
     @classmethod
-    def from_record(cls, record: dict[str, Any], path: Path) -> TextSettings:
+    def from_record(cls, record: dict[str, Any], path: Path) -> "TextSettings":
         """Return the settings in a record that was read from `path`. Raises `UserError` if one is of another type."""
-        for name, kind in OPTIONAL.items():
-            # Recorded only by the folders that use it.
-            if name in record:
-                check_kinds(path, record, {name: kind})
+        for each in fields(cls):
+            # Recorded only by the folders that use it; JSON has a list in the place of a tuple.
+            if each.default is not MISSING and each.name in record:
+                check_kinds(path, record, {each.name: list if each.default == () else type(each.default)})
         try:
             parse_steps(record.get("normalise", ""))
             parse_kinds(record.get("placeholders", ""))
@@ -137,6 +118,6 @@ class TextSettings:
         """Whether tokens have marks for spaces, by which text comes back from them."""
         return self.reversible and not self.pretokenized
 
-    def reversed(self) -> TextSettings:
+    def reversed(self) -> "TextSettings":
         """Return the settings of the other direction, which the same binarised folder serves."""
         return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)

@@ -3,8 +3,6 @@
 The classes begin with those of Moses, and add what its lists lack: marks, joiners, punctuation of other scripts.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from functools import cache
 

@@ -4,8 +4,6 @@ Moses' rules cut some terms by what stands beside them: `etc.` is one token befo
 a sentence. So a term is looked for in every form that it has in sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

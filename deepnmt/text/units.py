@@ -4,8 +4,6 @@ A pattern is a regular expression of a whole unit, such as `\\d+ ?km/h` or `[A-Z
 still several words.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

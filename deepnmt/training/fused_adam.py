@@ -1,7 +1,5 @@
 """fairseq's Adam with the kernel of `deepnmt/kernels/adam.py`; state and checkpoints are fairseq's."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any, Callable, Optional
 

@@ -79,13 +79,7 @@ class LineStream:
         self.lines_with_unknown = 0
 
     def run(self, lines: Iterable[bytes], name: str, output: BinaryIO, done: Callable[[int], object]) -> None:
-        """Translate all lines.
-
-        Args:
-            lines: of bytes
-            name: of their file, for messages
-            output: what is written to, and flushed after each chunk
-            done: is told how many more lines are
+        """Translate all lines of the file `name`, and flush the output after each chunk; `done` is told of more lines.
 
         Raises:
             UserError: a line is not UTF-8, or too long where that is an error

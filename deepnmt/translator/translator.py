@@ -173,17 +173,9 @@ class Translator:
         glossary: GlossaryLike | None = None,
         **search: Value,
     ) -> list[list[Translation]]:
-        """Return the best translations of each sentence with their scores, the best first.
+        """Return the `number` best translations of each sentence with their scores, the best first; see `translate`.
 
-        Args:
-            sentences: to translate
-            number: of translations to return of each; the beam must be as large
-            batch_size: as above
-            glossary: as above
-            search: as above
-
-        Raises:
-            UserError: as above
+        The beam must be as large. Raises `UserError` as `translate`.
         """
         if "nbest" in search:
             raise UserError("nbest: must be given as the number of Translator.nbest alone")

@@ -16,6 +16,7 @@ import pytest
 import torch
 from fairseq_cli import generate
 from grammar.generate import write_splits
+from support import warm
 from support.checkpoints import run_main
 from support.processes import SECONDS, finish, started, wait_until
 
@@ -50,10 +51,11 @@ num-workers: 0
 log-format: simple
 """
 Flow = dict[str, Path]
+REAL = {"DEEPNMT_PYTHON_BIN": ""}  # a training that others are compared with is of Python itself
 
 
 def run(*command: Any, status: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    environment = {**os.environ, **warm.environment(), **options.pop("env", {})}
     done = finish(command, env=environment, **options)
     assert done.returncode == status, done.stdout[-2000:] + done.stderr[-4000:]
     if status:
@@ -66,7 +68,7 @@ def script(name: str, *arguments: Any, **options: Any) -> subprocess.CompletedPr
 
 
 def fairseq(name: str, *arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
-    return run(ROOT / ".venv" / "bin" / f"fairseq-{name}", *arguments, **options)
+    return run(warm.program(f"fairseq-{name}"), *arguments, **options)
 
 
 def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:
@@ -102,7 +104,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
         text / "valid", "--test", text / "test", "--dest", files["data"], "--bpe-merges", 300, "--workers", 1,
     )  # fmt: skip
     files["log"] = folder / "train.log"
-    done = script("train.sh", files["recipe"], files["data"], files["save"])
+    done = script("train.sh", files["recipe"], files["data"], files["save"], env=REAL)
     files["log"].write_text(done.stdout + done.stderr, encoding="utf-8")
     script("average.sh", files["save"], files["average"], "--last", 3)
     script("generate.sh", files["average"], files["data"], files["out"], "--beam", 2, "--max-len-b", 20, "--nbest", 2)
@@ -187,7 +189,7 @@ def test_interrupted_training_says_so_and_goes_on(flow: Flow, tmp_path: Path) ->
         [*command, "--max-update", "100000", "--log-interval", "1"],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, **warm.environment()},
     ) as process:
         wait_until((tmp_path / "checkpoint_last.pt").exists, process)
         os.killpg(process.pid, signal.SIGINT)
@@ -357,7 +359,7 @@ def test_faulty_recipe_and_missing_files_stop_train(flow: Flow, tmp_path: Path) 
     # Nor is the package of the folder imported in which the script is called.
     (tmp_path / "deepnmt").mkdir()
     (tmp_path / "deepnmt" / "__init__.py").write_text("raise SystemExit(7)", encoding="utf-8")
-    done = script("train.sh", bad, flow["data"], tmp_path / "save", status=2, cwd=tmp_path)
+    done = script("train.sh", bad, flow["data"], tmp_path / "save", status=2, cwd=tmp_path, env=REAL)
     assert f"{bad}:2: 'encoder-grups' is not an option" in error_line(done)
     done = script("train.sh", tmp_path / "none.yaml", flow["data"], tmp_path / "save", status=2)
     assert error_line(done) == (

@@ -45,7 +45,7 @@ def translations(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def parsed(parser: Any, given: list[str]) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["fairseq"])
-        return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, given))
+        return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, ["--num-workers=0", *given]))
 
 
 def loss(words: Path, *more: str) -> float:

@@ -21,7 +21,7 @@ from support.translation_models import write_checkpoint, write_data
 from deepnmt.checkpoints.state import TRAINED_ON
 from deepnmt.cli import combine, datastore, export, inspect, rerank, translate
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import subwords_of_tasks
+from deepnmt.fairseq_patches.checks import subwords_of_tasks
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.nbest import Translation, write_nbest
 from deepnmt.text.subword_identity import TARGET, SubwordIdentity

@@ -20,7 +20,7 @@ from support.translation_models import write_checkpoint, write_data
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import subwords_of_tasks
+from deepnmt.fairseq_patches.checks import subwords_of_tasks
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, save: Path, *more: str) -> str:

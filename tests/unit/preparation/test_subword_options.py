@@ -9,7 +9,7 @@ import pytest
 from support.flow import contents, corpus, errors, in_process, preprocess, refused, write
 
 from deepnmt.errors import UserError
-from deepnmt.preparation.tagging import tag
+from deepnmt.preparation.rewriting import tag
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.like_folder import check_like
 from deepnmt.text.pipeline import TextPipeline, tokens_of
