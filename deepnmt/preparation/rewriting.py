@@ -18,8 +18,8 @@ from deepnmt.console import progress, whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.in_order import lines_in_order
 from deepnmt.text.lines import check_parallel, read_lines
-from deepnmt.text.pipeline import whole_units
-from deepnmt.text.placeholders import TAGS, Placeholders, first_tag, parse_kinds
+from deepnmt.text.pipeline import placeholders_of, whole_units
+from deepnmt.text.placeholders import first_tag
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import Subwords
 from deepnmt.text.truecase import Truecaser, learn, model_name, sentence_case
@@ -120,8 +120,8 @@ def tag(settings: TextSettings, texts: Sequence[Path], outputs: Sequence[Path], 
 
 
 def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rewriter:
-    kinds = parse_kinds(settings.placeholders)
-    placeholders, tags = Placeholders(kinds), [TAGS[kind] for kind in kinds]
+    placeholders = placeholders_of(settings)
+    tags = list(placeholders.patterns)
     lowers = [settings.casing(language).lower for language in settings.languages]
 
     def tagged(numbered: tuple[int, Lines]) -> Lines:

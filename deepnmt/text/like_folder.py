@@ -23,7 +23,7 @@ from deepnmt.text.subwords import SEPARATOR, Subwords, subword_files
 SETTINGS = (
     "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "normalise", "truecase",
     "subwords", "vocabulary", "min_pair_count", "separate", "vocabulary_threshold", "spell_unknown", "byte_fallback",
-    "protect", "placeholders", "segment", "units_first", "language_case", "reversible", "bpe_merges",
+    "protect", "placeholders", "segment", "units_first", "all_numbers", "language_case", "reversible", "bpe_merges",
     "joined_dictionary", "max_len", "max_ratio", "glossary",
 )  # fmt: skip
 TRAIN = "train"

@@ -21,8 +21,9 @@ from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
 from deepnmt.text.moses import Step, ascii_punctuation, detokeniser, punctuation_normaliser, tokeniser
 from deepnmt.text.normalisation import normaliser, parse_steps
-from deepnmt.text.placeholders import LATE_PATTERNS, PATTERNS, Placeholders, parse_kinds
+from deepnmt.text.placeholders import EARLIER_NUMBERS, LATE_PATTERNS, PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.signs import UNSPACED_LETTERS
 from deepnmt.text.spacing import Spacing
 from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files, within_types
 from deepnmt.text.terms import read_terms, terms_from, with_first_words
@@ -41,7 +42,9 @@ def whole_units(settings: TextSettings) -> Units:
 
 def placeholders_of(settings: TextSettings) -> Placeholders:
     """Return what replaces the units of data with these settings."""
-    return Placeholders(parse_kinds(settings.placeholders), PATTERNS if settings.units_first else LATE_PATTERNS)
+    patterns = PATTERNS if settings.units_first else LATE_PATTERNS
+    earlier = {} if settings.all_numbers else {"numbers": EARLIER_NUMBERS}
+    return Placeholders(parse_kinds(settings.placeholders), {**patterns, **earlier})
 
 
 class Tokenizer:
@@ -84,7 +87,8 @@ class Tokenizer:
             return ""
         words, spaced = self._cut(text)
         if units:
-            words, spaced = shown_words(words, spaced, units, mark)
+            letters = UNSPACED_LETTERS if self.settings.all_numbers else ""
+            words, spaced = shown_words(words, spaced, units, mark, letters)
         return self._spacing.marked(words, spaced)
 
     def _lower(self, tokens: str) -> str:

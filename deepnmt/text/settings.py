@@ -35,6 +35,7 @@ class TextSettings:
         placeholders: kinds of `placeholders` with commas between them
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
+        all_numbers: placeholders know numbers with all signs that languages write in them
         language_case: `lowercase` and `truecase` follow the rules of the language
         reversible: text comes back from its tokens as it was; earlier folders, which lack it, have sacremoses' tokens
             of text whose punctuation Moses' rules have normalised
@@ -56,6 +57,7 @@ class TextSettings:
     placeholders: str = ""
     segment: str = ""
     units_first: bool = False
+    all_numbers: bool = False
     language_case: bool = False
     reversible: bool = True
     glossary: bool = False

@@ -146,6 +146,21 @@ def test_folders_of_earlier_versions_are_up_to_date(tmp_path: Path) -> None:
     assert "units_first" not in json.loads((tmp_path / "more" / "preprocess.json").read_text())
 
 
+def test_numbers_with_other_separators_are_recorded(tmp_path: Path) -> None:
+    text = ["Am 2020-12-31 um 3,5."]
+    files = {split: write(tmp_path / "raw", split, text * 5, text * 5) for split in ("train", "valid")}
+    data, options = tmp_path / "data", ["--placeholders", "numbers"]
+    assert preprocess(files, data, *options).returncode == 0
+    assert (data / "text" / "train.bpe.de").read_text().split("\n")[0].split().count("<num>") == 2
+    record = json.loads((data / "preprocess.json").read_text())
+    assert record.pop("all_numbers") is True
+    assert TextPipeline.read(data).encode(text[0]).split().count("<num>") == 2
+    # As c63d22f has left it.
+    (data / "preprocess.json").write_text(json.dumps(record, indent=2))
+    assert preprocess(files, data, *options).stdout == f"{data} is up to date\n"
+    assert TextPipeline.read(data).encode(text[0]).split().count("<num>") == 1
+
+
 def test_units_that_are_refused(tmp_path: Path) -> None:
     files = corpus(tmp_path / "raw")
     (tmp_path / "patterns").write_text("(\n")
