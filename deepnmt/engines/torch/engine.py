@@ -197,10 +197,10 @@ class TorchEngine:
             args.lm_weight = float(weight)
             language_model = None if path is None else self._language_model(str(path))
             faults += fusion.option_faults(args, language_model, self.target)
+        except UserError as error:  # of a checkpoint, whose fault may be a ValueError, too
+            faults += str(error).splitlines()
         except ValueError:
             faults.append(f"--lm-weight: must be a number, but is {weight}")
-        except UserError as error:
-            faults += str(error).splitlines()
         faults += faults_of(options, args, self.models, language_model)
         if self.right_to_left:
             faults += right_to_left.option_faults(args)
