@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support import warm
 from support.curves import curve
 from support.processes import SECONDS, started, wait_until
 from support.progressive_runs import ROOT, SCRIPT, environment, make_data, make_recipe, run
@@ -34,7 +35,10 @@ def save(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("progressive")
     recipe, target = make_recipe(folder / "recipe.yaml", ONE, TWO), folder / "save"
     with started(
-        [SCRIPT, recipe, data, target], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment()
+        [SCRIPT, recipe, data, target],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**environment(), **warm.environment()},
     ) as process:
         wait_until((target / "stage-1-2" / "checkpoint_last.pt").exists, process)
         os.killpg(process.pid, signal.SIGINT)
@@ -112,12 +116,12 @@ def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
     begun = (
         "must have what the stage was begun with (max-update: '8'), but now has max-update: '9'; choose another SAVE"
     )
-    path = save / "stage-2-4" / "recipe.yaml"
+    path, warmed = save / "stage-2-4" / "recipe.yaml", {**environment(), **warm.environment()}
     with (save / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # It waits for the lock for ten seconds, and leaves what the other one trains by as it is.
         before = path.read_bytes()
-        with started([SCRIPT, other, data, save], stderr=subprocess.PIPE, env=environment()) as waiting:
+        with started([SCRIPT, other, data, save], stderr=subprocess.PIPE, env=warmed) as waiting:
             message = waiting.communicate(timeout=SECONDS)[1]
         assert path.read_bytes() == before
     assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {path}: {begun}"
