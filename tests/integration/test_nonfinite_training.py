@@ -14,6 +14,7 @@ from fairseq import options as fairseq_options
 from fairseq import trainer as fairseq_trainer
 from fairseq.trainer import Trainer
 from fairseq_cli import preprocess
+from support import warm
 from support.failing_training import (
     DLCL,
     INF,
@@ -250,14 +251,13 @@ def test_no_hook_stays_and_the_checkpoint_is_that_before_the_update(make: Make, 
 def train(data: Path, save: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Train a small model; it has to end with one line of error, which is all that it says on stderr beside the log."""
     command = [
-        str(ROOT / ".venv" / "bin" / "fairseq-train"), str(data), "--user-dir", str(ROOT / "deepnmt"), "--cpu",
+        str(warm.program("fairseq-train")), str(data), "--user-dir", str(ROOT / "deepnmt"), "--cpu",
         "--arch", "dlcl_transformer_tiny", "--encoder-embed-dim", "16", "--decoder-embed-dim", "16",
         "--optimizer", "adam", "--lr-scheduler", "fixed", "--batch-size", "4",
         "--num-workers", "0", "--disable-validation", "--save-interval-updates", "1", "--save-dir", str(save),
         "--max-update", "9", *options,
     ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = finish(command, env=environment)
+    done = finish(command, env={**os.environ, **warm.environment()})
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-4000:]
     assert "Traceback" not in done.stdout + done.stderr
     assert "Detected nan/inf grad norm" not in done.stdout + done.stderr

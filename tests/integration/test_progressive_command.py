@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support import warm
 from support.curves import curve
 from support.processes import SECONDS, started, wait_until
 from support.progressive_runs import ROOT, SCRIPT, environment, make_data, make_recipe, run
@@ -34,7 +35,10 @@ def save(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("progressive")
     recipe, target = make_recipe(folder / "recipe.yaml", ONE, TWO), folder / "save"
     with started(
-        [SCRIPT, recipe, data, target], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment()
+        [SCRIPT, recipe, data, target],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**environment(), **warm.environment()},
     ) as process:
         wait_until((target / "stage-1-2" / "checkpoint_last.pt").exists, process)
         os.killpg(process.pid, signal.SIGINT)
@@ -109,13 +113,13 @@ def test_finished_stages_are_left_alone(save: Path, data: Path) -> None:
 def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
     recipe = save.parent / "recipe.yaml"
     other = make_recipe(save.parent / "other.yaml", ONE, "encoder-layers: 4, max-update: 9, average: 2")
-    path = save / "stage-2-4" / "recipe.yaml"
+    path, warmed = save / "stage-2-4" / "recipe.yaml", {**environment(), **warm.environment()}
     begun = f"{path.parent} was begun with max-update '8', not '9'; remove it or choose another SAVE"
     with (save / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # It waits for the lock for ten seconds, and leaves what the other one trains by as it is.
         before = path.read_bytes()
-        with started([SCRIPT, other, data, save], stderr=subprocess.PIPE, env=environment()) as waiting:
+        with started([SCRIPT, other, data, save], stderr=subprocess.PIPE, env=warmed) as waiting:
             message = waiting.communicate(timeout=SECONDS)[1]
         assert path.read_bytes() == before
     assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {begun}"

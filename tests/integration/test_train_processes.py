@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support import warm
 from support.distributed_runs import OPTIONS, ROOT, SECONDS, largest_difference, parameters, run, write_corpus
 from support.processes import finish, started, wait_until
 
@@ -43,7 +44,7 @@ Training = contextlib.AbstractContextManager[subprocess.Popen[str]]
 
 def train(recipe: Path, data: Path, save: Path, processes: int, *options: str) -> Training:
     command = [ROOT / "scripts" / "train.sh", recipe, data, save, *options]
-    environment = {**os.environ, "PROCESSES": str(processes), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, **warm.environment(), "PROCESSES": str(processes), "CUDA_VISIBLE_DEVICES": ""}
     return started(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -115,7 +116,7 @@ def test_two_machines_under_slurm_make_the_updates_of_one(
     save = tmp_path / "save"
     done = finish(
         [ROOT / "examples" / "distributed" / "train.sbatch", recipe, data, save],
-        env={**os.environ, **slurm, "PROCESSES": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, **warm.environment(), **slurm, "PROCESSES": "1", "CUDA_VISIBLE_DEVICES": ""},
         timeout=SECONDS,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
@@ -158,7 +159,12 @@ def test_wrong_setting_is_refused(
 ) -> None:
     command = [str(ROOT / "scripts" / "train.sh"), str(recipe), str(data), str(tmp_path / "save")]
     done = subprocess.run(
-        command, env={**os.environ, **setting}, capture_output=True, text=True, check=False, timeout=SECONDS
+        command,
+        env={**os.environ, **warm.environment(), **setting},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
     )
     assert done.returncode == 2
     assert done.stderr.splitlines() == [f"train.sh: error: {message}"]

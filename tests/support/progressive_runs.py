@@ -10,6 +10,7 @@ from typing import Any
 from grammar.generate import write_splits
 
 from deepnmt.checkpoints.file import read
+from support import warm
 from support.processes import finish
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ def environment() -> dict[str, str]:
 
 
 def run(*command: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = finish(command, env=environment())
+    done = finish(command, env={**environment(), **warm.environment()})
     assert done.returncode == status, done.stdout[-2000:] + done.stderr[-4000:]
     return done
 

@@ -6,12 +6,11 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support import best_flow, stand_ins
+from support import best_flow, stand_ins, warm
 from support.data_folders import data_folder
 
 from deepnmt.errors import UserError
@@ -215,7 +214,7 @@ def test_a_training_without_checkpoints_cannot_be_scored(option: str, root: Path
 
 
 def test_the_command_says_what_is_wrong_in_a_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "deepnmt.runs.begun"]
+    command = [str(warm.program("python3")), "-m", "deepnmt.runs.begun"]
     for words, fault in (
         ([tmp_path / "a.yaml", "data", tmp_path], "a.yaml: cannot be read: No such file or directory"),
         ([stand_ins.ROOT / "configs" / "demo.yaml", "data", "/dev/null/x", "--lr", "1"], "Not a directory"),

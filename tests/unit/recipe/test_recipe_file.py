@@ -10,6 +10,7 @@ import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import build_model
+from support import warm
 from support.models import dictionary, task
 
 from deepnmt import recipe
@@ -162,7 +163,7 @@ def test_refused_value_names_the_recipe(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_command_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "deepnmt.recipe"]
+    command = [str(warm.program("python3")), "-m", "deepnmt.recipe"]
     path = write(tmp_path, a="arch: dlcl_transformer\nadam-betas: (0.9, 0.98)\noptimizer: adam\nmax-tokens: 9\n")
     done = subprocess.run([*command, str(path), "--seed", "3"], capture_output=True, text=True, check=True)
     assert done.stdout.split("\0") == [
