@@ -64,9 +64,9 @@ def check_same(old: Path, record: Record, option: str = "--dest") -> None:
 
 def difference(before: Record, after: Record) -> str:
     """Return in words the first difference between two flat records; empty if there is none."""
-    old, new = ({key.removeprefix("synthesis_"): value for key, value in each.items()} for each in (before, after))
+    then, now = ({key.removeprefix("synthesis_"): value for key, value in each.items()} for each in (before, after))
     # Earlier versions did not record what is held out.
-    return records.difference(old, new, (HELD_OUT,), DIFFERENCES)
+    return records.difference(then, now, (HELD_OUT,), DIFFERENCES)
 
 
 def maker(record: Record) -> str:
