@@ -26,7 +26,7 @@ check: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	.venv/bin/shellcheck --external-sources $$(git ls-files '*.sh' '*.sbatch') .ci/run
+	.venv/bin/shellcheck --external-sources --source-path=SCRIPTDIR $$(git ls-files '*.sh' '*.sbatch') .ci/run
 	@$(MAKE) --no-print-directory check-extra
 
 # What is checked beside lint and types, without setting up: that no import goes upwards.

@@ -68,14 +68,15 @@ setup(
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Text Processing :: Linguistic",
         "Typing :: Typed",
     ],
-    # The recipes are at the top of a clone, and inside the installed package.
-    packages=[*find_packages(include=["deepnmt", "deepnmt.*"]), "deepnmt.configs"],
+    # The recipes are at the top of a clone, and inside the installed package. Hydra looks for its plug-ins by name.
+    packages=[*find_packages(include=["deepnmt", "deepnmt.*"]), "deepnmt.configs", "hydra_plugins"],
     package_dir={"deepnmt.configs": "configs"},
-    package_data={"deepnmt": ["py.typed"], "deepnmt.configs": ["**/*.yaml", "*.txt"]},
+    package_data={"deepnmt": ["py.typed", "pages/*.html", "pages/*.svg"], "deepnmt.configs": ["**/*.yaml", "*.txt"]},
     python_requires=">=3.11",
     install_requires=[
         f"ve-fairseq>=0.12.3; {WHEEL}",
@@ -86,6 +87,7 @@ setup(
         "subword-nmt>=0.3.8",
         "tensorboardX>=2.5",
         "PyYAML>=6",
+        "Jinja2>=3",
         "numpy",
         "tabulate",
         "tqdm",

@@ -24,19 +24,21 @@ __version__ = "0.2.0"
 @functools.cache
 def register() -> None:
     """Change in fairseq what has to be changed, then register everything with it; a second call does nothing."""
-    level = logging.getLogger().level
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
     from deepnmt import criterions, fairseq_patches, lr_schedulers, translation_task
     from deepnmt.console import is_command
     from deepnmt.model import architectures
 
-    if not is_command():
-        # Importing fairseq leaves it at DEBUG.
-        logging.getLogger().setLevel(level)
     fairseq_patches.install()
     architectures.register()
     criterions.register()
     lr_schedulers.register()
     translation_task.register()
+    if not is_command():
+        # Importing fairseq and its programs sets both.
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 def __getattr__(name: str) -> Any:

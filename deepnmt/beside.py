@@ -55,9 +55,7 @@ def is_built_as(name: Path, path: Path) -> bool:
 def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
     """Give a folder to write to; it becomes `path`, in the place of what is there, only if nothing went wrong.
 
-    Args:
-        path: of the folder; a link stays, and the folder that it leads to is replaced
-        kept: name of what is taken over from the folder that is there
+    A link stays, and the folder that it leads to is replaced; the entry `kept` is taken over from the one before.
 
     Raises:
         UserError: the path is a link that leads nowhere, or the disk is full
@@ -97,6 +95,12 @@ def remove_remains(path: Path) -> None:
             found = LOCK.fullmatch(name)
             if found is not None and found[1] == path.name:
                 _remove_if_free(path, found[2])
+
+
+def remove_remains_in(folder: Path) -> None:
+    """Remove what killed processes have left beside anything in a folder, as `remove_remains` does."""
+    for found in filter(None, map(LOCK.fullmatch, os.listdir(folder))):
+        _remove_if_free(folder / found[1], found[2])
 
 
 def _remove_if_free(path: Path, process: str) -> None:

@@ -14,10 +14,10 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from deepnmt.beside import building, is_built_as
 from deepnmt.errors import UserError, os_message, user_message
@@ -25,21 +25,14 @@ from deepnmt.errors import UserError, os_message, user_message
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-# Programs whose processes are commands: the first names of modules that `python -m` runs, and of installed files.
-MODULES, FILES = ("fairseq_cli", "deepnmt"), ("fairseq-", "deepnmt")
+# Whose processes are commands: the modules that `python -m` runs, and installed files, such as fairseq-train.
+MODULES, PROGRAMS = ("fairseq_cli", "deepnmt"), ("fairseq", "deepnmt")
 _runs = False
 _waiting: list[Callable[[], object]] = []
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line.
-
-    Args:
-        prog: the command (default: the file that was started)
-        description: for --help, as it stands
-        epilog: for --help, as it stands
-        more: options of `argparse.ArgumentParser`
-    """
+    """Says what is wrong in one line; description and epilog of --help stand as they are."""
 
     def __init__(
         self, prog: Optional[str] = None, description: Optional[str] = None, epilog: Optional[str] = None, **more: Any
@@ -61,14 +54,7 @@ class Parser(argparse.ArgumentParser):
         return super().parse_intermixed_args(self._checked(args), namespace)
 
     def parse_before_options(self, args: Optional[Sequence[str]], other: str) -> tuple[argparse.Namespace, list[str]]:
-        """Read this command's options, and its arguments, which stand before the options of another program.
-
-        Args:
-            args: words (default: those of the command line)
-            other: name of the other program
-
-        Returns:
-            what was read, and the options of the other program
+        """Return this command's options, and those of the program `other`, which follow the arguments.
 
         Raises:
             UserError: an argument is missing, or stands behind an option of the other program
@@ -136,6 +122,17 @@ def place(text: str) -> Path:
     return Path(text)
 
 
+def listable(option: str) -> Callable[[str], Path]:
+    """Return what reads a path; it raises `UserError` for one that a list with commas or colons cannot name."""
+
+    def read(text: str) -> Path:
+        if {",", ":"} & set(text):
+            raise UserError(f"{option} must not contain a comma or a colon, but is '{text}'")
+        return place(text)
+
+    return read
+
+
 def decimal(option: str) -> Callable[[str], float]:
     """Return what reads an option's value; it raises `UserError` unless that is a number in the one form of JSON.
 
@@ -163,10 +160,8 @@ def program(name: str) -> str:
 def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2.
 
-    Args:
-        main: the command
-        name: the program that its errors begin with; by default the script that a user has started, which
-            scripts/common.sh names, or the file that was started
+    Its errors begin with `name`; by default the script that a user has started, which scripts/common.sh names, or the
+    file that was started.
     """
     global _runs
     name = name or os.environ.get("DEEPNMT_SCRIPT") or Path(sys.argv[0]).name
@@ -215,9 +210,9 @@ def is_command() -> bool:
     return (
         _runs
         or module.partition(".")[0] in MODULES
-        or file.name.startswith(FILES)
+        # A server.py of somebody's is none, whatever it begins with.
+        or (not file.suffix and file.name.partition("-")[0] in PROGRAMS)
         or file.parent.name == "fairseq_cli"
-        or file.parent == Path(__file__).parents[1] / "scripts"
     )
 
 
@@ -280,8 +275,15 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
 
 
-def progress(total: Optional[int], description: str, unit: str) -> tqdm[object]:
-    """Return a progress bar on standard error; `total` is None where it is not known."""
+def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> tqdm[object]:
+    """Return a progress bar on standard error.
+
+    Args:
+        total: of the work; None where it is not known
+        description: of what is done
+        unit: after numbers
+        done: by earlier starts, which have no part in the estimate of the time left
+    """
     from tqdm import tqdm
 
-    return tqdm(total=total, desc=description, unit=unit, unit_scale=True)
+    return tqdm(total=total, desc=description, unit=unit, unit_scale=True, initial=done)

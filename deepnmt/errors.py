@@ -7,8 +7,9 @@ import functools
 import os
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Callable, Optional, Union
+from typing import Optional, Union
 
 LONGEST = 5_000  # characters of a line; a path has up to 4,096
 # Libraries that are not installed with the package alone, and the extra that each comes with.
@@ -22,7 +23,8 @@ class UserError(Exception):
     """A fault in what the user gave: options, files, disk. Each argument is one line that says what to do."""
 
     def __init__(self, *faults: str) -> None:
-        super().__init__("\n".join(map(_readable, faults)))
+        # Not that of fairseq's type beside this one, which may be made of other arguments.
+        Exception.__init__(self, "\n".join(map(_readable, faults)))
 
     def __str__(self) -> str:
         """Return the lines; a `KeyError` would show them quoted."""
@@ -30,20 +32,10 @@ class UserError(Exception):
 
 
 def in_place_of(kind: type[BaseException], *faults: str) -> UserError:
-    """Return a `UserError` that a program which catches fairseq's own error catches, too.
-
-    Args:
-        kind: type of the error that fairseq raises here
-        faults: as of `UserError`
-    """
-    for base in kind.__mro__:
-        if issubclass(UserError, base):
-            break
-        try:
-            return _also(base)(*faults)
-        except TypeError:  # one such as UnicodeDecodeError, which is made of other arguments
-            continue
-    return UserError(*faults)
+    """Return a `UserError` that a program which catches fairseq's own error, of this type, catches, too."""
+    if issubclass(UserError, kind):
+        return UserError(*faults)
+    return (kind if issubclass(kind, UserError) else _also(kind))(*faults)
 
 
 @functools.lru_cache(maxsize=100)

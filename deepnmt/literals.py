@@ -39,11 +39,7 @@ LARGEST = 2**63
 
 
 def evaluate_literal(text: object, *_: object) -> Value:
-    """Return the value of a literal, as `eval` would, without running code.
-
-    Args:
-        text: the literal
-        _: namespaces, which `eval` takes and a literal has no use for
+    """Return the value of a literal, as `eval` would, without running code; namespaces are of no use.
 
     Raises:
         TypeError: `text` is no text, as `eval` has it
@@ -79,11 +75,9 @@ def literal_fault(text: str) -> Optional[str]:
 
 
 def evaluated_fault(name: str, value: object) -> Optional[str]:
-    """Return what is wrong with the value of an option that fairseq reads by `eval`, or None; also of any other option.
+    """Return the fault of the value of an option that fairseq reads by `eval`, or None; also of any other option.
 
-    Args:
-        name: of the option, as fairseq spells it, perhaps after the names of its groups
-        value: its value
+    The name is fairseq's, perhaps after the names of its groups.
     """
     evaluated = isinstance(value, str) and value != "" and name.endswith(EVALUATED)
     return literal_fault(str(value)) if evaluated else None

@@ -116,12 +116,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
     averaged_generator: Any = None
 
     def validate_with(self, model: Any, weights: Optional[Mapping[str, Any]]) -> None:
-        """Choose what is validated from now on.
-
-        Args:
-            model: that is trained
-            weights: in its place, by their names in a checkpoint; None for the model itself
-        """
+        """Validate these weights from now on, by their names in a checkpoint; None: the model's own."""
         if weights is None:
             self.averaged = None
             return
@@ -161,11 +156,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         super().load_state_dict(state_dict)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load a subset.
-
-        Raises:
-            UserError: --bpe-dropout or --pair-weights is given, and the data have not what it needs
-        """
+        """Load a subset. Raises `UserError` if the data lack what --bpe-dropout or --pair-weights needs."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
         # fairseq combines its training sets, and with --combine-valid-subsets those of validation as `valid`.
@@ -228,11 +219,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         extra_gen_cls_kwargs: Optional[dict[str, Any]] = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build a generator.
-
-        Raises:
-            UserError: options exclude each other, or do not fit the models
-        """
+        """Build a generator. Raises `UserError` if options exclude each other, or do not fit the models."""
         self.nbest = int(getattr(args, "nbest", 1))
         for model in models:
             # A training builds its generator first; fairseq's does the same below.

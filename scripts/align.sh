@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
 # `deepnmt align`: align the words of pairs, and score each pair.
-set -euo pipefail
-# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deepnmt align "$@"

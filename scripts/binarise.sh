@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
 # `deepnmt binarise`: more text for an existing data folder.
-set -euo pipefail
-# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deepnmt binarise "$@"

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
 # `deepnmt ngram`: estimate an n-gram language model, or score a text by one.
-set -euo pipefail
-# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deepnmt ngram "$@"

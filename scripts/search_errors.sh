@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
 # `deepnmt search-errors`: how often the beam search misses the best string, by exhaustive search.
-set -euo pipefail
-# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deepnmt search-errors "$@"

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
 # `deepnmt select`: choose the training pairs that are most like a text.
-set -euo pipefail
-# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deepnmt select "$@"

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
 # `deepnmt sweep`: BLEU on the validation set over averages of checkpoints, beams and length penalties.
-set -euo pipefail
-# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deepnmt sweep "$@"

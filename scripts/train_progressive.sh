@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
 # `deepnmt train-progressive`: train, grow and train a model, stage by stage.
-set -euo pipefail
-# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deepnmt train-progressive "$@"

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
 # `deepnmt truecase`: give the first words of sentences the case that they mostly have elsewhere, and the way back.
-set -euo pipefail
-# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deepnmt truecase "$@"

@@ -45,12 +45,7 @@ def window(updates: list[int], centre: int, size: int) -> list[int]:
 
 
 def choose(folder: Path, which: str, size: int) -> list[Path]:
-    """Return the checkpoints to average, the oldest first.
-
-    Args:
-        folder: of a training
-        which: `last`, `until-best` or `around-best`
-        size: their number
+    """Return `size` checkpoints of a folder, the oldest first; `which` is last, until-best or around-best.
 
     Raises:
         UserError: there are not as many, or they are of several trainings
@@ -142,13 +137,7 @@ def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
 
 
 def write_average(folder: Path, output: Path, which: str, size: int) -> list[Path]:
-    """Write the mean of several checkpoints of a training, and return them.
-
-    Args:
-        folder: of the training
-        output: file to write
-        which: see `choose`
-        size: see `choose`
+    """Write the mean of several checkpoints of a training to `output`, and return their paths; see `choose`.
 
     Raises:
         UserError: see `choose` and `average_checkpoints`; or the file has the name of a checkpoint of a training

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 from deepnmt.text.subword_identity import is_record
 
 # The last parts of the names of tensors in a state dict that are no parameters.
@@ -28,32 +28,16 @@ LOSS_SCALER = "loss_scaler"
 
 
 def check_contents(contents: Any, name: str) -> None:
-    """Refuse contents that are not those of a checkpoint.
-
-    Args:
-        contents: of a file
-        name: of the file, for messages
-
-    Raises:
-        UserError: says of each part that is missing or wrong what it must be and is, a line each
-    """
+    """Raise `UserError` unless the contents of the file `name` are a checkpoint's, with a line for each faulty part."""
     if not isinstance(contents, dict):
-        raise UserError(f"{name}: must be a fairseq checkpoint, but is {kind(contents)}")
+        raise in_place_of(TypeError, f"{name}: must be a fairseq checkpoint, but is {kind(contents)}")
     faults = [f"{name}: {fault}" for part in _PARTS for fault in part(contents)]
     if faults:
-        raise UserError(*faults)
+        raise in_place_of(KeyError, *faults)
 
 
 def check_numbers(model: Mapping[str, Tensor], name: str) -> None:
-    """Refuse a model that has numbers which are not finite.
-
-    Args:
-        model: its tensors by their names
-        name: of the file, for messages
-
-    Raises:
-        UserError: names the first tensor
-    """
+    """Raise `UserError` with the first tensor of the model of the file `name` that has NaN or infinity."""
     if broken := [key for key, tensor in model.items() if not is_buffer(key) and not _is_finite(tensor)]:
         raise UserError(f"{name}: model.{broken[0]} must be finite numbers, but has NaN or infinity{_more(broken)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,15 @@ from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary, other_types, read_types
 from deepnmt.text.inline_targets import STATE
+from deepnmt.text.record import MODEL_FOLDER
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subword_identity import TARGET, SubwordIdentity
 from deepnmt.text.translated_folder import data_settings
+
+logger = logging.getLogger(__name__)
+
+# Whether the one line about checkpoints without a record has been said.
+_said = False
 
 
 def trained_settings(paths: Sequence[Path], data: Path) -> TextSettings:
@@ -79,8 +86,7 @@ def check_model(path: Path, data: Path, languages: tuple[str, str], named: str =
         )
     for side, language in zip(("encoder", "decoder"), languages):
         check_rows(state, side, data / f"dict.{language}.txt")
-    if state.trained_on():
-        check_subwords(state, SubwordIdentity.of_folder(data, languages))
+    check_subwords(state, SubwordIdentity.of_folder(data, languages))
 
 
 def check_language_model(path: Path, dictionary: Path) -> None:
@@ -104,10 +110,19 @@ def check_language_model(path: Path, dictionary: Path) -> None:
 def check_subwords(state: CheckpointState, here: SubwordIdentity) -> None:
     """Raise `UserError` if a checkpoint was trained with other dictionaries, codes or text settings than those here.
 
-    Checkpoints of earlier versions, and of fairseq alone, do not say; those who load one do.
+    Checkpoints of earlier versions, and of fairseq alone, have no record, which is said once. A model folder's own
+    record holds its files together.
     """
+    global _said
     record = state.trained_on()
-    if record is not None and (difference := here.difference(record)):
+    if record is None:
+        if not _said and not Path(state.name).with_name(MODEL_FOLDER).is_file():
+            _said = True
+            logger.warning(
+                f"{state.name} has no checksums of dictionaries, codes and text settings, as it was saved by an "
+                f"earlier version or by fairseq alone: make sure that {here.place} is what it was trained on"
+            )
+    elif difference := here.difference(record):
         raise UserError(
             f"{state.name} cannot be used with {here.place}: {difference}; give the data folder of its training"
         )

@@ -17,10 +17,9 @@ from typing import Any
 import torch
 
 from deepnmt.checkpoints.contents import check_contents, check_numbers
-from deepnmt.checkpoints.safe_types import SAFE_TYPES
-from deepnmt.checkpoints.untrusted import untrusted_faults
+from deepnmt.checkpoints.untrusted import SAFE_TYPES, untrusted_faults
 from deepnmt.console import whole_file
-from deepnmt.errors import UserError
+from deepnmt.errors import UserError, in_place_of
 
 # For good: torch's context manager would take them away again from a process that has allowed them already.
 torch.serialization.add_safe_globals(SAFE_TYPES)
@@ -29,50 +28,46 @@ torch.serialization.add_safe_globals(SAFE_TYPES)
 def load(path: Path, noun: str, kind: str) -> Any:
     """Return the contents of a file of torch's; its tensors stay on the disk until they are needed, if possible.
 
-    Args:
-        path: the file
-        noun: what it is, for messages
-        kind: what it must be, for messages
-
     Raises:
-        UserError: it is missing, truncated, another file, or holds types that are not allowed
+        UserError: it is missing (`noun` names it), truncated, not of this `kind`, or holds types that are not allowed
     """
     must = f"{path}: must be {kind}, but"
     if not path.is_file():
         if not os.path.lexists(path):
-            raise UserError(f"{path}: no such {noun}")
-        state = "is a folder" if path.is_dir() else "is no file"
-        raise UserError(f"{must} {'is a link that leads nowhere' if not os.path.exists(path) else state}")
+            raise in_place_of(FileNotFoundError, f"{path}: no such {noun}")
+        if path.is_dir():
+            raise in_place_of(IsADirectoryError, f"{must} is a folder")
+        state = "is no file" if os.path.exists(path) else "is a link that leads nowhere"
+        raise in_place_of(FileNotFoundError, f"{must} {state}")
     try:
         with path.open("rb") as file:
             begins_as_zip = file.read(4) == b"PK\x03\x04"
         if begins_as_zip and not zipfile.is_zipfile(path):
-            raise UserError(f"{must} is truncated: only partly written or copied")
+            raise in_place_of(RuntimeError, f"{must} is truncated: only partly written or copied")
         # Only torch's zip format, its default for years, can be mapped.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=begins_as_zip)
     except (UserError, MemoryError):
         raise
     except OSError as error:
-        raise UserError(f"{must} cannot be read: {error.strerror or error}") from error
+        raise in_place_of(type(error), f"{must} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # bytes that are no pickle make the unpickler fail in many ways
         forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
         if forbidden is None:
-            raise UserError(f"{must} is another file, truncated or damaged") from error
-        raise UserError(
+            raise in_place_of(type(error), f"{must} is another file, truncated or damaged") from error
+        raise in_place_of(
+            type(error),
             f"{must} holds a {forbidden[1]}, which it has no need of; it is not loaded, since that could run a "
-            "program hidden in it"
+            "program hidden in it",
         ) from error
 
 
 def read(path: str | Path, numbers: bool = True) -> dict[str, Any]:
-    """Return the contents of a checkpoint of fairseq's, whose parts are there and of the kind that they must be.
+    """Return the contents of a checkpoint of fairseq's, whose parts are there and of the right kind.
 
-    Args:
-        path: the file
-        numbers: see that all numbers of the model are finite; reading a large file for its options alone can do without
+    Without `numbers`, its numbers may be infinite: whoever reads a large file for its options alone need not look.
 
     Raises:
-        UserError: see `load` and `check_contents`
+        UserError: see `load`, `check_untrusted`, `check_contents` and `check_numbers`
     """
     state = load(Path(path), "checkpoint", "a whole fairseq checkpoint")
     check_untrusted(state, str(path))
@@ -84,15 +79,7 @@ def read(path: str | Path, numbers: bool = True) -> dict[str, Any]:
 
 
 def check_untrusted(contents: Any, name: str) -> None:
-    """Refuse options that would be evaluated or expanded, before anything looks at them.
-
-    Args:
-        contents: of a file
-        name: of the file, for messages
-
-    Raises:
-        UserError: says which, a line each
-    """
+    """Raise `UserError`, a line for each, if options in the file `name` would be evaluated or expanded."""
     if isinstance(contents, dict):
         args = contents.get("args")
         faults = [
@@ -104,11 +91,7 @@ def check_untrusted(contents: Any, name: str) -> None:
 
 
 def check_target(source: Path, target: Path) -> None:
-    """Refuse to write where something is, or where nothing can be.
-
-    Raises:
-        UserError: says what the target must be and is
-    """
+    """Raise `UserError` if something is at the target, or nothing can be written there."""
     if os.path.realpath(target) == os.path.realpath(source):
         raise UserError(f"{target}: the new checkpoint must be another file than the old one, but is the same")
     if os.path.lexists(target):
@@ -118,10 +101,6 @@ def check_target(source: Path, target: Path) -> None:
 
 
 def write(state: Mapping[str, Any], target: Path) -> None:
-    """Write a checkpoint, whole or not at all.
-
-    Raises:
-        UserError: the disk is full or refuses
-    """
+    """Write a checkpoint, whole or not at all. Raises `UserError` if the disk is full or refuses."""
     with whole_file(target) as temporary, temporary.open("wb") as file:
         torch.save(state, file)

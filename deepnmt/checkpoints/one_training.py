@@ -28,35 +28,20 @@ KEPT = r"checkpoint(\d+|_\d+_\d+|\.best_.+)"
 
 
 def kept_checkpoints(folder: Path, suffix: str = "") -> list[Path]:
-    """Return the checkpoints that a training left beside the last and the best one, by name.
-
-    Args:
-        folder: of the training
-        suffix: --checkpoint-suffix
-    """
+    """Return the checkpoints that a training left beside last and best one, by name; see --checkpoint-suffix."""
     pattern = re.compile(rf"{KEPT}{re.escape(suffix)}\.pt")
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name)) if folder.is_dir() else []
 
 
 def passes(training: str, name: str, updates: int) -> bool:
-    """Return whether a training has been through a checkpoint.
-
-    Args:
-        training: name of the training
-        name: of the checkpoint's training
-        updates: of the checkpoint
-    """
+    """Return whether the training of this name has been through a checkpoint: its training's `name` and `updates`."""
     words, own = training.split(), name.split()
     rest = words[len(own) :]
     return words[: len(own)] == own and (not rest or updates <= int(rest[0]))
 
 
 def check_one_training(states: Sequence[CheckpointState]) -> None:
-    """Refuse checkpoints of several trainings, or of other dictionaries.
-
-    Raises:
-        UserError: names two of them
-    """
+    """Raise `UserError`, which names two of them, for checkpoints of several trainings, or of other dictionaries."""
     # On the way to a branch of a branch stand all checkpoints that may be averaged with it.
     reference = max(states, key=lambda state: len((state.training() or "").split()))
     for state, found in _differences(reference, states):

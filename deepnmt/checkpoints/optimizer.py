@@ -7,8 +7,8 @@ has a single parameter instead, all of them end to end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,12 +20,7 @@ States = dict[str, dict[str, Any]]
 
 
 def parameter_names(tensors: Mapping[str, Tensor], left_out: Sequence[str]) -> list[str]:
-    """The trained parameters of a model in its order, tied ones once.
-
-    Args:
-        tensors: its state dict, in its order
-        left_out: parameters that are not trained, or are tied to others
-    """
+    """Return the trained parameters of a state dict in its order, tied ones once; `left_out` are not trained."""
     first: dict[tuple[Any, ...], str] = {}
     for name, tensor in tensors.items():
         if not is_buffer(name) and name not in left_out:
@@ -34,15 +29,7 @@ def parameter_names(tensors: Mapping[str, Tensor], left_out: Sequence[str]) -> l
 
 
 def group_of(state: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The one group of parameters of an optimizer's state dict.
-
-    Args:
-        state: the dictionary
-        name: of the file that it is in, for messages
-
-    Raises:
-        UserError: there is not exactly one
-    """
+    """Return the one group of parameters of the optimizer in the file `name`. Raises `UserError` for more or fewer."""
     groups = state.get("param_groups") or []
     if len(groups) != 1:
         raise UserError(f"{name}: last_optimizer_state.param_groups must have one group, but has {len(groups)}")
@@ -51,15 +38,10 @@ def group_of(state: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def fresh_state(state: Mapping[str, Any], added: int, name: str) -> dict[str, Any]:
-    """The state dict of the same optimizer before its first update, for a model with more parameters.
-
-    Args:
-        state: of the optimizer of the old model
-        added: number of parameters more
-        name: of the file that the state is in, for messages
+    """Return the state of an optimizer before its first update, for a model with `added` parameters more.
 
     Raises:
-        UserError: the optimizer has several groups of parameters
+        UserError: the optimizer, in the file `name`, has several groups of parameters
     """
     group = group_of(state, name)
     count = len(group["params"])
@@ -76,7 +58,7 @@ def carried_state(
     grow: Callable[[States], States],
     name: str,
 ) -> dict[str, Any]:
-    """The state dict of the same optimizer for a model that has grown, with what it knows of the old parameters.
+    """Return an optimizer's state for a model that has grown, with what it knows of the old parameters.
 
     Args:
         state: of the optimizer of the old model

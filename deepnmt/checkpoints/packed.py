@@ -21,12 +21,7 @@ WEIGHT = re.compile(rf"(.*\.)?({MAPS})\.weight")
 
 
 def packed(tensors: Tensors, kind: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the tensors with large weights in fewer bits, and of int8 the scales, O x 1, by the weights' names.
-
-    Args:
-        tensors: of a model, by their names
-        kind: "bfloat16" or "int8"
-    """
+    """Return the tensors with large weights in bfloat16 or int8, and of int8 the scales, O x 1, by their names."""
     result: dict[str, Tensor] = {}
     scales: dict[str, Tensor] = {}
     # Tables that embeddings and vocabulary share are stored once.
@@ -45,12 +40,7 @@ def packed(tensors: Tensors, kind: str) -> tuple[dict[str, Tensor], dict[str, Te
 
 
 def scale_faults(scales: object, tensors: Tensors) -> Iterator[str]:
-    """Yield what is wrong with the scales of a checkpoint.
-
-    Args:
-        scales: what stands at their place
-        tensors: of the model, by their names
-    """
+    """Yield each fault of the scales of a checkpoint with these tensors."""
     if not isinstance(scales, Mapping):
         yield f"{SCALES} must be tensors by the names of weights, but is {type(scales).__name__}"
         return

@@ -1,34 +1,104 @@
-"""Give a checkpoint a model of another depth: what growing and shrinking change in it beside the tensors.
+"""Give a checkpoint a model of another depth: the common part of growing and shrinking.
 
 Epoch, data position and number of updates stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Optional
+
+from torch import Tensor
 
 from deepnmt.checkpoints.file import check_target, write
-from deepnmt.checkpoints.stack_plan import StackPlan
+from deepnmt.checkpoints.optimizer import fresh_state
+from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan
 from deepnmt.checkpoints.state import PATIENCE, CheckpointState, Tensors
+from deepnmt.checkpoints.tensors import sources, weight_name
 from deepnmt.checkpoints.trained_model import check_fit, check_whole, model_config
 from deepnmt.errors import UserError
 from deepnmt.lr_schedulers.inverse_sqrt_reset import with_reset
 from deepnmt.model.config import DLCLTransformerConfig
-from deepnmt.model.stack import STACKS
+from deepnmt.model.stack import STACKS, StackOptions
 
 RESETTABLE = "inverse_sqrt_reset"
 NO_OPTIMIZER = "optimizer: none in the checkpoint; a training from it counts its updates from 0"
 Change = Callable[[CheckpointState, DLCLTransformerConfig], tuple[CheckpointState, list[str]]]
 
 
-def rewrite_file(source: Path, target: Path, change: Change) -> list[str]:
-    """Write a changed checkpoint, whole or not at all, and return what was done, a line a fact.
+@dataclass(frozen=True)
+class StackPlan(ABC):
+    """One stack of a model that gets another depth.
 
-    Args:
-        source: a checkpoint of this package's model
-        target: the new one, which must not exist
-        change: the new state from the old one and the options of its model
+    Attributes:
+        old: its numbers before
+        new: its numbers after
+        layers: the origin of its layers
+        history: the origin of its connections; None for a plain stack, and one that keeps its depth
+        softmax: the weights of its connections are logits
+    """
+
+    old: StackOptions
+    new: StackOptions
+    layers: LayerPlan
+    history: Optional[HistoryPlan]
+    softmax: bool
+
+    @property
+    @abstractmethod
+    def rescaled(self) -> bool:
+        """Return whether its layers make up for the effect of another depth on their residuals."""
+
+    @abstractmethod
+    def weight(self, old: Tensor) -> Tensor:
+        """Return the new W from the old one; there is a `history`."""
+
+    @abstractmethod
+    def settle(self, tensors: dict[str, Tensor]) -> None:
+        """Make the changes that the new depth asks for in the tensors of the new model; those changed are replaced."""
+
+    @abstractmethod
+    def row_fact(self, row: int, source: Optional[int], history: HistoryPlan) -> str:
+        """Return the origin of a row of W, for the user: `row` from 1, and the old one that it is."""
+
+    def layer_fact(self, layer: int) -> str:
+        """Return a remark on a layer, from 0, for the user."""
+        return ""
+
+    def tensors(self, old: Tensors) -> dict[str, Tensor]:
+        """Return the model's tensors, in its order, after the change of this stack; copies share no memory."""
+        new = dict(old)
+        if self.layers.changes:
+            origin = sources(old, self.new.name, self.layers, self.history)
+            new = {name: old[source] if name == source else old[source].clone() for name, source in origin.items()}
+            if (name := weight_name(self.new.name)) in new:
+                new[name] = self.weight(new[name])
+        self.settle(new)
+        return new
+
+    def facts(self) -> Iterator[str]:
+        """Yield the change of the stack, a line a fact; layers, groups and rows are counted from 1."""
+        stack, before, after = self.new.name, self.old.residual_scale, self.new.residual_scale
+        if self.layers.changes:
+            yield f"{stack} layers: {self.old.layers} -> {self.new.layers}"
+            yield f"{stack} groups: {self.old.groups} -> {self.new.groups}"
+            for layer, source in enumerate(self.layers.sources):
+                yield f"{stack} layer {layer + 1} <- layer {source + 1}{self.layer_fact(layer)}"
+        if before != after:
+            text = ", made up for in the last projection of each sublayer" if self.rescaled else ""
+            yield f"{stack} DeepNorm scale: {before:.4g} -> {after:.4g}{text}"
+        if self.history is not None:
+            for row, old_row in enumerate(self.history.rows, start=1):
+                yield f"{stack} history row {row}{self.row_fact(row, old_row, self.history)}"
+            for group, norm in enumerate(self.history.norms, start=1):
+                yield f"{stack} history norm {group} <- norm {norm}"
+
+
+def rewrite_file(source: Path, target: Path, change: Change) -> list[str]:
+    """Write a changed checkpoint of this package's model to a new file, whole or not at all; return the changes.
 
     Raises:
         UserError: one of the files is not as it must be, or the change is not possible
@@ -40,7 +110,7 @@ def rewrite_file(source: Path, target: Path, change: Change) -> list[str]:
 
 
 def rewritten(state: CheckpointState, change: Change) -> tuple[CheckpointState, list[str]]:
-    """Return a changed checkpoint, whose model has been looked at before, and what was done.
+    """Return a changed checkpoint, whose model is checked first, and the changes, a line a fact.
 
     Raises:
         UserError: the model is not one of this package's, or not that of its options, or the change is not possible
@@ -55,13 +125,7 @@ def rewritten(state: CheckpointState, change: Change) -> tuple[CheckpointState, 
 def with_model(
     state: CheckpointState, config: DLCLTransformerConfig, plans: Sequence[StackPlan]
 ) -> tuple[CheckpointState, list[str]]:
-    """Return the checkpoint with its new model, and what was done beside that, a line a fact.
-
-    Args:
-        state: the checkpoint
-        config: options of the new model
-        plans: what becomes of its stacks
-    """
+    """Return the checkpoint with the new model of these options and plans, and the changes, a line a fact."""
 
     def rewrite(tensors: Tensors) -> Tensors:
         for plan in plans:
@@ -72,27 +136,41 @@ def with_model(
     names = [f"{stack}_{option}" for option in ("layers", "groups") for stack in STACKS if stack in changed]
     # A training that has run out of patience would end at once.
     result = state.with_options({name: getattr(config, name) for name in names}).with_models(rewrite).without(PATIENCE)
-    return result, ["moving average of the model: as the model"] if state.has_average() else []
+    average = ["moving average of the model: as the model"] if state.has_average() else []
+    return result, [*(line for plan in plans for line in plan.facts()), *average]
 
 
-def reset_schedule(state: CheckpointState, keep: bool) -> tuple[CheckpointState, str]:
-    """Set the learning rate back to its peak, where that is possible, and say what was done.
+def with_optimizer(
+    old: CheckpointState,
+    new: CheckpointState,
+    keep_schedule: bool,
+    carried: Optional[Callable[[Mapping[str, Any]], dict[str, Any]]] = None,
+) -> tuple[CheckpointState, list[str]]:
+    """Return a checkpoint of another depth with its optimizer and learning rate, and the changes, a line a fact.
 
     Args:
-        state: the checkpoint
-        keep: leave the learning rate as it is
+        old: the checkpoint
+        new: the same with its new model
+        keep_schedule: leave the learning rate as it is, rather than setting it back to its peak where that is possible
+        carried: the new state of the optimizer from the old one; by default it starts afresh
 
     Raises:
-        UserError: the checkpoint does not say at which update it was saved
+        UserError: the optimizer has several groups of parameters, or the checkpoint does not say when it was saved
     """
-    if keep:
-        return state, "learning rate: continues as before"
-    if (schedule := state.schedule()) != RESETTABLE:
-        return state, f"learning rate: continues as before, since {schedule} has no reset; {RESETTABLE} has"
-    updates = state.updates()
+    optimizer = old.optimizer()
+    if optimizer is None:
+        return new, [NO_OPTIMIZER]
+    added = len(new.tensors()) - len(old.tensors())
+    new = new.with_optimizer(carried(optimizer) if carried else fresh_state(optimizer, added, old.name))
+    moments = f"optimizer: moments {'carried, zero for new history weights' if carried else 'dropped'}"
+    if keep_schedule:
+        return new, [moments, "learning rate: continues as before"]
+    if (schedule := old.schedule()) != RESETTABLE:
+        return new, [moments, f"learning rate: continues as before, since {schedule} has no reset; {RESETTABLE} has"]
+    updates = old.updates()
     try:
-        reset = with_reset(state.schedule_state(), updates)
+        reset = with_reset(old.schedule_state(), updates)
     except (TypeError, ValueError) as error:
         key = "optimizer_history[-1].lr_scheduler_state"
-        raise UserError(f"{state.name}: {key} must be what {RESETTABLE} keeps, but is not") from error
-    return state.with_schedule_state(reset), f"learning rate: back to its peak at update {updates}"
+        raise UserError(f"{old.name}: {key} must be what {RESETTABLE} keeps, but is not") from error
+    return new.with_schedule_state(reset), [moments, f"learning rate: back to its peak at update {updates}"]

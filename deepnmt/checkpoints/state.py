@@ -60,11 +60,7 @@ class CheckpointState:
         return self.contents.get("criterion") or {}
 
     def options(self, group: str = "model") -> dict[str, Any]:
-        """Return the options of the model, or of another group, such as "task".
-
-        Raises:
-            UserError: the checkpoint has none
-        """
+        """Return the options of the model, or of another group, such as "task". Raises `UserError` without such."""
         if self.is_old():
             return dict(vars(self.contents["args"]))
         cfg = self.contents.get("cfg")
@@ -90,28 +86,16 @@ class CheckpointState:
         return str(options.get("_name") or options.get("lr_scheduler"))
 
     def updates(self) -> int:
-        """Return the number of updates done.
-
-        Raises:
-            UserError: the checkpoint does not say
-        """
+        """Return the number of updates done. Raises `UserError` if the checkpoint does not say."""
         return int(self._last("num_updates", "the number of updates done"))
 
     def schedule_state(self) -> dict[str, Any]:
-        """Return what the learning-rate schedule keeps.
-
-        Raises:
-            UserError: the checkpoint does not say
-        """
+        """Return the state of the learning-rate schedule. Raises `UserError` if the checkpoint does not say."""
         return dict(self._last("lr_scheduler_state", "what the schedule keeps"))
 
     def criterion(self) -> str:
         """Return the name of the criterion's class; empty where the checkpoint does not say."""
         return str(self._history().get("criterion_name") or "")
-
-    def optimizer_name(self) -> str:
-        """Return the name of the optimizer's class; empty where the checkpoint does not say."""
-        return str(self._history().get("optimizer_name") or "")
 
     def optimizer(self) -> Mapping[str, Any] | None:
         """Return what the optimizer keeps; None where it was left out."""
@@ -130,11 +114,7 @@ class CheckpointState:
         return self.epoch() - (not self.amid_epoch())
 
     def seconds(self) -> float:
-        """Return how long it was trained.
-
-        Raises:
-            UserError: the checkpoint does not say
-        """
+        """Return how long it was trained. Raises `UserError` if the checkpoint does not say."""
         seconds = self._extra().get("previous_training_time")
         if seconds is None:
             raise self._missing("extra_state.previous_training_time", "the seconds of training")
@@ -233,12 +213,7 @@ class CheckpointState:
 
 
 def new_contents(cfg: Mapping[str, Any], tensors: Tensors) -> dict[str, Any]:
-    """Return what fairseq saves of a training before its first update, without what an optimizer keeps.
-
-    Args:
-        cfg: all options of the training
-        tensors: of its model
-    """
+    """Return a training's checkpoint before its first update, with all its options, without an optimizer's state."""
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
     position = {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}
     return {

@@ -1,14 +1,18 @@
-"""Apply the plans of `plans.py` to the tensors of a model, or to what an optimizer keeps beside each of them."""
+"""Apply the plans of `plans.py` to the tensors of a model, or to an optimizer's states of them.
+
+Shapes: G groups of layers, S slices of the channels; W is (G + 1) x (G + 1) x S, row g at index g - 1.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
+import torch
 from torch import Tensor
 
-from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan
+from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, Oldest, gathered
 
 # How far below the largest of a row the logit of an output lies that is not to be read: exp(-20) is 2e-9.
 UNREAD_LOGIT = 20.0
@@ -20,14 +24,7 @@ def weight_name(stack: str) -> str:
 
 
 def sources(names: Iterable[str], stack: str, layers: LayerPlan, history: Optional[HistoryPlan]) -> dict[str, str]:
-    """Return the old name behind each name of the new model, in the model's order.
-
-    Args:
-        names: of the old model, in its order; any of them may be absent
-        stack: "encoder" or "decoder"
-        layers: how the stack changes
-        history: how its connections change; None where it is plain
-    """
+    """Return the old name behind each name of the new model, in the model's order; old names may be absent."""
     names = list(names)
     result: dict[str, str] = {}
     done = set()
@@ -47,24 +44,59 @@ def sources(names: Iterable[str], stack: str, layers: LayerPlan, history: Option
     return result
 
 
-def planned_tensors(
-    tensors: Mapping[str, Tensor],
-    stack: str,
-    layers: LayerPlan,
-    history: Optional[HistoryPlan],
-    rewrite: Callable[[Tensor], Tensor],
-) -> dict[str, Tensor]:
-    """Return the tensors of the new model by their names, in the model's order; copies share no memory.
+def kept_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest) -> Tensor:
+    """Return the new W, in single precision at least: old rows and columns in their new places, and zero elsewhere."""
+    size = len(plan.rows)
+    result = weight.new_zeros(size, size, weight.size(2), dtype=torch.promote_types(weight.dtype, torch.float32))
+    for row, source in enumerate(plan.rows, start=1):
+        for new, old in plan.reads(row, oldest).items():
+            assert source is not None
+            result[row - 1, new] = weight[source - 1, old]
+    return result
+
+
+def grow_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest, softmax: bool, chained: bool = False) -> Tensor:
+    """Return the new W, of the type of the old one.
 
     Args:
-        tensors: of the old model, in its order; any of them may be absent
-        stack: "encoder" or "decoder"
-        layers: how the stack changes
-        history: how its connections change; None where it is plain
-        rewrite: the new W from the old one
+        weight: the old W
+        plan: how the connections change
+        oldest: the oldest output that a row reads, in both stacks
+        softmax: a row is normalised by a softmax
+        chained: a new row reads the newest output alone, instead of the mean of all
     """
-    origin = sources(tensors, stack, layers, history)
-    result = {new: tensors[old] if new == old else tensors[old].clone() for new, old in origin.items()}
-    if weight_name(stack) in result:
-        result[weight_name(stack)] = rewrite(result[weight_name(stack)])
-    return result
+    result = kept_weight(weight, plan, oldest)
+    for row, source in enumerate(plan.rows, start=1):
+        first = oldest(row)
+        if source is not None:
+            if softmax:
+                largest = weight[source - 1, oldest(source) : source].to(result.dtype).amax(dim=0)
+                unread = [column for column in range(first, row) if column not in plan.reads(row, oldest)]
+                result[row - 1, unread] = largest - UNREAD_LOGIT
+        elif chained:
+            result[row - 1, first:row] = -UNREAD_LOGIT if softmax else 0.0
+            result[row - 1, row - 1] = 0.0 if softmax else 1.0
+        else:
+            result[row - 1, first:row] = 0.0 if softmax else 1.0 / (row - first)
+    return result.to(weight.dtype)
+
+
+def shrink_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest, softmax: bool) -> Tensor:
+    """Return the new W, of the type of the old one; a row does not read outputs that its window reaches only now.
+
+    With `softmax`, W holds logits, and the normalised weights are added up.
+    """
+    size = len(plan.rows)
+    wide = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    result = wide.new_zeros(size, size, weight.size(2))
+    for row, source in enumerate(plan.rows, start=1):
+        assert source is not None
+        old = wide[source - 1]
+        for column, outputs in gathered(plan, row, oldest).items():
+            if outputs and softmax:
+                result[row - 1, column] = old[outputs].logsumexp(dim=0)
+            elif outputs:
+                result[row - 1, column] = old[outputs].sum(dim=0)
+            elif softmax:
+                result[row - 1, column] = old[oldest(source) : source].amax(dim=0) - UNREAD_LOGIT
+    return result.to(weight.dtype)

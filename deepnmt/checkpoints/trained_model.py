@@ -64,11 +64,7 @@ def model_config(state: CheckpointState) -> DLCLTransformerConfig:
 
 
 def check_whole(state: CheckpointState, config: DLCLTransformerConfig) -> None:
-    """Refuse a model whose layers are not all its own, with which no other depth can be made.
-
-    Raises:
-        UserError: says which option must not be set, a line each
-    """
+    """Raise `UserError`, a line an option, for a model with layers of others, of which no other depth can be made."""
     if faults := list(whole_faults(config)):
         raise UserError(*(f"{state.name}: cfg.model.{option} {rest}" for option, rest in faults))
 
@@ -85,12 +81,9 @@ def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
 
 
 def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:
-    """Refuse tensors that are not those of the model.
+    """Raise `UserError` unless the tensors are those of the model, with a line for each that is not.
 
-    A model of which layers were left out is not looked at: which tensors it needs is up to the options of the command.
-
-    Raises:
-        UserError: says what they must be and are, a line each
+    A model without some of its layers is not looked at: the options of the command choose among its tensors.
     """
     if config.base_layers or config.encoder_layers_to_keep or config.decoder_layers_to_keep:
         return
@@ -105,10 +98,9 @@ def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:
 
 
 def check_model(state: CheckpointState) -> None:
-    """Refuse a model that is not the one of its options; of other models than this package's, less is known.
+    """Raise `UserError` unless the model is known, has the tensors of its options, and can be built in finite time.
 
-    Raises:
-        UserError: no such model is known, its tensors are others, or building it might never end
+    Of other models than this package's, less is known.
     """
     if is_deep(state):
         check_fit(state, model_config(state))
@@ -122,11 +114,7 @@ def check_model(state: CheckpointState) -> None:
 
 
 def check_size(state: CheckpointState) -> None:
-    """Refuse a model of any kind with more layers, by its options, than tensors: building it might never end.
-
-    Raises:
-        UserError: says how many there are
-    """
+    """Raise `UserError` for a model with more layers, by its options, than tensors: building it might never end."""
     for stack in STACKS:
         layers, tensors = state.options().get(f"{stack}_layers"), len(state.tensors())
         if isinstance(layers, int) and layers > tensors:
@@ -218,11 +206,7 @@ def tensor_faults(
 ) -> Iterator[str]:
     """Yield the parameters that are missing, too many, of another shape or of whole numbers, the first of each kind.
 
-    Args:
-        tensors: of a model, by their names
-        expected: the shapes that they must have
-        reason: why they must
-        scaled: names of those that may be whole numbers, since they have scales
+    The reason says why they must have the expected shapes; those with scales may be whole numbers.
     """
     found = {name: tensor for name, tensor in tensors.items() if not is_buffer(name)}
     missing = [name for name in expected if name not in found and TIED.get(name) not in found]
@@ -240,12 +224,7 @@ def tensor_faults(
 
 
 def _shapes(config: DLCLTransformerConfig, types: list[int]) -> dict[str, torch.Size]:
-    """Return the shapes of a model's parameters by their names.
-
-    Args:
-        config: options of the model
-        types: of the two dictionaries
-    """
+    """Return the shapes of a model's parameters by their names; `types` are the sizes of the two dictionaries."""
     plain: dict[str, Any] = {"initializer": "default", "encoder_embed_path": None, "decoder_embed_path": None}
     source, target = map(_Dictionary, types)
     task = Namespace(source_dictionary=source, target_dictionary=source if config.share_all_embeddings else target)

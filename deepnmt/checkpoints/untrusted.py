@@ -1,27 +1,42 @@
-"""Make a checkpoint's configuration safe to build a model from, whoever wrote it.
+"""The contents that a checkpoint may have, whoever wrote it.
 
-Loading with weights only keeps a checkpoint's objects from running code. Its configuration is text that is used later:
-fairseq evaluates some values (see `deepnmt.literals`), omegaconf expands `${...}` (environment variables among them),
-and embeddings are read from the paths that a configuration names.
+Checkpoints are read with weights only, so that a malicious file cannot run code: types beside tensors, plain containers
+and `SAFE_TYPES` are refused. The configuration is text that is used later: fairseq evaluates some values (see
+`deepnmt.literals`), omegaconf expands `${...}` (environment variables among them), and embeddings are read from the
+paths that a configuration names.
+
+Nothing here imports fairseq.
 """
 
 from __future__ import annotations
 
+import codecs
+import importlib
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
+import numpy
+
 from deepnmt.literals import evaluated_fault
 
+NUMPY_1 = numpy.lib.NumpyVersion(numpy.__version__) < "2.0.0"
+multiarray = importlib.import_module("numpy.core.multiarray" if NUMPY_1 else "numpy._core.multiarray")
+NUMPY_DTYPES = ("float64", "float32", "int64", "int32", "bool")
+SAFE_TYPES: list[Any] = [
+    Namespace,  # options of fairseq's own models
+    codecs.encode,  # how pickle writes the bytes of a numpy scalar
+    multiarray.scalar,  # validation scores
+    multiarray._reconstruct,
+    numpy.ndarray,
+    numpy.dtype,
+    *(type(numpy.dtype(name)) for name in NUMPY_DTYPES),
+]
 EMBEDDING_PATH = "embed_path"  # the file's vectors would be replaced by the checkpoint's
 
 
 def untrusted_faults(configuration: object) -> list[str]:
-    """Return a line for each value that would be evaluated and is no literal, or that would be expanded.
-
-    Args:
-        configuration: a checkpoint's `cfg`, or the contents of its `args`: nested mappings, namespaces and sequences
-    """
+    """Return a line for each value of a `cfg` or `args` that would be evaluated and is no literal, or be expanded."""
     faults = []
     for key, value in _leaves(configuration, ""):
         if not isinstance(value, str):
@@ -34,12 +49,9 @@ def untrusted_faults(configuration: object) -> list[str]:
 
 
 def forget_embedding_paths(model: MutableMapping[str, Any] | Namespace, kept: Mapping[str, object]) -> None:
-    """Set the paths of embeddings to None, in place: the checkpoint holds the trained vectors.
+    """Set the paths of embeddings to None, in place, but for options that the user has given.
 
-    Args:
-        model: the options of a checkpoint's model; fairseq keeps those of an architecture without a dataclass as a
-            namespace
-        kept: options that the user has given, which stay
+    The checkpoint holds the vectors. fairseq keeps the options of an architecture without a dataclass as a namespace.
     """
     options: MutableMapping[str, Any] = vars(model) if isinstance(model, Namespace) else model
     for name in list(options):

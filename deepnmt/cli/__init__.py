@@ -5,8 +5,6 @@ given none, and raises `UserError` for a fault that a user can put right. It imp
 options: `--help` and faulty options must not wait for torch or fairseq.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib import import_module

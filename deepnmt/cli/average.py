@@ -1,7 +1,5 @@
 """`deepnmt average`: the mean of several checkpoints of one training, as one checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

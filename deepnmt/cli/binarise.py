@@ -1,12 +1,10 @@
 """`deepnmt binarise`: more text for an existing data folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
-from deepnmt.console import Parser, add_workers, program, single_threaded
+from deepnmt.console import Parser, add_workers, listable, program, single_threaded
 from deepnmt.errors import UserError
 from deepnmt.text.in_order import cores
 
@@ -30,7 +28,6 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         "--mono needs --lang, the language of the text": given.mono and not given.lang,
         "--lang is for --mono alone": given.lang and not given.mono,
         "--drop-overlap is for --mono alone": given.drop_overlap and not given.mono,
-        f"--dest must not contain a comma or a colon, but is '{given.dest}'": {",", ":"} & set(str(given.dest)),
     }.items():
         if is_so:
             raise UserError(fault)
@@ -40,14 +37,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     from deepnmt.preparation.like_data import MoreText
 
     text = MoreText(given.like, given.train or given.mono, given.lang, given.symbols, given.drop_overlap)
-    counts: dict[str, Any] = {}
     job = DataJob(program(NAME), given.dest, made_with=text.record(), option="--dest")
-
-    def work(_: Path) -> None:
-        with job.result(counts) as folder:
-            counts[text.subset] = text.make(folder, given.workers or cores())
-
-    job.do(work)
+    job.make(lambda folder: {text.subset: text.make(folder, given.workers or cores())})
 
 
 def parser() -> Parser:
@@ -64,7 +55,7 @@ def parser() -> Parser:
     add("--symbols", action="append", default=[], metavar="SYMBOL", help="type to append to the dictionaries, such as "
         "'<BT>' for the tag of synthesise and '<BLANK>' for its noise; types that DATA has keep their numbers, types "
         "that it has already are left as they are (repeat it for several)")  # fmt: skip
-    add("--dest", type=Path, required=True, metavar="DIR", help="folder to make; it must not exist, unless the same "
-        "command made it")  # fmt: skip
+    add("--dest", type=listable("--dest"), required=True, metavar="DIR", help="folder to make; it must not exist, "
+        "unless the same command made it")  # fmt: skip
     add_workers(parser)
     return parser

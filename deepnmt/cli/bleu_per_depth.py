@@ -1,7 +1,5 @@
 """`deepnmt bleu-per-depth`: score a model with ever fewer of its layers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
@@ -41,7 +39,4 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     from deepnmt.generation.depths import Depths
 
     every = {"encoder": given.encoder_every, "decoder": given.decoder_every}
-    try:
-        Depths(given.checkpoint, given.data, given.out, given.subset, every, options).score()
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("resume with the first model that has no scores") from None
+    Depths(given.checkpoint, given.data, given.out, given.subset, every, options).score()

@@ -1,7 +1,5 @@
 """`deepnmt combine`: combine n-best lists into new translations."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,23 +28,16 @@ example:
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line. Raises `UserError` if it is faulty."""
     parser = Parser(program(NAME), "Combine the translations of n-best lists into new ones.", EPILOG)
-    parser.add_argument(
-        "--nbest", nargs="+", type=Path, required=True, metavar="LIST", help="nbest.tsv, or the folder that it is in"
-    )
+    parser.add_argument("--nbest", nargs="+", type=Path, required=True, metavar="LIST",
+        help="nbest.tsv, or the folder that it is in")  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="the data folder, made by preprocess.sh")
-    parser.add_argument(
-        "--models",
-        type=lambda text: tuple(Path(path) for path in text.split(":")),
-        required=True,
-        metavar="CHECKPOINT[:CHECKPOINT2...]",
-        help="a model or an ensemble that rates the paths",
-    )
+    parser.add_argument("--models", type=lambda text: tuple(Path(path) for path in text.split(":")), required=True,
+        metavar="CHECKPOINT[:CHECKPOINT2...]", help="a model or an ensemble that rates the paths")  # fmt: skip
     parser.add_argument("--network-weight", type=finite, metavar="W", help="of sum log p_s (default: 1)")
     parser.add_argument("--model-weight", type=finite, metavar="W", help="of log P(y | x) (default: 1)")
     parser.add_argument("--length-weight", type=finite, metavar="W", help="of the length (default: 0)")
-    parser.add_argument(
-        "--weights", type=Path, metavar="FILE", help="all three from deepnmt rerank --tune on this command's nbest.tsv"
-    )
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="all three from deepnmt rerank --tune on this "
+        "command's nbest.tsv")  # fmt: skip
     parser.add_argument("--beam", type=whole, default=10, help="prefixes to keep after each slot (default: 10)")
     parser.add_argument("--paths", type=whole, default=1, help="best paths to write to nbest.tsv (default: 1)")
     parser.add_argument("--max-tokens", type=whole, default=2048, help="of a batch (default: 2048)")

@@ -1,7 +1,5 @@
 """`deepnmt datastore`: store the states of a model's decoder on known text."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

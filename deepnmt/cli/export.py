@@ -1,7 +1,5 @@
 """`deepnmt export`: a folder that deepnmt translate needs alone, out of checkpoints."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os
@@ -58,12 +56,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         f"(default: {DEFAULT_BEAM})")  # fmt: skip
     add("--lenpen", type=float, default=DEFAULT_LENPEN, metavar="A", help="length penalty by default (default: "
         f"{DEFAULT_LENPEN:g})")  # fmt: skip
-    add(
-        "--rerank",
-        type=Path,
-        metavar="FILE",
-        help="weights, of deepnmt rerank --tune, that choose from the beam by default",
-    )
+    add("--rerank", type=Path, metavar="FILE", help="weights, of deepnmt rerank --tune, that choose from the beam by "
+        "default")  # fmt: skip
     arguments = parser.parse_args(words)
     if arguments.check < 0:
         raise UserError(f"--check must be at least 0, but is {arguments.check}")

@@ -1,7 +1,5 @@
 """`deepnmt finetune`: train a model further on other data, such as pairs that are like the text to translate."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

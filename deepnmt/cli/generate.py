@@ -1,7 +1,5 @@
 """`deepnmt generate`: translations of a subset of a data folder, beside their references."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +17,8 @@ lists those of this package: length and coverage penalties, length ranges, when 
 need the package's task, which is the default.
 
 OUT_DIR gets the translations (hyp.LANG; hyp.tok.LANG as tokens without BPE), the references (ref.LANG, ref.tok.LANG),
-src.LANG, generate.log (all output of fairseq-generate) and generate.json; with --glossary, inline.LANG too, what the
-model read. An existing OUT_DIR is replaced when everything is done.
+src.LANG, generate.log (all output of fairseq-generate) and generate.json; with --glossary, inline.LANG too, the
+sources with inline targets. An existing OUT_DIR is replaced when everything is done.
 
 example:
   deepnmt generate checkpoints/de-en/average.pt data/de-en results/de-en --beam 4 --lenpen 0.6"""
@@ -41,8 +39,8 @@ def parser() -> Parser:
         "sentence (from 0), rank, subwords, and features as name=value: model (log P in nats), length, coverage, "
         "unk")  # fmt: skip
     add("--glossary", type=Path, metavar="FILE", help="glossary to follow: on each line a term, a tab, and its "
-        "translation, which the model reads beside the term; for models and data of preprocess.sh --glossary-training "
-        "(docs/glossary.md)")  # fmt: skip
+        "translation. What lacks a translation is translated again, with it beside the term; for models and data of "
+        "preprocess.sh --glossary-training (docs/glossary.md)")  # fmt: skip
     add("--terms", type=Path, metavar="FILE", help="terms, as for --glossary, whose translations are forced: the "
         "output contains the translation wherever the source has the term, for any model, but the rest of the "
         "sentence suffers; slower, and excludes this package's search options")  # fmt: skip

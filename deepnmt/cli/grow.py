@@ -1,7 +1,5 @@
 """`deepnmt grow`: a deeper checkpoint out of a shallower one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import Optional
@@ -29,8 +27,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     """Grow what the command line says, and print what was done."""
     arguments = parse(words)
     deepnmt.register()
-    from deepnmt.checkpoints.grow.grow_model import grow_checkpoint
-    from deepnmt.checkpoints.grow.grow_stacks import Growth
+    from deepnmt.checkpoints.grow import Growth, grow_checkpoint
 
     growth = Growth(
         depths=by_stack(arguments, "layers"),
@@ -50,21 +47,12 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     for stack in STACKS:
         parser.add_argument(f"--{stack}-layers", type=int, metavar="N", help=f"new depth of the {stack}")
     for stack in STACKS:
-        parser.add_argument(
-            f"--{stack}-groups",
-            metavar="GROUPS",
-            help="new groups, as in training; the present ones must keep their ends (default: a size stays, and "
-            "boundaries get one more group at the top, or are scaled with interleave)",
-        )
+        parser.add_argument(f"--{stack}-groups", metavar="GROUPS", help="new groups, as in training; the present ones "
+            "must keep their ends (default: a size stays, and boundaries get one more group at the top, or are scaled "
+            "with interleave)")  # fmt: skip
     parser.add_argument("--strategy", choices=STRATEGIES, default="stack", help="(default: stack)")
-    parser.add_argument(
-        "--function-preserving",
-        action="store_true",
-        help="give the new model the outputs of the old one; training then makes use of the new layers",
-    )
-    parser.add_argument(
-        "--carry-moments",
-        action="store_true",
-        help="keep Adam's moments of the layers that are kept or copied, instead of dropping them all",
-    )
+    parser.add_argument("--function-preserving", action="store_true", help="give the new model the outputs of the old "
+        "one; training then makes use of the new layers")  # fmt: skip
+    parser.add_argument("--carry-moments", action="store_true", help="keep Adam's moments of the layers that are kept "
+        "or copied, instead of dropping them all")  # fmt: skip
     return parser.parse_args(words)

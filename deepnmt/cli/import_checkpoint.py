@@ -1,7 +1,5 @@
 """`deepnmt import`: a checkpoint out of the parameters of the published DLCL and SDT code."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 from collections.abc import Sequence
@@ -53,22 +51,17 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     )
     parser.add_argument("state_dict", type=Path, metavar="STATE_DICT", help="the parameters, as torch.save writes them")
     parser.add_argument("out", type=Path, metavar="OUT", help="the checkpoint, which must not exist")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder by fairseq-preprocess, with the model's dictionaries"
-    )
+    parser.add_argument("--data", type=Path, required=True, help="folder by fairseq-preprocess, with the model's "
+        "dictionaries")  # fmt: skip
     for side in ("source", "target"):
         parser.add_argument(f"--{side}-lang", metavar="LANG", help="where DATA does not say it")
     for stack in STACKS:
         parser.add_argument(f"--{stack}-attention-heads", type=int, metavar="N", help=f"heads of the {stack}")
         parser.add_argument(f"--{stack}-norm", choices=("post", "pre"), help=f"layer norms of the {stack}")
-        parser.add_argument(
-            f"--{stack}-groups",
-            metavar="GROUPS",
-            help="groups, as in training (default: equal ones, as many as there are)",
-        )
+        parser.add_argument(f"--{stack}-groups", metavar="GROUPS", help="groups, as in training (default: equal ones, "
+            "as many as there are)")  # fmt: skip
     parser.add_argument("--positions", choices=("sinusoidal", "none"), help="absolute positions")
-    parser.add_argument(
-        "--dlcl-window", type=int, default=0, metavar="N", help="as in training, with softmax (default: 0, all)"
-    )
+    parser.add_argument("--dlcl-window", type=int, default=0, metavar="N",
+        help="as in training, with softmax (default: 0, all)")  # fmt: skip
     parser.add_argument("--dlcl-softmax", action="store_true", help="as in training")
     return parser.parse_args(words)

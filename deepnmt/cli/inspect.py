@@ -1,7 +1,5 @@
 """`deepnmt inspect`: gradients, activations, residual branches and weights of recipes and checkpoints, side by side."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence
@@ -37,26 +35,19 @@ class Source(NamedTuple):
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """The command line, with `sources`, `depths` and `options` made of its parts."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
-    parser.add_argument(
-        "source", nargs="+", help="a recipe (.yaml) or a checkpoint (.pt); LABEL=PATH gives it another name"
-    )
+    parser.add_argument("source", nargs="+", help="a recipe (.yaml) or a checkpoint (.pt); LABEL=PATH gives it another "
+        "name")  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess")
     parser.add_argument("--batches", type=positive, default=4, help="how many, at most (default: 4)")
     for stack in STACKS:
-        parser.add_argument(
-            f"--{stack}-layers",
-            type=numbers,
-            metavar="N,N,...",
-            help="build each recipe with each of these depths; the stacks are paired, and one number goes with all",
-        )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change an option of the recipes; repeatable"
-    )
+        parser.add_argument(f"--{stack}-layers", type=numbers, metavar="N,N,...", help="build each recipe with each of "
+            "these depths; the stacks are paired, and one number goes with all")  # fmt: skip
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+        help="change an option of the recipes; repeatable")  # fmt: skip
     parser.add_argument("--subset", default="train", help="of the data (default: train)")
     add_reference_option(parser)
-    parser.add_argument(
-        "--seed", type=int, default=1, help="of weights, batches and dropout, in place of the recipe's (default: 1)"
-    )
+    parser.add_argument("--seed", type=int, default=1, help="of weights, batches and dropout, in place of the recipe's "
+        "(default: 1)")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page of plots and tables there (matplotlib)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write the plots there as PNG (matplotlib)")

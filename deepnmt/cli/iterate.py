@@ -14,6 +14,7 @@ from deepnmt.console import Parser, program
 from deepnmt.errors import UserError
 
 if TYPE_CHECKING:
+    from deepnmt.jobs.in_place import InPlace
     from deepnmt.synthetic.rounds import Rounds, Step
 
 NAME = "iterate"
@@ -59,22 +60,17 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     rounds = read_rounds(sys.argv[1:] if words is None else words)
     # They import numpy.
     from deepnmt.console import whole_file
-    from deepnmt.jobs.job import locked
-    from deepnmt.synthetic.round_checks import table
+    from deepnmt.synthetic.rounds import table
 
-    check(rounds)
-    try:
-        with locked(rounds.save, "save"):
-            while (step := rounds.next_step()) is not None:
-                print(f"round {step.round} of {rounds.rounds} at most", file=sys.stderr)
-                run(step)
-                if step.mark:
-                    step.result.touch()
-            text = table(rounds)
-            with whole_file(rounds.save / "rounds.tsv") as temporary:
-                temporary.write_text(text, encoding="utf-8")
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("resume") from None
+    with check(rounds).begun():
+        while (step := rounds.next_step()) is not None:
+            print(f"round {step.round} of {rounds.rounds} at most", file=sys.stderr)
+            run(step)
+            if step.mark:
+                step.result.touch()
+        text = table(rounds)
+        with whole_file(rounds.save / "rounds.tsv") as temporary:
+            temporary.write_text(text, encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines()]
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
@@ -98,17 +94,19 @@ def read_rounds(words: Sequence[str]) -> Rounds:
     return Rounds.read(path, read_recipe(path), {key: value for key, value in given.items() if value is not None})
 
 
-def check(rounds: Rounds) -> None:
-    """Check everything before anything is trained, and begin the folder of the rounds.
+def check(rounds: Rounds) -> InPlace:
+    """Check everything before anything is trained, and return the job.
 
     Raises:
         UserError: something is missing or does not fit, or the folder was begun with something else
     """
-    from deepnmt.synthetic.round_checks import begin, check_places
+    from deepnmt.synthetic.rounds import check_places, job_of
 
     check_places(rounds)
     check_synthesis(rounds)
-    begin(rounds)
+    job = job_of(rounds)
+    job.check()
+    return job
 
 
 def check_synthesis(rounds: Rounds) -> None:

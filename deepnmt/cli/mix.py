@@ -1,13 +1,9 @@
 """`deepnmt mix`: join real and synthetic pairs to one data folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
-from deepnmt.console import Parser, place, program, single_threaded, whole
-from deepnmt.errors import UserError
+from deepnmt.console import Parser, listable, place, program, single_threaded, whole
 
 NAME = "mix"
 DESCRIPTION = """Make a data folder whose training text is that of REAL, N times, and that of each SYNTHETIC, once. Its
@@ -22,8 +18,6 @@ example:
 def main(words: Optional[Sequence[str]] = None) -> None:
     """Mix the folders that a command line names."""
     given = parser().parse_intermixed_args(words)
-    if {",", ":"} & set(str(given.out)):
-        raise UserError(f"OUT must not contain a comma or a colon, but is '{given.out}'")
     single_threaded()
     # They import numpy.
     from deepnmt.jobs.data_job import DataJob
@@ -31,21 +25,15 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     from deepnmt.text.like_folder import TRAIN
 
     mixture = Mixture([given.real, *given.synthetic], given.upsample)
-    counts: dict[str, Any] = {}
     job = DataJob(program(NAME), given.out, made_with=mixture.record())
-
-    def work(_: Path) -> None:
-        with job.result(counts) as folder:
-            counts[TRAIN] = mixture.make(folder)
-
-    job.do(work)
+    job.make(lambda folder: {TRAIN: mixture.make(folder)})
 
 
 def parser() -> Parser:
     """Return what reads the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
-    add("out", type=place, metavar="OUT", help="folder to make")
+    add("out", type=listable("OUT"), metavar="OUT", help="folder to make")
     add("real", type=place, metavar="REAL", help="data folder made by preprocess or binarise")
     add("synthetic", type=place, nargs="+", metavar="SYNTHETIC", help="data folder made by synthesise, or any other "
         "with the same codes and dictionaries; --symbols may have been appended to these")  # fmt: skip

@@ -1,7 +1,5 @@
 """`deepnmt ngram`: estimate a language model, and score the lines of a text by one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

@@ -1,11 +1,9 @@
 """`deepnmt preprocess`: raw parallel text to the binarised data that fairseq reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 from deepnmt.console import Parser, add_workers, decimal, program, single_threaded, whole
 from deepnmt.preparation.preprocessing import MERGES, PAIR_COUNT, TYPES, Preprocessing
@@ -52,17 +50,9 @@ def preprocess(options: Preprocessing, workers: Optional[int] = None) -> None:
     from deepnmt.jobs.data_job import DataJob
     from deepnmt.preparation.data_pipeline import Pipeline
 
-    counts: dict[str, Any] = {}
     job = DataJob(program(NAME), options.dest, made_with=options.record(), option="--dest")
-
-    def work(_: Path) -> None:
-        with job.result(counts) as folder:
-            pipeline = Pipeline(folder, options, workers or cores())
-            pipeline.run()
-            counts.update(pipeline.counts)
-
-    job.do(work)
-    if counts and options.copies:
+    made = job.make(lambda folder: Pipeline(folder, options, workers or cores()).run())
+    if made and options.copies:
         copies = [f"{options.dest}/copy{number}" for number in range(1, options.copies)]
         print(f"train on all copies with: scripts/train.sh RECIPE {':'.join([str(options.dest), *copies])} SAVE")
 

@@ -1,7 +1,5 @@
 """`deepnmt recipe`: the installed recipes, and what one of them says with those that it extends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

@@ -1,7 +1,5 @@
 """`deepnmt rerank`: the best translation of each sentence among those of n-best lists."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Sequence
@@ -37,41 +35,23 @@ OPTIONS = ("score", "reverse", "lm")
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line. Raises `UserError` if it is faulty."""
     parser = Parser(program(NAME), "Choose the best translation of each sentence from n-best lists.", EPILOG)
-    parser.add_argument(
-        "--nbest", nargs="+", type=Path, required=True, metavar="LIST", help="nbest.tsv, or the folder that it is in"
-    )
+    parser.add_argument("--nbest", nargs="+", type=Path, required=True, metavar="LIST",
+        help="nbest.tsv, or the folder that it is in")  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="the data folder, made by preprocess.sh")
     for name, what in zip(OPTIONS, ("P(y | x)", "P(x | y), of the other direction", "P(y), a language model")):
-        parser.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            type=named_model,
-            metavar="NAME=CHECKPOINT",
-            help=f"a feature: log {what}; repeatable; CHECKPOINT:CHECKPOINT2 is an ensemble",
-        )
-    parser.add_argument(
-        "--features",
-        type=lambda text: tuple(text.split(",")),
-        metavar="NAME,NAME",
-        help="features of the lists to use, such as model,length,unk, which deepnmt translate --rerank needs",
-    )
+        parser.add_argument(f"--{name}", action="append", default=[], type=named_model, metavar="NAME=CHECKPOINT",
+            help=f"a feature: log {what}; repeatable; CHECKPOINT:CHECKPOINT2 is an ensemble")  # fmt: skip
+    parser.add_argument("--features", type=lambda text: tuple(text.split(",")), metavar="NAME,NAME", help="features of "
+        "the lists to use, such as model,length,unk, which deepnmt translate --rerank needs")  # fmt: skip
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--tune", action="store_true", help="find the weights of the highest BLEU")
     how.add_argument("--weights", type=Path, metavar="FILE", help="choose by these weights, from an earlier --tune")
     how.add_argument("--consensus", choices=METRICS, help="choose what is most like all others")
-    parser.add_argument(
-        "--posterior",
-        choices=("model", "share"),
-        default="model",
-        help="with --consensus, P(y) of a list: by the search's scores, or by how often y stands in it, which is right "
-        "for samples (default: model)",
-    )
-    parser.add_argument(
-        "--per-token",
-        action="store_true",
-        help="with --tune, divide each log P by a number of tokens: log P(y | x) by those of y, others by those of x",
-    )
+    parser.add_argument("--posterior", choices=("model", "share"), default="model", help="with --consensus, P(y) of a "
+        "list: by the search's scores, or by how often y stands in it, which is right for samples (default: "
+        "model)")  # fmt: skip
+    parser.add_argument("--per-token", action="store_true", help="with --tune, divide each log P by a number of "
+        "tokens: log P(y | x) by those of y, others by those of x")  # fmt: skip
     parser.add_argument("--oracle", action="store_true", help="also report the best BLEU that any choice could have")
     parser.add_argument("--seed", type=int, default=1, help="of the random starts of --tune (default: 1)")
     parser.add_argument("--starts", type=whole, default=STARTS, help=f"random starts of --tune (default: {STARTS})")

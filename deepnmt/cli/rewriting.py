@@ -1,7 +1,5 @@
 """What the command lines that make one checkpoint out of another have in common."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,8 @@ def depth_parser(command: str, description: str, epilog: str) -> Parser:
     parser = Parser(command, description=description, epilog=epilog)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="of dlcl_transformer, by fairseq-train")
     parser.add_argument("out", type=Path, metavar="OUT", help="the new checkpoint, which must not exist")
-    parser.add_argument(
-        "--keep-schedule",
-        action="store_true",
-        help="do not reset the learning rate to its peak (lr-scheduler inverse_sqrt_reset)",
-    )
+    parser.add_argument("--keep-schedule", action="store_true", help="do not reset the learning rate to its peak "
+        "(lr-scheduler inverse_sqrt_reset)")  # fmt: skip
     return parser
 
 

@@ -61,13 +61,14 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     check_options(given)
     # Here, since sacrebleu takes longer than --help may.
     from deepnmt.text import corpus_scores as scores
+    from deepnmt.text.record import write_record
 
     if place.is_dir():
         found = scores.score_result(place, given.reference, given.reverse, given.split_compounds, given.output)
     else:
         found = score_texts(given)
         if given.output:
-            scores.write_scores(found, given.output)
+            write_record(given.output, found)
     print(scores.shown(found))
     if "BLEU" not in found and place.is_dir():
         print("no detokenised scores: the data was --pretokenized, and has no --raw-test or --raw-valid text")

@@ -1,7 +1,5 @@
 """`deepnmt search-errors`: how often the beam search misses the best string, by exhaustive search."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
@@ -74,11 +72,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     # Here, since importing fairseq takes seconds.
     from deepnmt.generation.missed_strings import REPORT, search_errors, shown
 
-    try:
-        figures = search_errors(
-            given.checkpoints, given.data, out, given.subset, given.limit, given.beams, given.max_len, given.sentences
-        )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("resume") from None
+    figures = search_errors(
+        given.checkpoints, given.data, out, given.subset, given.limit, given.beams, given.max_len, given.sentences
+    )
     print(shown(figures))
     print(f"{out / REPORT} is ready")

@@ -1,13 +1,10 @@
 """`deepnmt select`: choose the training pairs that are most like a text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
-from deepnmt.console import Parser, place, program, single_threaded
-from deepnmt.errors import UserError
+from deepnmt.console import Parser, listable, place, program, single_threaded
 
 NAME = "select"
 DESCRIPTION = """Make a data folder OUT whose training text is the N pairs of DATA whose sources are most like TEXT, in
@@ -28,8 +25,6 @@ example:
 def main(words: Optional[Sequence[str]] = None) -> None:
     """Select the pairs that a command line describes."""
     given = parser().parse_intermixed_args(words)
-    if {",", ":"} & set(str(given.out)):
-        raise UserError(f"OUT must not contain a comma or a colon, but is '{given.out}'")
     single_threaded()
     # They import numpy.
     from deepnmt.corpus.selection.selecting import Selection
@@ -37,14 +32,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     from deepnmt.text.like_folder import TRAIN
 
     selection = Selection(given.data, given.like, given.method, given.number)
-    counts: dict[str, Any] = {}
     job = DataJob(program(NAME), given.out, made_with=selection.record())
-
-    def work(_: Path) -> None:
-        with job.result(counts) as folder:
-            counts[TRAIN] = selection.make(folder)
-
-    job.do(work)
+    job.make(lambda folder: {TRAIN: selection.make(folder)})
 
 
 def parser() -> Parser:
@@ -52,7 +41,7 @@ def parser() -> Parser:
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("data", type=place, metavar="DATA", help="data folder made by preprocess or binarise")
-    add("out", type=place, metavar="OUT", help="folder to make")
+    add("out", type=listable("OUT"), metavar="OUT", help="folder to make")
     add("--like", type=Path, required=True, metavar="TEXT", help="raw text of DATA's source language, such as the text "
         "to be translated; it is tokenised as DATA was")  # fmt: skip
     add("--number", type=int, required=True, metavar="N", help="number of pairs to choose")

@@ -1,7 +1,5 @@
 """`deepnmt shrink`: a shallower checkpoint out of a deeper one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from typing import Optional
@@ -27,8 +25,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     """Shrink what the command line says, and print what was done."""
     arguments = parse(words)
     deepnmt.register()
-    from deepnmt.checkpoints.shrink.shrink_model import shrink_checkpoint
-    from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
+    from deepnmt.checkpoints.shrink import Shrinking, shrink_checkpoint
 
     shrinking = Shrinking(
         keep={stack: _layers(stack, text) for stack, text in by_stack(arguments, "keep").items()},
@@ -39,7 +36,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def _layers(stack: str, text: str) -> tuple[int, ...]:
-    from deepnmt.checkpoints.shrink.shrink_plan import parse_layers
+    from deepnmt.checkpoints.plans import parse_layers
 
     try:
         return parse_layers(text)
@@ -52,10 +49,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     parser = depth_parser(program(NAME), "Write a shallower checkpoint made out of a deeper one.", EPILOG)
     for stack in STACKS:
         which = parser.add_mutually_exclusive_group()
-        which.add_argument(
-            f"--{stack}-keep", metavar="LAYERS", help=f"{stack} layers to keep, counted from 1, such as 1,3,5"
-        )
-        which.add_argument(
-            f"--{stack}-every", type=int, metavar="N", help=f"keep the first of each N {stack} layers: 1, N + 1, ..."
-        )
+        which.add_argument(f"--{stack}-keep", metavar="LAYERS",
+            help=f"{stack} layers to keep, counted from 1, such as 1,3,5")  # fmt: skip
+        which.add_argument(f"--{stack}-every", type=int, metavar="N",
+            help=f"keep the first of each N {stack} layers: 1, N + 1, ...")  # fmt: skip
     return parser.parse_args(words)

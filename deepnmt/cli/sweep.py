@@ -1,10 +1,7 @@
 """`deepnmt sweep`: the average, beam and length penalty with which a model translates the validation set best."""
 
-from __future__ import annotations
-
-from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from typing import Optional
 
@@ -45,33 +42,16 @@ def parser() -> Parser:
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Compare the settings that a command line names."""
+    """Compare the settings that a command line names. Raises `UserError` if OUT is of something else, or in use."""
     given, options = parser().parse_before_options(words, "fairseq-generate")
-    try:
-        sweep(given, options)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("resume with the first search that is not done") from None
-
-
-def sweep(given: Namespace, options: list[str]) -> None:
-    """Search with each setting, and with the best. Raises `UserError` if OUT is of something else, or in use."""
     # Here, since it imports sacrebleu.
     from deepnmt.generation import sweep_plan
-    from deepnmt.jobs.job import locked
     from deepnmt.text.translated_folder import check_data
 
-    out: Path = given.out
     sweep_plan.check_options(options)
-    with ExitStack() as held:
-        # Before another plan is written; what is refused leaves a folder as it was.
-        begun = (out / sweep_plan.RECORD).is_file()
-        if begun:
-            held.enter_context(locked(out, "OUT"))
-        check_data(given.data, "valid")
-        texts = given.last, given.beam, given.lenpen
-        searches = sweep_plan.plan(out, given.save, given.data, texts, options)
-        if not begun:
-            held.enter_context(locked(out, "OUT"))
+    check_data(given.data, "valid")
+    job = sweep_plan.job_of(given.out, given.save, given.data, (given.last, given.beam, given.lenpen), options)
+    with job.begun() as out:
 
         def search(last: int, folder: Path, *settings: str) -> None:
             if (folder / "scores.json").is_file():
@@ -81,7 +61,7 @@ def sweep(given: Namespace, options: list[str]) -> None:
             generate.main([model, str(given.data), str(folder), "--subset", "valid", *settings, *options])
             score.main([str(folder)])
 
-        for last, beam in searches:
+        for last, beam in product(job.told["last"], job.told["beam"]):
             model = out / f"last{last}.pt"
             if not model.is_file():
                 average.main([str(given.save), str(model), "--last", str(last)])

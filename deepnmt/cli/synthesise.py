@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from deepnmt.console import Parser, program, whole
+from deepnmt.console import Parser, listable, program, whole
 from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BATCH_SIZE, DEFAULT_BEAM
 
@@ -82,13 +82,11 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         raise UserError("--shards and --shard must be given together")
     if given.shards and given.shard >= given.shards:
         raise UserError(f"--shard must be at most {given.shards - 1}, but is {given.shard}")
-    out = given.places[-1]
-    if {",", ":"} & set(out):
-        raise UserError(f"OUT must not contain a comma or a colon, but is '{out}'")
+    out = listable("OUT")(given.places[-1])
     # It imports numpy.
     from deepnmt.synthetic.pair_making import make
 
-    make(synthesis_of(given), program(NAME), Path(out), given.shards or 1, given.shard or 0)
+    make(synthesis_of(given), program(NAME), out, given.shards or 1, given.shard or 0)
 
 
 def parse(words: Optional[Sequence[str]]) -> Namespace:

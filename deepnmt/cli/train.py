@@ -1,7 +1,5 @@
 """`deepnmt train`: train the model of a recipe."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

@@ -1,7 +1,5 @@
 """`deepnmt train-lm`: train a language model on one side of a data folder, for --lm-path."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional

@@ -1,14 +1,12 @@
 """`deepnmt train-progressive`: train a shallow model first, then grow and train it, stage by stage."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
 from deepnmt.cli.train import DATA, PLACES
-from deepnmt.console import Parser, program
+from deepnmt.console import Parser, listable, program
 from deepnmt.errors import UserError
 from deepnmt.recipe import named_recipes
 
@@ -36,12 +34,9 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     recipes = "name that 'deepnmt recipe' lists, or a YAML file, with a list of stages"
     parser.add_argument("recipe", metavar="RECIPE", help=recipes)
     parser.add_argument("data", metavar="DATA", help=DATA)
-    parser.add_argument("save", type=Path, metavar="SAVE", help="folder for all that is made")
+    parser.add_argument("save", type=listable("SAVE"), metavar="SAVE", help="folder for all that is made")
     given, options = parser.parse_before_options(words, "fairseq-train")
     recipe = named_recipes.find(given.recipe)
-    # In a path of checkpoints, a colon begins the next one.
-    if any(sign in str(given.save) for sign in ",:"):
-        raise UserError(f"SAVE must be without commas and colons, but is '{given.save}'")
     for folder in given.data.split(os.pathsep):
         if not Path(folder).is_dir():
             raise UserError(f"DATA must be a folder made by preprocess.sh, but there is no '{folder}'")

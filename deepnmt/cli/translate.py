@@ -1,7 +1,5 @@
 """`deepnmt translate`: raw text in, translations out."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

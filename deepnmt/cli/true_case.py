@@ -1,7 +1,5 @@
 """`deepnmt truecase`: give the first words of sentences the case that they mostly have elsewhere, and the way back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Optional
 
@@ -29,7 +27,7 @@ COMMANDS = {
 def main(words: Optional[Sequence[str]] = None) -> None:
     """Learn, apply or undo true case, as a command line says."""
     given = parser().parse_args(words)
-    from deepnmt.preparation.true_casing import apply_case, learn_case, undo_case
+    from deepnmt.preparation.rewriting import apply_case, learn_case, undo_case
 
     if given.command == "learn":
         learn_case(given.text, given.model, given.lang)

@@ -1,7 +1,5 @@
 """`deepnmt --version`: everything that a report of a fault needs, without importing fairseq or torch."""
 
-from __future__ import annotations
-
 import platform
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed

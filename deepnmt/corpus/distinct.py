@@ -1,7 +1,5 @@
 """The different pairs among many pairs of small numbers, such as those of words."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse

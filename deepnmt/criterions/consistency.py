@@ -18,7 +18,6 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
     label_smoothed_nll_loss,
 )
-from fairseq.logging import metrics
 from torch import Tensor
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
@@ -73,32 +72,20 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
         return model(**inputs, **options)
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Tensor, int, Any]:
-        """The loss of a batch, as fairseq's criterions give it.
+        """Return loss, sample size and log of a batch, as fairseq's criterions do.
 
-        Returns:
-            the sum over the target positions, in nats (N x 1 unless `reduce`); the sample size, of the batch before
-            doubling; and what to log. The accuracy is that of the first pass.
+        The loss is the sum over the target positions, in nats (N x 1 unless `reduce`); the sample size counts the batch
+        before doubling, and the accuracy the first pass.
         """
         if not model.training or self.updates < self.start_update:
             result: tuple[Tensor, int, Any] = super().forward(model, sample, reduce)
             return result
-        sentences = sample["target"].size(0)
-        inputs = doubled(sample["net_input"], sentences)
+        inputs = doubled(sample["net_input"], sample["target"].size(0))
         compute = self.fused if may_take("fused loss", obstacle(model)) and reduce else self.unfused
         loss, nll, kl, log = compute(model, sample, inputs)
         if reduce:
             loss, nll, kl = loss.sum(), nll.sum(), kl.sum()
-        sample_size = sentences if self.sentence_avg else sample["ntokens"]
-        logging_output = {
-            "loss": loss.detach(),
-            "nll_loss": nll,
-            "kl_loss": kl,
-            "ntokens": sample["ntokens"],
-            "nsentences": sentences,
-            "sample_size": sample_size,
-            **log,
-        }
-        return loss, sample_size, logging_output
+        return self.result(sample, loss, nll_loss=nll, kl_loss=kl, **log)
 
     def fused(
         self, model: Any, sample: dict[str, Any], inputs: dict[str, Any]
@@ -159,10 +146,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
         """Log what fairseq logs and, in training, the divergence in bits per token as `kl_loss`."""
         super().reduce_metrics(logging_outputs)
-        if any("kl_loss" in log for log in logging_outputs):
-            ntokens = sum(log.get("ntokens", 0) for log in logging_outputs)
-            kl = sum(log.get("kl_loss", 0) for log in logging_outputs)
-            metrics.log_scalar("kl_loss", kl / ntokens / math.log(2), ntokens, round=3)
+        cls.log_mean(logging_outputs, "kl_loss", "ntokens", math.log(2), 3)
 
 
 def doubled(inputs: dict[str, Any], sentences: int) -> dict[str, Any]:
@@ -176,13 +160,9 @@ def doubled(inputs: dict[str, Any], sentences: int) -> dict[str, Any]:
 
 
 def divergences(lprobs: Tensor) -> Tensor:
-    """KL(P1|P2) = sum_v P1(v) (log P1(v) - log P2(v)) at each position, and KL(P2|P1).
+    """Return KL(P1|P2) = sum_v P1(v) (log P1(v) - log P2(v)) at each position, and KL(P2|P1), 2 x N x 1, in nats.
 
-    Args:
-        lprobs: log-probabilities of the first pass, then of the second, 2N x V
-
-    Returns:
-        2 x N x 1, in nats
+    The log-probabilities are those of the first pass, then of the second, 2N x V.
     """
     result: Tensor = _Divergences.apply(lprobs)  # type: ignore[no-untyped-call]
     return result

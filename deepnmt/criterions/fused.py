@@ -9,6 +9,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
 )
+from fairseq.logging import metrics
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
@@ -35,10 +36,9 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
     """
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
-        """The loss of a batch, as fairseq's criterions give it.
+        """Return loss, sample size and log of a batch, as fairseq's criterions do; see `result`.
 
-        Returns:
-            the sum over the target positions, in nats (N x 1 unless `reduce`); the sample size; what to log
+        The loss is the sum over the target positions, in nats (N x 1 unless `reduce`).
 
         Raises:
             UserError: pairs have weights, and the model has an obstacle
@@ -63,42 +63,43 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         taught = self.taught(model, sample, counted)
         losses = linear_cross_entropy(features, weight, target[counted], self.eps, self.report_accuracy, counts, taught)
 
-        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
-        if counts is not None:
-            sample_size = sample[PAIRS if self.sentence_avg else TOKENS]
-        logging_output = {
-            "loss": losses.loss.detach(),
-            "nll_loss": losses.nll,
-            "ntokens": sample["ntokens"],
-            "nsentences": sample["target"].size(0),
-            "sample_size": sample_size,
-        }
-        if self.report_accuracy:
-            logging_output["n_correct"] = int(losses.correct)
-            logging_output["total"] = len(features)
-        return losses.loss, sample_size, logging_output
+        size = None if counts is None else sample[PAIRS if self.sentence_avg else TOKENS]
+        accuracy = {"n_correct": int(losses.correct), "total": len(features)} if self.report_accuracy else {}
+        return self.result(sample, losses.loss, size, nll_loss=losses.nll, **accuracy)
+
+    def result(
+        self, sample: dict[str, Any], loss: Tensor, size: Any = None, **logged: Any
+    ) -> tuple[Any, int, dict[str, Any]]:
+        """Return the loss of a batch, its sample size, and the log, as fairseq's criterions do.
+
+        The size is by default the number of sentences or of target tokens; `logged` are further entries of the log.
+        """
+        if size is None:
+            size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        counts = {"ntokens": sample["ntokens"], "nsentences": sample["target"].size(0), "sample_size": size}
+        return loss, size, {"loss": loss.detach(), **counts, **logged}
+
+    @classmethod
+    def log_mean(cls, outputs: list[dict[str, Any]], name: str, per: str, unit: float, digits: int) -> None:
+        """Log the mean of an entry, if there is one, over the outputs of all processes.
+
+        `per` names the entry with the number of tokens or sentences; the unit of a value is 1, or log 2 for bits.
+        """
+        if any(name in log for log in outputs):
+            number = sum(log.get(per, 0) for log in outputs)
+            metrics.log_scalar(name, sum(log.get(name, 0) for log in outputs) / number / unit, number, round=digits)
 
     def has_teachers(self, model: Any) -> bool:
         """Return whether `taught` has predictions for the positions of a batch of this model."""
         return False
 
     def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:
-        """Return what a teacher predicts at the positions that count, if there is one.
-
-        Args:
-            model: that is trained or validated
-            sample: the batch
-            counted: sentence and place of each position, N, after the prefix that is ignored
-        """
+        """Return what a teacher predicts, if there is one, at the `counted` sentences and places of a batch, N each."""
         return None
 
 
 def obstacle(model: Any) -> Optional[str]:
-    """Return the reason why a model's features cannot be projected outside of it, or None.
-
-    Args:
-        model: wrapped for distributed training or not
-    """
+    """Return the reason why the features of a model, wrapped or not, cannot be projected outside of it, or None."""
     decoder = getattr(model, "decoder", None)
     if not isinstance(decoder, TransformerDecoderBase):
         return "the model is not fairseq's or this package's Transformer"

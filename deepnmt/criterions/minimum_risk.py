@@ -8,7 +8,7 @@ positions, C channels, V types.
 
 import math
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -19,22 +19,80 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
     label_smoothed_nll_loss,
 )
+from fairseq.data import Dictionary
 from fairseq.data.data_utils import collate_tokens
-from fairseq.logging import metrics
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor, nn
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
-from deepnmt.criterions.translations import Translations, Words
 from deepnmt.errors import UserError
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 from deepnmt.kernels.linear_log_probs import linear_log_probs
 from deepnmt.limits import BEAM, LENPEN
+from deepnmt.text.sentence_bleu import SentenceBleu
+from deepnmt.text.subwords import has_bytes, join_bpe, join_bytes
+from deepnmt.text.token_bleu import TokenBleu
 
 Scored = tuple[Tensor, Tensor, Tensor, dict[str, int]]
 # Tokens that a translation may have, a S + b for a source of S: longer ones are loops, which cost much.
 LONGEST = {"max_len_a": 1.5, "max_len_b": 10}
+
+
+class Words:
+    """Joins subwords of a dictionary to the words that BLEU of tokens compares in its language."""
+
+    def __init__(self, dictionary: Dictionary, language: str = "") -> None:
+        self.bleu, self.bytes = TokenBleu(language), has_bytes(dictionary.symbols)
+        self.symbols: list[str] = list(dictionary.symbols)
+        self.pad: int = dictionary.pad()
+        self.ignored = {self.pad, dictionary.eos()}
+
+    def __call__(self, tokens: Tensor) -> list[str]:
+        """Return the words of a sentence's tokens, without padding and end symbol."""
+        text = join_bpe(" ".join(self.symbols[token] for token in tokens.tolist() if token not in self.ignored))
+        return self.bleu.words(join_bytes(text) if self.bytes else text)
+
+
+@dataclass(frozen=True)
+class Translations:
+    """Translations of a batch, sentence by sentence, the best first.
+
+    Attributes:
+        tokens: of each, with the end symbol, H
+        places: which places of B x K are theirs
+        risk: of each, B x K; 0 in places without one
+        lengths: tokens of each reference, with the end symbol, B
+    """
+
+    tokens: list[Tensor]
+    places: Tensor
+    risk: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def of(cls, found: Sequence[Sequence[dict[str, Any]]], target: Tensor, words: Words) -> "Translations":
+        """Return the translations that fairseq's generator has found, with their risk beside the padded references."""
+        tokens = [[each["tokens"] for each in translations] for translations in found]
+        places = torch.zeros(len(tokens), max(map(len, tokens)), dtype=torch.bool)
+        risk = torch.zeros(places.shape, dtype=torch.float64)
+        for row, (translations, reference) in enumerate(zip(tokens, target)):
+            bleu = SentenceBleu(words(reference))
+            places[row, : len(translations)] = True
+            for rank, translation in enumerate(translations):
+                risk[row, rank] = 1 - bleu(words(translation))
+        return cls(
+            [each for translations in tokens for each in translations],
+            places.to(target.device),
+            risk.to(target.device),
+            target.ne(words.pad).sum(1),
+        )
+
+    @property
+    def rows(self) -> Tensor:
+        """Return the sentence of each reference, then of each translation, B + H."""
+        sentences, translated = torch.arange(len(self.places)), self.places.nonzero()[:, 0]
+        return torch.cat([sentences.to(translated), translated])
 
 
 @dataclass
@@ -83,11 +141,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
         self._generator: Optional[tuple[nn.Module, Any]] = None
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
-        """The loss of a batch, as fairseq's criterions give it.
-
-        Returns:
-            the sum over the sentences, in training always reduced; the sample size; what to log
-        """
+        """Return loss, sample size and log of a batch, as fairseq's criterions do; in training always reduced."""
         if not model.training:
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
             return result
@@ -97,17 +151,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
             loss, nll, log_probs, accuracy = compute(model, *self.inputs(sample, found))
         risk = (self.distribution(log_probs, found) * found.risk.to(log_probs)).sum(1)  # B
         loss = (found.lengths * risk).sum() + self.weight * loss
-        sample_size = len(risk) if self.sentence_avg else sample["ntokens"]
-        logging_output = {
-            "loss": loss.detach(),
-            "nll_loss": nll.detach(),
-            "risk": risk.detach().sum(),
-            "ntokens": sample["ntokens"],
-            "nsentences": len(risk),
-            "sample_size": sample_size,
-            **accuracy,
-        }
-        return loss, sample_size, logging_output
+        return self.result(sample, loss, nll_loss=nll.detach(), risk=risk.detach().sum(), **accuracy)
 
     @torch.no_grad()
     def search(self, model: Any, sample: dict[str, Any]) -> Translations:
@@ -171,10 +215,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
         """Log what fairseq logs and, in training, the expected risk of a sentence."""
         super().reduce_metrics(logging_outputs)
-        if any("risk" in log for log in logging_outputs):
-            sentences = sum(log.get("nsentences", 0) for log in logging_outputs)
-            risk = sum(log.get("risk", 0) for log in logging_outputs)
-            metrics.log_scalar("risk", risk / sentences, sentences, round=4)
+        cls.log_mean(logging_outputs, "risk", "nsentences", 1.0, 4)
 
 
 def _faults(task: Any, cfg: MinimumRiskConfig) -> Iterator[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
-from fairseq.logging import metrics
 from torch import Tensor
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
@@ -58,17 +57,8 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
         turned = {**sample, "target": reversed_words(sample["target"], self.eos, self.padding_idx)}
         (loss, nll), (backward_loss, backward_nll), accuracy = compute(model, sample, turned, reduce)
         loss = self.weight * loss + (1 - self.weight) * backward_loss
-        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
-        logging_output = {
-            "loss": loss.detach(),
-            "nll_loss": nll.detach(),
-            "backward_nll_loss": backward_nll.detach(),
-            "ntokens": sample["ntokens"],
-            "nsentences": sample["target"].size(0),
-            "sample_size": sample_size,
-            **accuracy,
-        }
-        return loss, sample_size, logging_output
+        nlls = {"nll_loss": nll.detach(), "backward_nll_loss": backward_nll.detach()}
+        return self.result(sample, loss, **nlls, **accuracy)
 
     def fused(self, model: Any, sample: Any, turned: Any, reduce: bool) -> tuple[Losses, Losses, dict[str, int]]:
         """Return loss and NLL of both decoders, and the accuracy if it is wanted, without tensors of all logits."""
@@ -100,6 +90,4 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
         """Log what fairseq logs, and the backward decoder's loss in bits per token."""
         super().reduce_metrics(logging_outputs)
-        ntokens = sum(log.get("ntokens", 0) for log in logging_outputs)
-        nll = sum(log.get("backward_nll_loss", 0) for log in logging_outputs)
-        metrics.log_scalar("backward_nll_loss", nll / ntokens / math.log(2), ntokens, round=3)
+        cls.log_mean(logging_outputs, "backward_nll_loss", "ntokens", math.log(2), 3)

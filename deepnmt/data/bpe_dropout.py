@@ -4,8 +4,6 @@ The lengths change with the cut, so that the batches are made anew, too. All is 
 training has the same batches, and so have several processes, which each cut the whole text.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -10,8 +10,6 @@ One random number decides each step, and numpy takes that step for all words of 
 worked out when it is first taken, and remembered.
 """
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -155,6 +153,6 @@ class MergeWalks:
         return len(self.cuts) - 1
 
 
-def _view(numbers: array[int]) -> Integers:
+def _view(numbers: "array[int]") -> Integers:
     """Return an array's numbers for numpy; the array cannot grow as long as they are referred to."""
     return np.frombuffer(numbers, dtype=np.int64) if numbers else np.zeros(0, np.int64)

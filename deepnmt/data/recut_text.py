@@ -1,18 +1,103 @@
-"""Text whose words are cut anew in every epoch, by BPE-dropout."""
+"""Text whose words are cut anew in every epoch, by BPE-dropout.
 
-from __future__ import annotations
+Each word draws from a stream of SplitMix64 (Steele 2014, OOPSLA) of its own, which begins at a mix of the seeds, the
+line and the word's place in it: its cut is the same whatever else is drawn, and in whatever process.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from deepnmt.data.line_draws import LineDraws
 from deepnmt.data.merge_walks import MISSING, MergeWalks
-from deepnmt.data.sentence_words import words_of
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.subwords import SEPARATOR
+
+Integers = npt.NDArray[np.int64]
+Unsigned = npt.NDArray[np.uint64]
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mixed(numbers: Unsigned) -> Unsigned:
+    """Return SplitMix64's output function of each number."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+class LineDraws:
+    """Draws for the words of lines.
+
+    Args:
+        seeds: such as the training's, the epoch, and the side
+        lines: the number of each word's line
+        places: of the words in their lines
+    """
+
+    def __init__(self, seeds: tuple[int, ...], lines: Integers, places: Integers) -> None:
+        base = np.random.SeedSequence(seeds).generate_state(1, np.uint64)
+        of_line = mixed(base + np.uint64(GOLDEN) * (lines.astype(np.uint64) + np.uint64(1)))
+        self.streams = mixed(of_line + np.uint64(GOLDEN) * (places.astype(np.uint64) + np.uint64(1)))
+
+    def __call__(self, words: Integers, step: int) -> npt.NDArray[np.float64]:
+        """Return a number above 0 and at most 1 for each word: that of a step of its stream."""
+        drawn = mixed(self.streams[words] + np.uint64(GOLDEN * (step + 1) % 2**64))
+        # The 53 bits of a float64.
+        shares: npt.NDArray[np.float64] = ((drawn >> np.uint64(11)).astype(np.float64) + 1) / 2**53
+        return shares
+
+
+@dataclass(frozen=True)
+class SentenceWords:
+    """The words of a text, whose end symbols count as words.
+
+    Attributes:
+        kinds: pieces of each different word, as their numbers in the dictionary
+        words: the kind of each word of the text, one sentence after the other
+        lengths: words of each sentence
+    """
+
+    kinds: list[tuple[int, ...]]
+    words: npt.NDArray[np.int32]
+    lengths: Integers
+
+    @property
+    def lines(self) -> Integers:
+        """The number of each word's sentence."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    @property
+    def places(self) -> Integers:
+        """The place of each word in its sentence."""
+        begins = np.cumsum(self.lengths) - self.lengths
+        return np.arange(len(self.words)) - np.repeat(begins, self.lengths)
+
+
+def words_of(sentences: Iterable[Sequence[int]], types: Sequence[str]) -> SentenceWords:
+    """Return the words of sentences of token numbers.
+
+    Args:
+        sentences: each with its end symbol
+        types: of the dictionary, by number
+    """
+    continued = [name.endswith(SEPARATOR) for name in types]
+    numbers: dict[tuple[int, ...], int] = {}
+    words: list[int] = []
+    lengths: list[int] = []
+    for sentence in sentences:
+        before, pieces = len(words), []
+        for token in sentence:
+            pieces.append(token)
+            if not continued[token]:
+                words.append(numbers.setdefault(tuple(pieces), len(numbers)))
+                pieces = []
+        if pieces:
+            words.append(numbers.setdefault(tuple(pieces), len(numbers)))
+        lengths.append(len(words) - before)
+    return SentenceWords(list(numbers), np.array(words, np.int32), np.array(lengths, np.int64))
+
 
 Integers = npt.NDArray[np.int64]
 # Words that are cut at a time, which bounds the memory.

@@ -6,8 +6,6 @@ for pairs k of an update, with losses L_k summed over their n_k target tokens. A
 pair of weight 0 is not trained on.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -32,9 +32,7 @@ IN_WORDS: Mapping[type, str] = {Integral: "a whole number", Real: "a number", st
 def kind_fault(name: str, value: object) -> str:
     """Return what the value of a setting must be if it is of another kind, else nothing.
 
-    Args:
-        name: of a setting; others are options of the torch engine, which may be texts, numbers and flags
-        value: of the setting
+    Other names are options of the torch engine, which may be texts, numbers and flags.
     """
     kind = KINDS.get(name)
     if kind is None:

@@ -31,11 +31,7 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
 
 
 def load_engine(folder: ModelFolder, threads: int | None = None) -> Engine:
-    """Return the engine of a model folder.
-
-    Args:
-        folder: the model
-        threads: that it may use; None: as many as it likes
+    """Return the engine of a model folder, which may use so many threads; None: as many as it likes.
 
     Raises:
         UserError: a library is missing, or the engine refuses the model
@@ -47,12 +43,7 @@ def load_engine(folder: ModelFolder, threads: int | None = None) -> Engine:
 
 
 def engine_module(engine: str, part: str) -> Any:
-    """Return a module of an engine. Raises `UserError` with the extra that installs a missing library.
-
-    Args:
-        engine: its name
-        part: "engine" or "writer"
-    """
+    """Return the module "engine" or "writer" of an engine. Raises `UserError` where a library is missing."""
     try:
         return importlib.import_module(f"deepnmt.engines.{engine}.{part}")
     except ModuleNotFoundError as error:

@@ -27,11 +27,9 @@ class Support:
     only: Mapping[str, object] = field(default_factory=dict)
 
     def faults(self, options: Any, others: Mapping[str, Support]) -> Iterator[str]:
-        """Yield a line for each option that the engine cannot express.
+        """Yield a line for each option of a model that the engine cannot express; missing ones have their defaults.
 
-        Args:
-            options: of a model; those that are missing have their defaults
-            others: engines to name in the line, if they take the option; otherwise it names torch
+        The line names one of `others` that takes the option, otherwise torch.
         """
         for each in fields(options if isinstance(options, DLCLTransformerConfig) else DLCLTransformerConfig):
             value = getattr(options, each.name, each.default)

@@ -45,13 +45,9 @@ class Export:
 
 
 def export(task: Export, target: Path) -> Result | None:
-    """Write a model folder, and return what its check found; None without a check.
+    """Write a model folder, and return the result of its check; None without a check.
 
     A model folder that is there already is replaced when the new one is complete.
-
-    Args:
-        task: what to export
-        target: the folder
 
     Raises:
         UserError: something is missing or faulty, the engine cannot express the model, or the check fails

@@ -55,12 +55,7 @@ class Result:
     bleu_before: float
 
     def faults(self, exact: bool, allow_loss: bool = False) -> Iterator[str]:
-        """Yield why the export must not count.
-
-        Args:
-            exact: the weights are float32
-            allow_loss: BLEU may be lost
-        """
+        """Yield why the export must not count; `exact` is for float32, and with `allow_loss` BLEU may be lost."""
         if exact:
             # A difference that is no number is none that is small.
             if not self.difference <= LARGEST_DIFFERENCE:
@@ -94,13 +89,7 @@ class Result:
 
 
 def read_pairs(data: Path, languages: tuple[str, str], number: int, longest: tuple[int, int]) -> Pairs:
-    """Return pairs of the validation set, evenly spaced.
-
-    Args:
-        data: a folder made by preprocess.sh
-        languages: of source and target
-        number: of pairs, at most
-        longest: most subwords of source and target
+    """Return at most `number` pairs of the validation set, evenly spaced, of at most `longest` subwords on each side.
 
     Raises:
         UserError: the folder has no validation text, or no pair is short enough
@@ -125,15 +114,7 @@ def _lines(path: Path) -> list[str]:
 def compare(
     reference: Engine, exported: Engine, pairs: Pairs, pipeline: TextPipeline, search: SearchSettings
 ) -> Result:
-    """Return how far an exported model is from the checkpoints.
-
-    Args:
-        reference: the checkpoints
-        exported: the model
-        pairs: to translate and to score
-        pipeline: turns subwords of the target into text
-        search: settings of the search
-    """
+    """Return how far an exported model is from the checkpoints; the pipeline turns subwords of the target into text."""
     difference, before, after = 0.0, [], []
     with progress(len(pairs.sources), "checking", " sentences") as bar:
         for start in range(0, len(pairs.sources), BATCH):

@@ -13,7 +13,8 @@ from deepnmt.fairseq_patches.patch import Patch, declared
 def row(patch: Patch) -> tuple[str, int, str, str]:
     """Return one line of the table."""
     function = inspect.unwrap(patch.function)
-    return patch.target, patch.order, f"{Path(function.__code__.co_filename).name}: {function.__name__}", patch.why
+    path = Path(function.__code__.co_filename)
+    return patch.target, patch.order, f"{path.parent.name}/{path.name}: {function.__name__}", patch.why
 
 
 def main() -> None:

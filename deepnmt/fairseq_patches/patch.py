@@ -1,14 +1,14 @@
 """The list of everything that the package changes in fairseq and in the process, and the way it is put in place.
 
-    @replaces(checkpoint_utils, "load_checkpoint", "(cfg, trainer, **passthrough_args)", order=10, why="...")
+    @replaces(checkpoint_utils, "load_checkpoint", order=10, why="...")
     def stop_where_done(stock, cfg, trainer, **options): ...
 
 puts `stop_where_done` in the place of `checkpoint_utils.load_checkpoint`; `stock` is what was there before. Several
 replacements of one name nest: the higher the order, the further outside. `@sets("...", why="...")` is for the few
 changes that replace no function of fairseq's.
 
-Each replacement records the signature that it was written for. If the installed fairseq has another one, or lacks the
-function, nothing is replaced and the error says which.
+`SIGNATURES` records what each target takes. If it takes something else in the installed fairseq, or is not there,
+nothing is replaced and the error says which.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fairseq.trainer import Trainer
 
 from deepnmt.console import in_commands
 from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.signatures import SIGNATURES
 
 Owner = Union[type, ModuleType]
 
@@ -35,7 +36,6 @@ class Replacement:
 
     owner: Owner
     name: str
-    signature: str  # as `signature_of` gives it; "(module, ...)" leaves the rest open, where it is torch's
     order: int
     why: str
     function: Callable[..., Any]
@@ -51,11 +51,11 @@ class Replacement:
         """Return what is wrong with the target in the installed fairseq, or an empty text."""
         if not hasattr(self.owner, self.name):
             return f"{self.target} must exist, but does not"
-        found = signature_of(getattr(self.owner, self.name))
-        start, open_end, _ = self.signature.partition(", ...)")
-        if found == self.signature or (open_end and found.startswith(f"{start}, ")):
+        found, known = signature_of(getattr(self.owner, self.name)), SIGNATURES[self.target]
+        start, open_end, _ = known.partition(", ...)")
+        if found == known or (open_end and found.startswith(f"{start}, ")):
             return ""
-        return f"{self.target} must be called with {self.signature}, but is with {found}"
+        return f"{self.target} must be called with {known}, but is with {found}"
 
     def install(self) -> None:
         """Put the function in place."""
@@ -99,21 +99,18 @@ def _given(stock: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     return replacement
 
 
-def replaces(
-    owner: Owner, name: str, signature: str, order: int, why: str
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def replaces(owner: Owner, name: str, order: int, why: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare the decorated function as replacement of `owner.name`.
 
     Args:
         owner: a module or a class
         name: of a function or class in it
-        signature: that this has in the fairseq which the replacement was written for, without annotations
         order: among the replacements of the same name; the highest is outermost
         why: for the table
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        _patches.append(Replacement(owner, name, signature, order, why, function))
+        _patches.append(Replacement(owner, name, order, why, function))
         return function
 
     return declare

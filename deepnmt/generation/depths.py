@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.generation.search_inputs import changed, contents
+from deepnmt.generation.search_inputs import contents
 from deepnmt.jobs.child_steps import run_step
-from deepnmt.jobs.job import locked
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.model.stack import STACKS
 from deepnmt.text.columns import in_columns
 from deepnmt.text.lines import whole_text
-from deepnmt.text.record import read_record, size_and_time, write_record
+from deepnmt.text.record import read_record, size_and_time
 from deepnmt.text.translated_folder import check_data
 
 if TYPE_CHECKING:
@@ -62,8 +61,7 @@ def models(depths: Mapping[str, int], every: Mapping[str, str]) -> Iterator[dict
 def check_shrinking(state: CheckpointState, found: Iterable[Mapping[str, Any]]) -> None:
     """Raise `UserError` if one of the models cannot be made, before the first one is translated."""
     from deepnmt.checkpoints.rewrite import rewritten
-    from deepnmt.checkpoints.shrink.shrink_model import shrink_state
-    from deepnmt.checkpoints.shrink.shrink_stacks import Shrinking
+    from deepnmt.checkpoints.shrink import Shrinking, shrink_state
 
     for model in found:
         if model["option"]:
@@ -98,12 +96,10 @@ class Depths:
         Raises:
             UserError: something does not fit, or the folder is in use, or of another model, data, subset or search
         """
-        # What is refused leaves a folder as it was; one of this command is held before another plan is written.
-        with locked(self.out, "OUT") if (self.out / RECORD).is_file() else nullcontext():
-            found = self.plan()
+        job = self.job()
         shrunk = self.out / "shrunk.pt"
-        with locked(self.out, "OUT"):
-            for model in found:
+        with job.begun():
+            for model in job.told["models"]:
                 folder = self.out / model["model"]
                 if (folder / SCORES).is_file():
                     print(f"{model['model']} is scored: {folder}", flush=True)
@@ -119,12 +115,8 @@ class Depths:
             table(self.out)
         print(f"{self.out} is ready: scores in {self.out / TABLE}")
 
-    def plan(self) -> list[dict[str, Any]]:
-        """Note in OUT/models.json what is to be done, and return the models.
-
-        Raises:
-            UserError: something does not fit, or OUT is of another model, data, subset or search
-        """
+    def job(self) -> InPlace:
+        """Return the job, whose record also has the models to score. Raises `UserError` if something does not fit."""
         from deepnmt.checkpoints.data_fit import check_checkpoint
         from deepnmt.checkpoints.state import CheckpointState
 
@@ -140,20 +132,7 @@ class Depths:
             "options": list(self.options),
             **contents(self.data, self.options),
         }
-        record, out = self.out / RECORD, self.out
-        if record.exists():
-            old = read_record(record)
-            if other := changed(old, settings):
-                raise UserError(
-                    f"{out} must be of the same {other[0]}, {settings[other[0]]}, but is of {old.get(other[0])}; "
-                    "remove it or choose another OUT"
-                )
-        elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise UserError(f"{out} exists, and was not made by bleu_per_depth.sh; remove it or choose another OUT")
-        out.mkdir(parents=True, exist_ok=True)
-        with console.whole_file(record) as temporary:
-            write_record(temporary, {**settings, "models": found})
-        return found
+        return InPlace(console.program("bleu-per-depth"), self.out, RECORD, settings, told={"models": found})
 
 
 def table(output: Path) -> None:

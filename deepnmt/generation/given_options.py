@@ -31,14 +31,7 @@ TASK = "deep_translation"
 
 
 def check_options(options: Sequence[str]) -> None:
-    """Refuse options that are set already, and those that need the package's task beside another one.
-
-    Args:
-        options: of fairseq-generate
-
-    Raises:
-        UserError: with a line for each
-    """
+    """Raise `UserError`, a line for each, for options that are set already, or need the package's task."""
     # fairseq takes -sen for -s en as well.
     names = [word.split("=")[0] if word.startswith("--") else word[:2] for word in options]
     if refused := [name for name in GIVEN if name in names]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +20,12 @@ from deepnmt import console
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.jobs.job import locked
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor, string_log_prob
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.text.data_folder import subset_prefix
 from deepnmt.text.lines import read_lines
-from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.record import INPUT, sha256
 
 REPORT, LINES = "search_errors.json", "sentences.tsv"
 TOGETHER = 32  # sentences of a beam search
@@ -115,42 +115,6 @@ def checksums(paths: Sequence[str], data: Path, subset: str, languages: tuple[st
     return {str(path): sha256(path) for path in [*map(Path, paths), *dictionaries, *sources]}
 
 
-def begin(folder: Path, settings: dict[str, Any], inputs: dict[str, str]) -> None:
-    """Make the folder, or see that it was begun with the same.
-
-    Args:
-        folder: for the results
-        settings: of the command
-        inputs: checksum of each file that it reads
-
-    Raises:
-        UserError: the folder is of another command, or of other files
-    """
-    if folder.exists() and not (folder / REPORT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"--out: must be a new folder or one of {console.program('search-errors')}, but is {folder}")
-    if not (folder / REPORT).is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(folder / REPORT) as temporary:
-            write_record(temporary, {"settings": settings, "inputs": inputs})
-        return
-    record = read_record(folder / REPORT, settings=dict)
-    before = record["settings"]
-    if before != settings:
-        key = next(key for key in [*settings, *before] if settings.get(key) != before.get(key))
-        raise UserError(
-            f"--out: must be of the same command, but {folder} was made with {key} {before.get(key)}, not "
-            f"{settings.get(key)}; remove it, or give another folder"
-        )
-    # Earlier versions did not note them.
-    noted = record.get("inputs", inputs)
-    if noted != inputs:
-        name = next((name for name in inputs if noted.get(name) != inputs[name]), "other files")
-        raise UserError(
-            f"--out: must be of the same files, but {folder} was made when {name} had other contents; remove it, or "
-            "give another folder"
-        )
-
-
 def sentences_done(folder: Path) -> list[Sentence]:
     """Return what has been done."""
     if not (folder / LINES).exists():
@@ -180,9 +144,8 @@ def search_all(
     eos, pad = dictionary.eos(), dictionary.pad()
     # The end symbol takes a position.
     longest = min(settings["max_len"], *(model.max_decoder_positions() - 1 for model in models))
-    bar = console.progress(len(left) + len(done), "searching", " sentences")
+    bar = console.progress(len(left) + len(done), "searching", " sentences", len(done))
     with (out / LINES).open("a", encoding="utf-8") as file, torch.no_grad(), bar:
-        bar.update(len(done))
         for start in range(0, len(left), TOGETHER):
             numbers = left[start : start + TOGETHER]
             sources = [dataset[number] for number in numbers]
@@ -252,16 +215,15 @@ def search_errors(
     wanted = [number for number, size in enumerate(sizes) if size <= positions]
     if not wanted:
         raise UserError(f"{subset} must have sentences of at most the {positions} positions of the model, but has none")
-    begin(out, settings, inputs)
-    with locked(out, "OUT"):
+    made_with = {"settings": settings, "inputs": inputs}
+    job = InPlace(console.program("search-errors"), out, REPORT, made_with, "--out", late=(INPUT,))
+    with job.begun():
         known = {*wanted}
         done = [each for each in sentences_done(out) if each.number in known]
         finished = {each.number for each in done}
         search_all(models, task, [number for number in wanted if number not in finished], settings, done, out)
         figures = {**report(done, beams), "too_long": len(sizes) - len(wanted)}
-        record = {"settings": settings, "inputs": inputs, **figures}
-        with whole_file(out / REPORT) as temporary:
-            temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        replace(job, told=figures).write()
     if figures["too_long"]:
         print(
             f"warning: {figures['too_long']} of {len(sizes)} sentences were not searched, for they are longer than the "

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from deepnmt.text.data_identity import identity_of_data
+from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.record import DATASTORE, size_and_time
-
-CONTENTS = "contents of "
 
 
 def contents(data: Path, options: Sequence[str]) -> dict[str, str]:
@@ -22,11 +19,4 @@ def contents(data: Path, options: Sequence[str]) -> dict[str, str]:
     values = [part for value in values for part in value.split(":") if part]
     found |= {value: size_and_time(Path(value)) for value in values if os.path.isfile(value)}
     found |= {value: size_and_time(record) for value in values if (record := Path(value, DATASTORE)).is_file()}
-    return {f"{CONTENTS}{name}": identity for name, identity in found.items()}
-
-
-def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the names of settings that are not as they were; earlier versions have not noted contents."""
-    return [
-        name for name, value in now.items() if before.get(name, value if name.startswith(CONTENTS) else None) != value
-    ]
+    return {f"contents of {name}": identity for name, identity in found.items()}

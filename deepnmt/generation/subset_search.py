@@ -25,7 +25,7 @@ from deepnmt import console
 from deepnmt.checkpoints.data_fit import check_checkpoint
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import user_message
-from deepnmt.fairseq_patches.refusals import refusal
+from deepnmt.fairseq_patches.process.refusals import refusal
 from deepnmt.text.lines import read_text
 from deepnmt.text.record import DATASTORE, read_record, selection_texts
 
@@ -37,16 +37,10 @@ class SearchFailed(Exception):
 
 
 def check_checkpoints(paths: Sequence[Path], data: Path, reverse: bool, datastores: Sequence[Path] = ()) -> list[Any]:
-    """Check that all checkpoints fit a data folder.
+    """Check that all checkpoints fit a data folder, in this or the other direction.
 
-    Args:
-        paths: of the checkpoints
-        data: the data folder
-        reverse: the checkpoints translate in the other direction
-        datastores: folders of neighbours; whether they fit is the search's to say
-
-    Returns:
-        the texts that the pairs of models and datastores were chosen to be like, as their data folders record them
+    Return the texts that the pairs of models and datastores were chosen to be like, as their data folders record them.
+    The search checks datastores.
 
     Raises:
         UserError: a checkpoint cannot be read, or was not trained on data like this
@@ -62,13 +56,12 @@ def check_checkpoints(paths: Sequence[Path], data: Path, reverse: bool, datastor
 def search(words: Sequence[str], log: Path, total: int) -> dict[int, str]:
     """Translate a subset, on the GPU in half precision if there is one, else on the CPU.
 
+    Return the best translation of each sentence that was translated, in tokens, by its number.
+
     Args:
         words: command line of fairseq-generate
-        log: file for all that fairseq prints
+        log: file that all output of fairseq is added to
         total: sentences, for the progress bar
-
-    Returns:
-        the best translation of each sentence that was translated, in tokens, by its number
 
     Raises:
         SearchFailed: fairseq has refused its options, or failed; the log says more
@@ -78,7 +71,7 @@ def search(words: Sequence[str], log: Path, total: int) -> dict[int, str]:
     command = [PROGRAM, *words[:3], "--fp16" if torch.cuda.is_available() else "--cpu", *words[3:]]
     print("+", shlex.join(command), file=sys.stderr)
     terminal = sys.stderr
-    with log.open("w", encoding="utf-8", newline="\n") as file, ExitStack() as bars, _running(command, file):
+    with log.open("a", encoding="utf-8", newline="\n") as file, ExitStack() as bars, _running(command, file):
         print("+", shlex.join(command))
 
         def new_bar() -> Any:

@@ -15,7 +15,8 @@ from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.generation.search_inputs import changed, contents
+from deepnmt.generation.search_inputs import contents
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.limits import BEAM, LENPEN
 from deepnmt.text.corpus_scores import TOKENISED, tokenised_bleu
 from deepnmt.text.lines import read_text
@@ -64,18 +65,14 @@ def check_options(options: Sequence[str]) -> None:
         )
 
 
-def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> list[tuple[int, int]]:
-    """Note in OUT/sweep.json what is to be done, and return the searches: last checkpoints and beam.
+def job_of(out: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> InPlace:
+    """Return the job of a sweep, whose record also says what is searched: last checkpoints, beams and length penalties.
 
-    Args:
-        output: OUT
-        save: the folder of checkpoints
-        data: the data folder
-        texts: the values of --last, --beam and --lenpen; an empty --last takes the default
-        options: further ones, of fairseq-generate
+    The texts are the values of --last, --beam and --lenpen; an empty --last takes the default. The options are further
+    ones of fairseq-generate.
 
     Raises:
-        UserError: something does not fit, or OUT is of other checkpoints, data or options
+        UserError: something does not fit
     """
     from deepnmt.checkpoints.averaging import find_checkpoints
 
@@ -85,34 +82,15 @@ def plan(output: Path, save: Path, data: Path, texts: Sequence[str], options: li
         raise UserError(f"{save}: must have checkpoints, but has none")
     there = len(checkpoints)
     lasts = whole_numbers("--last", last, there) if last else [number for number in DEFAULT if number <= there]
-    searches: dict[str, Any] = {"last": lasts, "beam": whole_numbers("--beam", beam, BEAM), "lenpen": penalties(lenpen)}
-    names = [f"{path.name} of update {number}" for number, path in checkpoints.items()]
-    sizes = [size_and_time(path) for path in checkpoints.values()]
+    searches = {"last": lasts, "beam": whole_numbers("--beam", beam, BEAM), "lenpen": penalties(lenpen)}
+    files = [f"{path.name} of update {number}, {size_and_time(path)}" for number, path in checkpoints.items()]
     settings = {
-        "checkpoints": [os.path.realpath(save), *(f"{name}, {size}" for name, size in zip(names, sizes))],
+        "checkpoints": [os.path.realpath(save), *files],
         "data": os.path.realpath(data),
         "options": options,
         **contents(data, options),
     }
-    record = output / RECORD
-    if record.exists():
-        old = read_record(record)
-        # Earlier versions did not note sizes and times.
-        if old.get("checkpoints") == [os.path.realpath(save), *names]:
-            old["checkpoints"] = settings["checkpoints"]
-        if other := changed(old, settings):
-            raise UserError(
-                f"{output} must be of the same {other[0]} as before, {old.get(other[0])}, but they are now "
-                f"{settings[other[0]]}; remove it or choose another OUT"
-            )
-    elif output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UserError(
-            f"{output} exists, and was not made by {console.program('sweep')}; remove it or choose another OUT"
-        )
-    output.mkdir(parents=True, exist_ok=True)
-    with console.whole_file(record) as temporary:
-        write_record(temporary, {**settings, **searches})
-    return [(number, width) for number in lasts for width in searches["beam"]]
+    return InPlace(console.program("sweep"), out, RECORD, settings, told=searches)
 
 
 def chosen(translations: Iterable[Translation], lenpen: float, sentences: int) -> list[str]:

@@ -9,13 +9,15 @@ from deepnmt.errors import UserError
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.pipeline import Tokenizer, placeholders_of, whole_units
 from deepnmt.text.subwords import Subwords
-from deepnmt.text.terms import places_of, read_terms, terms_of, with_first_words
+from deepnmt.text.terms import Term, places_of, read_terms, terms_of, with_first_words
 from deepnmt.text.translated_folder import data_settings, lines_of
 from deepnmt.text.truecase import Truecaser, model_name
 
 
-def write_constraints(terms: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> None:
-    """Write the subwords that each translation must have, tell how many, and warn of terms that no source has.
+def write_constraints(terms: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> list[list[Term]]:
+    """Write the subwords that each translation must have, and return the terms of each sentence.
+
+    Say how many there are, and warn of terms that no source has.
 
     Raises:
         UserError: a line of the file is faulty, or has what the model does not write
@@ -41,9 +43,9 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
     lines = lines_of(data / "text" / f"{subset}.tok.{source}")
     found = [terms_of(line, known) for line in lines]
     # Two terms may have one translation.
-    wanted = [list(dict.fromkeys(term.translation for term in each)) for each in found]
+    wanted = [list({term.translation: term for term in each}.values()) for each in found]
     with output.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines("\t".join(map(cut, each)) + "\n" for each in wanted)
+        file.writelines("\t".join(cut(term.translation) for term in each) + "\n" for each in wanted)
     number = sum(map(len, wanted))
     print(f"{number} terms in {sum(map(bool, wanted))} of {len(wanted)} sentences", file=sys.stderr)
     # Also those inside longer terms, whose translations the longer ones' take the place of.
@@ -51,3 +53,4 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
     if absent := [text for text in dict.fromkeys(term.text for term in known.values()) if text not in seen]:
         named = ", ".join(f"'{text}'" for text in absent[:3]) + (", ..." if len(absent) > 3 else "")
         print(f"warning: {terms}: no source has {len(absent)} of the terms: {named}", file=sys.stderr)
+    return wanted

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Optional
 
 from deepnmt.beside import whole_folder
 from deepnmt.errors import UserError
-from deepnmt.generation import inline_sources
 from deepnmt.generation.given_options import TASK, check_options, value_of
+from deepnmt.generation.inline_sources import InlineSources
 from deepnmt.generation.term_constraints import write_constraints
 from deepnmt.limits import DEFAULT_BATCH_SIZE, DEFAULT_BEAM
 from deepnmt.text.found_terms import note_terms
@@ -22,7 +21,7 @@ from deepnmt.text.nbest import FILE as NBEST
 from deepnmt.text.nbest import read_nbest, write_nbest
 from deepnmt.text.translated_folder import RECORD, check_data, check_direction, data_settings, write_translations
 
-LOG, CONSTRAINTS, READ = "generate.log", "constraints", "read"
+LOG, CONSTRAINTS = "generate.log", "constraints"
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class TranslatedSubset:
         subset: of the data
         reverse: translate from the data's target language to its source language
         terms: file of terms whose translations are forced
-        glossary: file of terms whose translations a model with inline targets reads
+        glossary: file of terms whose translations a model with inline targets follows
         options: of fairseq-generate; with `--nbest`, there is an n-best list
     """
 
@@ -50,10 +49,7 @@ class TranslatedSubset:
     options: Sequence[str] = ()
 
     def make(self, program: str) -> None:
-        """Translate the subset.
-
-        Args:
-            program: what a message calls the command
+        """Translate the subset, for the command that messages call `program`.
 
         Raises:
             UserError: something does not fit, or the search has failed
@@ -63,7 +59,7 @@ class TranslatedSubset:
         check_direction(self.data, self.reverse)
         sentences = check_data(self.data, self.subset)
         # Here, since importing fairseq takes seconds.
-        from deepnmt.generation.subset_search import check_checkpoints, search
+        from deepnmt.generation.subset_search import check_checkpoints
 
         stores = value_of(self.options, "--datastore")
         datastores = [Path(store) for store in stores.split(os.pathsep) if store]
@@ -72,8 +68,7 @@ class TranslatedSubset:
         out.parent.mkdir(parents=True, exist_ok=True)
         failed = out.with_name(f"{out.name}.failed.log")
         with whole_folder(out) as folder, _kept_on_failure(folder / LOG, failed):
-            data, more = self._with_terms(folder)
-            found = search([str(data), *self._words(folder), *more, *self.options], folder / LOG, sentences)
+            found, note = self._search(folder, sentences)
             if left_out := sentences - len(found):
                 print(
                     f"warning: {left_out} of {sentences} sentences were not translated, for they are longer than the "
@@ -84,7 +79,7 @@ class TranslatedSubset:
             write_translations(folder, best, self.data, self.subset, left_out, self.reverse, selected_on)
             if (folder / NBEST).exists():
                 write_nbest(folder / NBEST, read_nbest(folder / NBEST, in_order=False))
-            self._count_terms(folder)
+            note(folder)
         failed.unlink(missing_ok=True)
 
     def _check_place(self, program: str) -> None:
@@ -107,26 +102,28 @@ class TranslatedSubset:
         if value_of(self.options, "--nbest"):
             yield from ("--nbest-file", str(folder / NBEST))
 
-    def _with_terms(self, folder: Path) -> tuple[Path, list[str]]:
-        """Return the data folder that the search reads, and what it needs beside that to follow terms."""
-        if self.terms:
-            write_constraints(self.terms, self.data, self.subset, folder / CONSTRAINTS, self.reverse)
-            return self.data, ["--constraints", "unordered", "--constraint-file", str(folder / CONSTRAINTS)]
+    def _search(self, folder: Path, sentences: int) -> tuple[dict[int, str], Callable[[Path], None]]:
+        """Return the translations, and what tells how many terms are in them."""
+        from deepnmt.generation.subset_search import search
+
+        def translate(data: Path, place: Path, total: int, *more: str) -> dict[int, str]:
+            return search([str(data), *self._words(place), *more, *self.options], folder / LOG, total)
+
         if self.glossary:
             from deepnmt.checkpoints.data_fit import check_inline_targets
 
-            inline_sources.inline(self.glossary, self.data, self.subset, folder / READ, self.reverse)
+            inline = InlineSources(self.glossary, self.data, self.subset, self.reverse)
             for path in self.checkpoints:
                 check_inline_targets(path)
-            return folder / READ, []
-        return self.data, []
-
-    def _count_terms(self, folder: Path) -> None:
+            return inline.followed(translate(self.data, folder, sentences), folder, translate), inline.note
         if self.terms:
-            note_terms(folder / CONSTRAINTS, folder, data_settings(self.data, self.reverse))
-        if self.glossary:
-            inline_sources.note(folder / READ, self.data, folder, self.reverse)
-            shutil.rmtree(folder / READ)
+            constraints = folder / CONSTRAINTS
+            wanted = write_constraints(self.terms, self.data, self.subset, constraints, self.reverse)
+            given = "--constraints", "unordered", "--constraint-file", str(constraints)
+            settings = data_settings(self.data, self.reverse)
+            found = translate(self.data, folder, sentences, *given)
+            return found, lambda output: note_terms(output, wanted, settings, "terms")
+        return translate(self.data, folder, sentences), lambda output: None
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """Measure recipes and checkpoints as a command line says, and write what was measured."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

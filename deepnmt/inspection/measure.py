@@ -15,8 +15,6 @@ forward passes in training mode: the mean of squares for the error norm, the mea
 search, in evaluation mode.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -4,15 +4,12 @@ Colours are those of Okabe and Ito, which differ for every kind of colour vision
 as well, and the colour map of the DLCL weights goes from blue, negative, over white to red.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -24,6 +21,7 @@ from PIL import Image
 
 from deepnmt.inspection.table import COLUMNS, Report, cells, depth, title
 from deepnmt.model.stack import STACKS
+from deepnmt.pages import render
 
 COLOURS = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#8c8c8c")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
@@ -95,60 +93,15 @@ def page(reports: Sequence[Report], about: dict[str, str], drawn: dict[str, byte
         about: what to know about them, by its name
         drawn: what `pictures` made of the reports
     """
-    heading = "What happens inside: " + ", ".join(dict.fromkeys(report.label for report in reports))
-    parts = [f"<h1>{escape(heading)}</h1>", definition_list(about)]
-    for quantity in QUANTITIES:
-        parts += [
-            f"<h2>{escape(quantity.heading)}</h2><p>{escape(quantity.text)}</p>",
-            image(drawn[f"{quantity.name}.png"], quantity.heading),
-        ]
-    connected = with_dlcl(reports)
-    if connected:
-        parts.append(
-            "<h2>DLCL weights</h2><p>Row l weighs what group l reads: the outputs k = 0 (the embedding) to l - 1. The "
-            "last row makes the output of the stack. After window and softmax, averaged over slices of channels.</p>"
-        )
-    for label in connected:
-        parts += [f"<h3>{escape(label)}</h3>", image(drawn[dlcl_name(label)], f"DLCL weights of {label}")]
-    parts += ["<h2>All sublayers</h2>", *map(html_table, reports)]
-    return f"{HEAD.format(title=escape(heading))}{''.join(parts)}</body></html>\n"
-
-
-HEAD = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 82rem; margin: 2rem auto;
-       padding: 0 1rem }}
-h2 {{ margin-top: 2.5rem }} p {{ max-width: 48rem }} img {{ max-width: 100%; height: auto }}
-dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem }} dt {{ color: #555 }}
-dd {{ margin: 0; overflow-wrap: anywhere }} summary {{ cursor: pointer; padding: .2rem 0 }}
-table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums }}
-td, th {{ padding: .1rem .6rem; text-align: right; border-bottom: 1px solid #ddd }}
-td:nth-child(1), td:nth-child(3), th:nth-child(1), th:nth-child(3) {{ text-align: left }}
-</style></head><body>
-"""
-
-
-def definition_list(about: dict[str, str]) -> str:
-    """Names and values."""
-    return "<dl>" + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in about.items()) + "</dl>"
-
-
-def image(picture: bytes, text: str) -> str:
-    """A picture as part of the page."""
-    return f'<img alt="{escape(text)}" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
-
-
-def html_table(report: Report) -> str:
-    """The numbers of one model, folded up."""
-
-    def row(tag: str, texts: Iterable[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts) + "</tr>"
-
-    rows = "".join(row("td", texts) for texts in cells(report))
-    return (
-        f"<details><summary>{escape(title(report))}</summary>"
-        f"<table><thead>{row('th', COLUMNS.values())}</thead><tbody>{rows}</tbody></table></details>"
+    return render(
+        "inspection.html",
+        title="What happens inside: " + ", ".join(dict.fromkeys(report.label for report in reports)),
+        about=about,
+        drawn={name: base64.b64encode(picture).decode() for name, picture in drawn.items()},
+        quantities=QUANTITIES,
+        connected={label: dlcl_name(label) for label in with_dlcl(reports)},
+        columns=COLUMNS.values(),
+        tables=[(title(report), cells(report)) for report in reports],
     )
 
 

@@ -1,7 +1,5 @@
 """Inspect a recipe or a checkpoint: build or load its model, and take real batches."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from itertools import islice

@@ -3,8 +3,6 @@
 Shapes: G groups of layers.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -13,6 +11,7 @@ from typing import Any, Optional
 
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
+from deepnmt.text.columns import in_columns
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class Report:
         return json.dumps(self.to_values(), allow_nan=False)
 
     @classmethod
-    def from_values(cls, values: Any) -> Report:
+    def from_values(cls, values: Any) -> "Report":
         """The reverse of `to_values`.
 
         Raises:
@@ -113,7 +112,7 @@ class Report:
             raise UserError(f"a report must be as deepnmt inspect writes it, but is not: {error}") from error
 
     @classmethod
-    def from_json(cls, text: str) -> Report:
+    def from_json(cls, text: str) -> "Report":
         """The reverse of `to_json`, with the errors of `from_values`."""
         return cls.from_values(_parse(text))
 
@@ -185,14 +184,7 @@ def number(value: Optional[float]) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
     """Lines of columns of equal width, the first `left` of them flush left."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  ".join(
-            text.ljust(width) if index < left else text.rjust(width)
-            for index, (text, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
+    return [line.rstrip() for line in in_columns(rows, left)]
 
 
 def _of_layer(quantity: str, values: Sequence[Optional[float]]) -> float:

@@ -4,8 +4,6 @@ A step has a process group of its own: on Ctrl-C the command alone is told, ends
 step inherits the locks of its command, since it may outlive one that is killed, and writes where the command would.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

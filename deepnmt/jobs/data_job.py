@@ -1,7 +1,5 @@
 """A job whose result is a data folder, with the record preprocess.json."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.beside import whole_folder
-from deepnmt.errors import UserError
 from deepnmt.jobs.job import Job, locked
 from deepnmt.text.data_record import check_same, complete, difference, flat
 from deepnmt.text.record import read_record, write_record
@@ -47,6 +44,24 @@ class DataJob(Job):
             finally:
                 shutil.rmtree(self.parts, ignore_errors=True)
 
+    def make(self, fill: Callable[[Path], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Make the folder, unless it is there.
+
+        Args:
+            fill: writes the data to a folder, which has what the record begins with
+
+        Returns:
+            what `fill` returns, counts of each subset by its name; nothing if the folder is there
+        """
+        counts: dict[str, Any] = {}
+
+        def work(_: Path) -> None:
+            with self.result(counts) as folder:
+                counts.update(fill(folder))
+
+        self.do(work)
+        return counts
+
     @contextmanager
     def result(
         self, counts: Mapping[str, Any], finish: Callable[[Path], object] = lambda folder: None
@@ -63,6 +78,5 @@ class DataJob(Job):
             complete(folder, counts)
             finish(folder)
 
-    def _check_same(self, path: Path, what: str) -> None:
-        if found := difference(flat(read_record(path, inputs=dict)), flat(self.made_with)):
-            raise UserError(f"{what} with {found}; remove it or choose another {self.option}")
+    def _difference(self, path: Path) -> str:
+        return difference(flat(read_record(path, inputs=dict)), flat(self.made_with))

@@ -4,13 +4,12 @@
     OUT.parts/           unfinished work: finished parts, and a record of what it was begun with
     OUT.parts/lock       locked by the process that works there; the kernel frees it when that process ends
 
-A result may also be files that begin with OUT, and others, with a record that is named.
+A result may also be files that begin with OUT, and others, with a record that is named. Work whose parts are results
+stays in OUT itself: see `in_place`.
 
 A command that finds its result made with the same options and inputs does nothing. One that finds unfinished work goes
 on with it. Anything else in either place is refused in one line, and left as it is.
 """
-
-from __future__ import annotations
 
 import os
 import shutil
@@ -21,17 +20,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from deepnmt.beside import try_lock, whole_folder
+from deepnmt.beside import remove_remains, try_lock, whole_folder
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.text.record import check_kinds, read_record, write_record
+from deepnmt.text.record import INPUT, check_kinds, difference, read_record, write_record
 
 LOCK = "lock"
 WAIT = 10.0  # seconds for a lock: a process that was killed a moment ago may still hold it
 RESULTS = ("counts", "files")
-INPUT = "input: "
-# What records of clean have the options and inputs under: that of a result, and of work that version 0.1 has begun.
-WRAPPED = ("job", "record")
+# What records have the options under: those of clean, of its work that version 0.1 has begun, and of work in place.
+WRAPPED = ("job", "record", "settings", "values")
 RECORD = "record"  # its name among the files of a result that is no folder
 Made = Mapping[str, Any]
 
@@ -87,10 +85,7 @@ class Job:
         # A command that was killed may have left some of its files.
         begun = bool(self.files) and (self.parts / self.name).exists()
         for path in () if begun or self.record.is_file() else self.files.values() or (self.out,):
-            if os.path.lexists(path) and not _is_empty(path):
-                raise UserError(
-                    f"{path} exists, and was not made by {self.program}; remove it or choose another {self.option}"
-                )
+            self._refuse_foreign(path)
         made = self.is_made()
         if not made:
             with self._parts() as parts:
@@ -99,6 +94,9 @@ class Job:
                 if not made:
                     work(parts)
         shutil.rmtree(self.parts, ignore_errors=True)
+        # Of a command that was killed at its very end.
+        for path in self.files.values() or (self.out,):
+            remove_remains(path)
         print(f"{self.out} is {'up to date' if made else f'ready{self.note}'}")
 
     def is_made(self) -> bool:
@@ -152,26 +150,41 @@ class Job:
             files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
             write_record(folder / self.name, {**self.made_with, "counts": dict(counts), "files": files})
 
+    def _refuse_foreign(self, path: Path) -> None:
+        if os.path.lexists(path) and not (path.is_dir() and all(map(self._is_ours, path.iterdir()))):
+            raise UserError(
+                f"{path} exists, and was not made by {self.program}; remove it or choose another {self.option}"
+            )
+
+    def _is_ours(self, path: Path) -> bool:
+        """Return whether a command that was killed at once may have left a file."""
+        return path.name == LOCK or path.name.startswith(f"{self.name}.tmp.")
+
     def _check_same(self, path: Path, what: str) -> None:
-        record = read_record(path)
-        for key in WRAPPED:
-            record = record.get(key, record)
-        check_kinds(path, record, {"inputs": dict})
-        old, new = _flat(record), _flat(self.made_with)
-        for key in sorted(old.keys() | new.keys()):
-            if old.get(key) != new.get(key):
-                values = f"{key} {_shown(old.get(key))}, not {_shown(new.get(key))}"
-                with_what = f"another {key}" if key.startswith(INPUT) else values
-                raise UserError(f"{what} with {with_what}; remove it or choose another {self.option}")
+        if found := self._difference(path):
+            raise UserError(f"{what} {found}; remove it or choose another {self.option}")
+
+    def _difference(self, path: Path) -> str:
+        return difference(flat(path, read_record(path)), flat(path, self.made_with), late=())
 
 
-def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def flat(path: Path, record: Made) -> dict[str, Any]:
+    """Return what a result was made with: options, and `input: NAME` for each input.
 
+    Args:
+        path: of the record
+        record: as it stands there
 
-def _flat(record: Made) -> dict[str, Any]:
-    settings = {key.replace("_", "-"): value for key, value in record.items() if key not in ("inputs", *RESULTS)}
-    return settings | {f"{INPUT}{name}": checksum for name, checksum in record["inputs"].items()}
+    Raises:
+        UserError: inputs are no object
+    """
+    inputs = record.get("inputs", {})
+    for key in WRAPPED:
+        if isinstance(inner := record.get(key), dict):
+            record, inputs = inner, inner.get("inputs", inputs)
+    check_kinds(path, {"inputs": inputs}, {"inputs": dict})
+    settings = {key: value for key, value in record.items() if key not in ("inputs", *RESULTS)}
+    return settings | {f"{INPUT}{name}": checksum for name, checksum in inputs.items()}
 
 
 def _clear(parts: Path) -> None:
@@ -183,24 +196,21 @@ def _clear(parts: Path) -> None:
             path.unlink()
 
 
-def _is_empty(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
-
-
 @contextmanager
-def locked(folder: Path, option: str, wait: float | None = None) -> Iterator[None]:
+def locked(folder: Path, option: str, wait: float | None = None, name: str = LOCK) -> Iterator[None]:
     """Hold a folder, which is made where it is missing.
 
     Args:
         folder: to hold
         option: what the command line calls it
         wait: seconds (default: WAIT)
+        name: of the lock's file in the folder
 
     Raises:
         UserError: another process holds it, such as a worker that outlives its command
     """
     deadline = time.monotonic() + (WAIT if wait is None else wait)
-    while not (file := _lock_of(folder)):
+    while not (file := _lock_of(folder, name)):
         if time.monotonic() > deadline:
             raise UserError(
                 f"{option} must not be in use, but a command of an earlier run is still running in '{folder}'"
@@ -210,14 +220,14 @@ def locked(folder: Path, option: str, wait: float | None = None) -> Iterator[Non
         yield
 
 
-def _lock_of(folder: Path) -> IO[bytes] | None:
+def _lock_of(folder: Path, name: str) -> IO[bytes] | None:
     """Return the lock of a folder, held; None where another process holds it, or has just removed the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        file = (folder / LOCK).open("wb")
+        file = (folder / name).open("wb")
         # Steps, which outlive a command that is killed, hold it too.
         os.set_inheritable(file.fileno(), True)
-        if try_lock(file) and os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
+        if try_lock(file) and os.path.samestat(os.fstat(file.fileno()), (folder / name).stat()):
             return file
     except FileNotFoundError:
         return None

@@ -43,17 +43,9 @@ def update(
     epsilon: float,
     decay: float,
 ) -> None:
-    """Update parameters that have gradients, and their means, in place.
+    """Update parameters p that have gradients, and their means m and v, in place, at step t from 1.
 
-    Args:
-        parameters: p, with gradients
-        means: m
-        squares: v
-        step: t, from 1
-        lr: learning rate
-        betas: of the means
-        epsilon: e, fairseq's
-        decay: weight decay
+    `epsilon` is fairseq's e, and `decay` the weight decay.
     """
     adamw(
         parameters,

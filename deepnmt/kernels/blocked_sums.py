@@ -118,12 +118,7 @@ class BlockedSums:
 
 
 class Combinations:
-    """The sums of one forward pass.
-
-    Args:
-        weight: W, R x R x S
-        window: as in `BlockedSums`
-    """
+    """The sums of one forward pass; W is R x R x S, and the window as in `BlockedSums`."""
 
     def __init__(self, weight: Tensor, window: int) -> None:
         self.weight = weight
@@ -162,11 +157,7 @@ class Combinations:
 
 
 class PlainCombinations:
-    """The sums of one forward pass by the formula; called as `Combinations`.
-
-    Args:
-        weight, window: as of `Combinations`
-    """
+    """The sums of one forward pass by the formula; called as `Combinations`."""
 
     def __init__(self, weight: Tensor, window: int) -> None:
         self.weight, self.window = weight, window
@@ -198,12 +189,7 @@ def combinations(weight: Tensor, window: int) -> Union[Combinations, PlainCombin
 
 
 class _Tape:
-    """What the rows of one forward pass tell each other in the backward pass.
-
-    Args:
-        weight: W, R x R x S
-        window: as in `BlockedSums`
-    """
+    """What the rows of one forward pass tell each other in the backward pass; see `Combinations`."""
 
     def __init__(self, weight: Tensor, window: int) -> None:
         self.weight = weight.detach()
@@ -308,15 +294,9 @@ class _Combine(torch.autograd.Function):
 
 
 def _products(gradients: Tensor, outputs: Tensor, channelwise: bool) -> Tensor:
-    """`<g_i, z_j>` for all pairs, in float32 at least.
+    """Return `<g_i, z_j>` for all pairs, M x N x S, in float32 at least; channelwise, the sum is over T and B alone.
 
-    Args:
-        gradients: `g_i`, M x T x B x C
-        outputs: `z_j`, N x T x B x C
-        channelwise: the sum over T and B alone
-
-    Returns:
-        M x N x S
+    The gradients `g_i` are M x T x B x C, and the outputs `z_j` N x T x B x C.
     """
     exact = torch.promote_types(gradients.dtype, torch.float32)
     gradients, outputs = gradients.flatten(1, 2), outputs.flatten(1, 2)

@@ -34,9 +34,7 @@ logged: set[tuple[str, str]] = set()
 def may_take(path: str, obstacle: Optional[str]) -> bool:
     """Return whether a fast path is free; the first time that something stands in its way, say in the log what.
 
-    Args:
-        path: its name, such as "fast attention"
-        obstacle: the reason against it, which completes "fast attention is not used: ..."; None: there is none
+    The obstacle, if there is one, completes "fast attention is not used: ...".
     """
     if reference_wanted():
         obstacle = f"{REFERENCE} or {OPTION} turns all fast paths off"

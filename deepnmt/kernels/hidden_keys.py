@@ -32,12 +32,7 @@ def may_blind(padding: Optional[Tensor], mask: Optional[Tensor]) -> bool:
 
 
 def seen_keys(padding: Tensor, mask: Optional[Tensor], dtype: torch.dtype) -> Tensor:
-    """Return what is added to the scores of all heads, B x T x S or B x 1 x S: -inf where a query does not see a key.
-
-    Args:
-        padding, mask: as in `may_blind`
-        dtype: of the result
-    """
+    """Return what is added to the scores of all heads, B x T x S or B x 1 x S: -inf where a key is not seen."""
     added = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding.bool(), HIDDEN)
     added = added.unsqueeze(1) if mask is None else added.unsqueeze(1) + mask
     return added.masked_fill(added.eq(HIDDEN).all(-1, keepdim=True), 0.0)

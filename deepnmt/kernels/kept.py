@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Callable, Generic, Optional, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, Optional, TypeVar
 
 from torch import Tensor
 

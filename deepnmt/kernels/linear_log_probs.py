@@ -23,10 +23,7 @@ def reference(h: Tensor, W: Tensor, target: Tensor) -> Tensor:
 def linear_log_probs(features: Tensor, weight: Tensor, target: Tensor) -> Tensor:
     """Return log softmax(weight @ h) at the target of each of the features h, N, in float32 at least.
 
-    Args:
-        features: N x C
-        weight: V x C
-        target: N types
+    Features are N x C, the weight V x C, and the target N types.
     """
 
     def some_log_probs(some_features: Tensor, weight: Tensor, some_target: Tensor) -> Tensor:

@@ -16,10 +16,9 @@ SPARE = 100_000_000
 
 
 def keep_freed_memory() -> bool:
-    """Do so in this process from now on; other C libraries than glibc are left as they are.
+    """Do so in this process from now on, and return whether it worked.
 
-    Returns:
-        whether it worked; False where fast paths are turned off
+    Other C libraries than glibc stay as they are, and nothing changes where fast paths are turned off.
     """
     if reference_wanted():
         return False

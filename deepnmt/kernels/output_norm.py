@@ -8,7 +8,8 @@ outputs are kept for the sums; keeping the inputs too would be one tensor more f
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F

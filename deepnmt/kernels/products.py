@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
@@ -75,11 +75,7 @@ def product(kind: str, weight: Tensor, bias: Optional[Tensor]) -> Product:
 
 
 class FullProduct:
-    """The product in the type of the weights.
-
-    Args:
-        weight, bias: as of `product`
-    """
+    """The product in the type of the weights."""
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor]) -> None:
         # With C x O, products of few rows take two thirds of the time.
@@ -91,11 +87,7 @@ class FullProduct:
 
 
 class OnednnProduct:
-    """The product in float32, by oneDNN where it is large.
-
-    Args:
-        weight, bias: as of `product`
-    """
+    """The product in float32, by oneDNN where it is large."""
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor]) -> None:
         self.few_rows = FEW_MULTIPLICATIONS // weight.numel()
@@ -115,11 +107,7 @@ class OnednnProduct:
 
 
 class BFloat16Product:
-    """See above.
-
-    Args:
-        weight, bias: as of `product`
-    """
+    """See above."""
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor]) -> None:
         self.weight, self.bias = weight.bfloat16(), bias
@@ -131,11 +119,7 @@ class BFloat16Product:
 
 
 class Int8Product:
-    """See above.
-
-    Args:
-        weight, bias: as of `product`
-    """
+    """See above."""
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor]) -> None:
         rounded, scales = quantised(weight)
@@ -164,12 +148,7 @@ def prefers_onednn(weight: Tensor) -> bool:
 
 
 def mm(a: Tensor, b: Tensor, out: Optional[Tensor] = None) -> Tensor:
-    """Return `torch.mm(a, b)` by the faster library.
-
-    Args:
-        a, b: matrices
-        out: memory that the result may lie in; it need not
-    """
+    """Return `torch.mm(a, b)` by the faster library; the result may lie in `out`, but need not."""
     if _rounds.factors and a.device.type == "cpu":
         if _converts() and a.dtype == b.dtype == torch.float32:
             result = torch.mm(a.bfloat16(), b.bfloat16())

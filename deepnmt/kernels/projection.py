@@ -72,11 +72,9 @@ class ProjectionGradients:
                 self.to_weight += mm(gradient.t(), features)
 
     def finish(self, column: Tensor, spread: Union[float, Tensor]) -> tuple[Optional[Tensor], Optional[Tensor]]:
-        """Take `-spread` as a further gradient of all logits, and return both gradients.
+        """Take `-spread`, a number or N x 1, as a further gradient of all logits, and return both gradients.
 
-        Args:
-            column: sum of the weight's rows, C
-            spread: a number, or one for each position, N x 1
+        The `column`, C, is the sum of the weight's rows.
         """
         if self.to_features is not None:
             self.to_features = self.to_features.sub_(spread * column).to(self.features.dtype)

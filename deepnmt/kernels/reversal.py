@@ -10,13 +10,7 @@ from torch import Tensor
 
 
 def reversal(tokens: Tensor, eos: int, pad: int) -> Tensor:
-    """Return the order, ... x T, in which the words of sentences are reversed; to apply it twice changes nothing.
-
-    Args:
-        tokens: ... x T
-        eos: the end symbol
-        pad: padding
-    """
+    """Return the order, ... x T, that reverses the words of tokens, ... x T; applied twice, it changes nothing."""
     words = tokens.ne(eos) & tokens.ne(pad)
     number = words.cumsum(-1)  # of each word, from 1
     places = words.logical_not().long().argsort(dim=-1, stable=True)  # of the words, then of all else

@@ -172,13 +172,7 @@ def _width(keys: int) -> int:
 
 
 def _added(padding: Optional[Tensor], mask: Optional[Tensor], keys: int, like: Tensor) -> list[Tensor]:
-    """Return what is added to the scores, each of a shape that broadcasts to B x H x T x W.
-
-    Args:
-        padding, mask: as in `Settings`
-        keys: S
-        like: a tensor of the type and device of the scores
-    """
+    """Return what is added to the scores, each of a shape that broadcasts to B x H x T x W; see `Settings`."""
     missing = _width(keys) - keys
     if padding is not None and may_blind(padding, mask):
         return [F.pad(seen_keys(padding, mask, like.dtype), (0, missing), value=HIDDEN)[:, None]]

@@ -1,7 +1,5 @@
 """What the schedules share: the decay with the inverse square root, the cool-down, and what their options may be."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 

@@ -4,8 +4,6 @@ Each is a model of its own for fairseq, with a dataclass that differs in its def
 Hydra (`model: {_name: NAME}`) and checkpoints all know it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any

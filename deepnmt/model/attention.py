@@ -3,8 +3,6 @@
 # Twin: deepnmt/search/incremental/one_source_steps.py computes it for a single sentence; change this too.
 # Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch

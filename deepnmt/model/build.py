@@ -1,7 +1,5 @@
 """The modules that the options of one stack ask for."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Optional
 

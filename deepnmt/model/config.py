@@ -251,11 +251,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         return NORM_POSITIONS[name]
 
     def slices(self, stack: str) -> int:
-        """Return the number of weights per layer output.
-
-        Raises:
-            ValueError: says what `dlcl_granularity` must be and is
-        """
+        """Return the number of weights per layer output. Raises `ValueError` for a wrong `dlcl_granularity`."""
         names = {"scalar": 1, "vector": self.width(stack)}
         text = str(self.dlcl_granularity)
         slices = names[text] if text in names else int(text) if text.isdecimal() else 0

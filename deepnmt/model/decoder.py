@@ -3,9 +3,7 @@
 Shapes: T x B x C is time, batch, channel.
 """
 # Twin: deepnmt/search/incremental/decoder_steps.py computes this for one position in a search; change both.
-# Twin: deepnmt/engines/onnx/step.py computes it in ONNX Runtime; change this too.
-
-from __future__ import annotations
+# Twin: deepnmt/engines/onnx/graphs.py computes it in ONNX Runtime; change this too.
 
 from typing import Any, Optional
 

@@ -9,9 +9,7 @@ same in less time. The output of the stack is one more combination, row R. Group
 history the stack is the standard Transformer.
 """
 # Twin: deepnmt/search/incremental/dlcl_steps.py computes this for one position in a search; change both.
-# Twin: deepnmt/engines/onnx/history.py computes it in ONNX Runtime; change this too.
-
-from __future__ import annotations
+# Twin: deepnmt/engines/onnx/layers.py computes it in ONNX Runtime; change this too.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from deepnmt.kernels.output_norm import OutputNorm
 from deepnmt.model.groups import oldest_output
 
 
-def reference(history: LayerHistory, y: Sequence[Tensor]) -> Tensor:
+def reference(history: "LayerHistory", y: Sequence[Tensor]) -> Tensor:
     """Return what group g + 1 reads after the outputs `y_0 .. y_g`, T x B x C each, without dropout.
 
     pre-norm   x_{g+1} = sum_{k=0..g} W[g+1, k] z_k,  z_0 = y_0,  z_k = LN_k(y_k)      (5)
@@ -105,7 +103,7 @@ class LayerHistory(nn.Module):
         """Return the oldest output that a row reads."""
         return oldest_output(row, self.options.window)
 
-    def start(self) -> HistoryPass:
+    def start(self) -> "HistoryPass":
         """Begin a forward pass through the stack."""
         return HistoryPass(self)
 

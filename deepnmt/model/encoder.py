@@ -2,9 +2,7 @@
 
 Shapes: T x B x C is time, batch, channel.
 """
-# Twin: deepnmt/engines/onnx/encoder.py computes this in ONNX Runtime; change both.
-
-from __future__ import annotations
+# Twin: deepnmt/engines/onnx/graphs.py computes this in ONNX Runtime; change both.
 
 from typing import Any, Optional
 

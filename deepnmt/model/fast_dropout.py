@@ -1,7 +1,5 @@
 """fairseq's dropout modules with the random numbers of `deepnmt/kernels/dropout.py` (`--fast-dropout`)."""
 
-from __future__ import annotations
-
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """How a stack is cut into groups of layers (methods 3): one option spans DLCL, group-dense and plain stacks."""
 
-from __future__ import annotations
-
 import re
 from typing import Optional
 

@@ -1,7 +1,5 @@
 """The list of a stack's layers: which are this package's, which of them run, and how they are wrapped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

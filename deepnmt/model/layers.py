@@ -7,10 +7,8 @@ Shapes: T x B x C is time, batch, channel.
 # Twin: deepnmt/search/incremental/layer_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/layers.py computes it in ONNX Runtime; change this too.
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any, Callable, Optional, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, cast
 
 import torch
 import torch.nn.functional as F
@@ -143,12 +141,9 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
     def forward(
         self, x: Tensor, encoder_padding_mask: Optional[Tensor], factors: Optional[Sequence[float]] = None
     ) -> Tensor:
-        """Return the output, T x B x C, for an input T x B x C.
+        """Return the output, T x B x C, for an input T x B x C; the mask, B x T, is true at padding.
 
-        Args:
-            x: the input
-            encoder_padding_mask: B x T, true at padding
-            factors: what the sublayers' outputs are multiplied by; 0: not computed; None: 1 for all
+        The factors are those of the sublayers' outputs; 0: not computed; None: 1 for all.
         """
 
         def attend(y: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """How much memory a model takes at least, from its options alone: what cannot fit is refused before it is built."""
 
-from __future__ import annotations
-
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.stack import STACKS
 from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION
@@ -10,9 +8,7 @@ from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION
 def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> int:
     """Return the number of parameters in matrices, which are nearly all; biases, norms and histories come on top.
 
-    Args:
-        config: all options of the model
-        types: in the dictionaries of source and target
+    The types are those of the dictionaries of source and target.
     """
     layers = sum(config.depth(stack) * _layer(config, stack) for stack in STACKS)
     if config.two_sided:

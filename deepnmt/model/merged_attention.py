@@ -8,8 +8,6 @@ Shapes: T x B x C is time, batch, channel; H heads of D channels; T target posit
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch

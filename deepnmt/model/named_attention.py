@@ -1,7 +1,5 @@
 """fairseq's attention as the base of this package's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fairseq.modules import MultiheadAttention

@@ -11,8 +11,6 @@ A sublayer with function F, residual R (`residual.py`) and layer norm LN makes o
 Model, search, inspection and growth follow the facts of any row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -34,7 +32,7 @@ class NormPosition:
 
     @property
     def can_be_identity(self) -> bool:
-        """Return whether layers whose functions F are zero can pass on what they read (`grow/preserving.py`).
+        """Return whether layers whose functions F are zero can pass on what they read (`checkpoints/preserving.py`).
 
         Only LN takes back a layer's input that is added once more, and one that F reads too cannot be moved.
         """

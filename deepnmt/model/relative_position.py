@@ -10,8 +10,6 @@ probabilities are summed by distance before they meet aV.
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Optional
 

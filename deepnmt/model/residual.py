@@ -7,10 +7,9 @@
 Where the layer norms stand, and the weights inside F, are other axes.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable, Optional
+from typing import Optional
 
 import torch
 from torch import Tensor, nn

@@ -10,8 +10,6 @@ So that the expectation is the same at inference, what is kept is multiplied by 
 accumulated for one update, a recomputed layer and a restarted run skip the same sublayers.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -23,14 +21,7 @@ from deepnmt.model.stack import SkippingOptions
 
 
 class SublayerSkipping(nn.Module):
-    """Draws the factors of a stack's sublayers.
-
-    Args:
-        name: distinguishes the draws of the stacks
-        layers: layers of the stack
-        sublayers: sublayers of a layer
-        options: see `SkippingOptions`
-    """
+    """Draws the factors of a stack's sublayers; its name distinguishes the draws of the stacks."""
 
     def __init__(self, name: str, layers: int, sublayers: int, options: SkippingOptions) -> None:
         super().__init__()

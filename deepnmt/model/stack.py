@@ -3,8 +3,6 @@
 `DLCLTransformerConfig.stack` makes them of the options.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Optional
 

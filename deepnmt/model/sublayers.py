@@ -1,7 +1,5 @@
 """The sublayers of a layer, in the order in which they run. Nothing else states that order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD = "self_attn", "encoder_attn", "final"

@@ -1,7 +1,5 @@
 """`dlcl_transformer`, the fairseq model; `architectures.py` registers it."""
 
-from __future__ import annotations
-
 import dataclasses
 from argparse import ArgumentParser
 from typing import Any, Optional
@@ -38,7 +36,7 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         gen_parser_from_dataclass(parser, DLCLTransformerConfig(), delete_default=True)
 
     @classmethod
-    def build_model(cls, cfg: Any, task: Any) -> DLCLTransformerModel:
+    def build_model(cls, cfg: Any, task: Any) -> "DLCLTransformerModel":
         """Build the model of a configuration: fairseq's dataclass, a Namespace, or a checkpoint's mapping.
 
         Raises:

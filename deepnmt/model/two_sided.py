@@ -13,8 +13,6 @@ them on with the rest. With an output projection of zeros in Att_backward, the m
 Shapes: S x B x C is source positions, batch, channels; T target positions; L longest translation, end symbol included.
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch
@@ -66,12 +64,12 @@ class TwoSidedEncoder(DeepEncoder):
         return found
 
     def backward_output(self, prev_output_tokens: Tensor, encoder_out: Any, features_only: bool = False) -> Tensor:
-        """Return what the backward decoder says of the reversed reference.
+        """Return the backward decoder's logits, B x T x V, or features, B x T x C, for the reversed reference.
 
         Args:
             prev_output_tokens: of the forward decoder, B x T
             encoder_out: what `forward` returned
-            features_only: return features, B x T x C, in the place of logits, B x T x V
+            features_only: return features
         """
         decoder = self.backward_decoder
         tokens = reversed_words(prev_output_tokens, decoder.dictionary.eos(), self.padding_idx)

@@ -1,13 +1,11 @@
 """Which options are in range and go together; asked once, before a model is built."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
 from typing import Optional
 
-from deepnmt.errors import UserError
+from deepnmt.errors import in_place_of
 from deepnmt.literals import evaluate_literal, literal_fault
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import PLAIN, group_boundaries
@@ -24,20 +22,15 @@ ONE_DICTIONARY = "needs one dictionary for both languages (preprocess without se
 
 
 def check(config: DLCLTransformerConfig, joined: bool) -> None:
-    """Refuse a configuration that makes no sense.
+    """Raise `UserError`, a line a fault, for a configuration that makes no sense.
 
-    Args:
-        config: all options of the model
-        joined: source and target have the same dictionary
-
-    Raises:
-        UserError: every fault, a line each
+    With `joined`, source and target have the same dictionary.
     """
     values = {each.name: getattr(config, each.name) for each in fields(config)}
     if faults := [f"--{name} {fault}" for name, fault in range_faults(values, MODEL, TRAINING)]:
-        raise UserError(*faults)  # the other rules count layers and channels
+        raise in_place_of(ValueError, *faults)  # the other rules count layers and channels
     faults = [
-        *_stack_faults(config),
+        *(heads := list(_stack_faults(config))),
         *_norm_faults(config),
         *_skipping_faults(config),
         *_kept_layers_faults(config),
@@ -48,7 +41,8 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_two_sided_faults(config),
     ]
     if faults:
-        raise UserError(*dict.fromkeys(faults))  # both stacks may have the same fault
+        # Both stacks may have the same fault.
+        raise in_place_of(AssertionError if heads else ValueError, *dict.fromkeys(faults))
 
 
 def split_pairs(config: DLCLTransformerConfig) -> Iterator[str]:

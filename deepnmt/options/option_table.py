@@ -14,66 +14,125 @@ Rules between options stand where both are known: `recipe/combinations.py`, `mod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 from deepnmt.limits import BEAM, LENPEN
 from deepnmt.literals import evaluated_fault
-from deepnmt.options.rule import (
-    BEAM_ARGUMENTS,
-    BETAS,
-    FINITE,
-    INCREASING,
-    JSON_MAPPING,
-    OFF_OR_MORE,
-    POSITIVE,
-    POSITIVE_SHARE,
-    SHARE,
-    Rule,
-    each,
-    holds,
-    number,
-    whole,
-)
 
+# The largest number that fairseq's tensors and counters take.
+INT = 2**31 - 1
 TRAINING, MODEL, SEARCH = "training", "model", "search"
 STACKS = ("encoder", "decoder")
+Fault = tuple[str, str]
+
+
+class Rule(NamedTuple):
+    """What a value must be, in words, and whether one is that."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def whole(low: int, high: int = INT) -> Rule:
+    """Return the rule of a whole number in a range."""
+    words = f"at least {low} and at most {INT}" if high == INT else f"from {low} to {high}"
+    return Rule(words, lambda n: low <= n <= high)
+
+
+def number(low: float) -> Rule:
+    """Return the rule of a finite number of at least `low`."""
+    return Rule(f"a finite number of at least {low:g}", lambda x: low <= x < math.inf)
+
+
+def each(rule: Rule) -> Rule:
+    """Return the rule of a list whose numbers are all of a kind."""
+    return Rule(f"numbers, each {rule.words}", lambda values: bool(values) and all(map(rule.holds, values)))
+
+
+def is_betas(value: object) -> bool:
+    """Return whether a value is Adam's pair, or the text of one."""
+    try:
+        value = ast.literal_eval(str(value))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return False
+    return all(type(part) in (int, float) and 0 <= part < 1 for part in value)
+
+
+def beam_fits(arguments: object) -> bool:
+    """Return whether the arguments of a search during validation are a JSON mapping with a beam of bearable size."""
+    beam = json.loads(str(arguments or "{}")).get("beam", 1) if is_json_mapping(arguments) else 0
+    return isinstance(beam, int) and 1 <= beam <= BEAM
+
+
+def is_json_mapping(arguments: object) -> bool:
+    """Return whether a text is a mapping in JSON; None is an empty one."""
+    try:
+        return arguments is None or isinstance(json.loads(str(arguments)), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def is_increasing(value: object) -> bool:
+    """Return whether a list of whole numbers, or the text of one, starts above 0 and increases."""
+    try:
+        numbers = ast.literal_eval(str(value))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    numbers = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
+    return all(type(each) is int for each in numbers) and all(low < high for low, high in zip([0, *numbers], numbers))
+
+
 # Far beyond any model that was trained; a slip of the finger would fill the memory before anybody sees why.
 LAYERS, CHANNELS, POSITIONS = whole(1, 10_000), whole(1, 1 << 20), whole(1, 1 << 20)
-Fault = tuple[str, str]
+POSITIVE = Rule("a finite number above 0", lambda x: 0 < x < math.inf)
+FINITE = Rule("a finite number", math.isfinite)
+SHARE = Rule("at least 0 and below 1", lambda x: 0 <= x < 1)
+POSITIVE_SHARE = Rule("above 0 and at most 1", lambda x: 0 < x <= 1)
+OFF_OR_MORE = Rule(f"-1 (off), or from 0 to {INT}", lambda n: -1 <= n <= INT)
+BETAS = Rule("two numbers of at least 0 and below 1, such as (0.9, 0.98)", is_betas)
+INCREASING = Rule("whole numbers that increase, such as 10000,20000", is_increasing)
+BEAM_ARGUMENTS = Rule(f'JSON such as {{"beam": 4}}, with a beam from 1 to {BEAM}', beam_fits)
+JSON_MAPPING = Rule('JSON such as {"target_lang": "de"}', is_json_mapping)
+
+
+def holds(rule: Rule, value: object) -> bool:
+    """Return whether a value is right; fairseq's command line leaves some numbers as text."""
+    with contextlib.suppress(ValueError):
+        value = int(value) if isinstance(value, str) else value
+    try:
+        return rule.holds(value)
+    except TypeError:
+        return False
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of an option.
+    """The facts about an option.
 
     Attributes:
         role: see above
-        rule: what its value must be; None: whatever its type allows
+        rule: of its value; None: whatever its type allows
         inference: whether a trained model may compute otherwise by it, so that an engine must know it
         part_of: option without which it says nothing
+        default: its value if it is not given; this and the rest of `SEARCHES` alone
+        help: of the command line
+        kind: type of a value
+        choices: all values, if they are few
+        metavar: name of the value on the command line; empty for a flag
     """
 
     role: str
     rule: Optional[Rule] = None
     inference: bool = True
     part_of: str = ""
-
-
-@dataclass(frozen=True)
-class SearchRow(Row):
-    """An option of this package's search, complete.
-
-    Attributes:
-        default: its value if it is not given
-        help: of the command line
-        kind: type of a value
-        choices: all values, if they are few
-        metavar: what the command line calls the value; empty for a flag
-    """
-
-    role: str = SEARCH
     default: Union[str, float, bool, None] = None
     help: str = ""
     kind: type = float
@@ -86,63 +145,71 @@ def _is_layer(value: object) -> bool:
 
 
 # Options of this package's search, in the order of its help.
-SEARCHES: dict[str, SearchRow] = {
-    "length_penalty": SearchRow(
-        default="power", choices=("power", "gnmt", "log"), metavar="power|gnmt|log",
+SEARCHES: dict[str, Row] = {
+    "length_penalty": Row(
+        SEARCH, default="power", choices=("power", "gnmt", "log"), metavar="power|gnmt|log",
         help="divisor of scores, for length n and a = --lenpen: n^a, ((5+n)/6)^a, or a log n",
     ),
-    "min_len_ratio": SearchRow(
-        rule=number(0), metavar="R", help="shortest translation, as a multiple of each sentence's source length"
+    "min_len_ratio": Row(
+        SEARCH, number(0), metavar="R", help="shortest translation, as a multiple of each sentence's source length"
     ),
-    "max_len_ratio": SearchRow(
-        rule=POSITIVE, metavar="R", help="longest translation, as a multiple of each sentence's source length"
+    "max_len_ratio": Row(
+        SEARCH, POSITIVE, metavar="R", help="longest translation, as a multiple of each sentence's source length"
     ),
-    "coverage": SearchRow(
-        default="none", choices=("none", "gnmt", "floor"), metavar="none|gnmt|floor",
+    "coverage": Row(
+        SEARCH, default="none", choices=("none", "gnmt", "floor"), metavar="none|gnmt|floor",
         help="penalty on source words that get little attention",
     ),
-    "coverage_weight": SearchRow(
-        rule=number(0), metavar="W", help="weight of the coverage penalty (required with --coverage)"
+    "coverage_weight": Row(
+        SEARCH, number(0), metavar="W", help="weight of the coverage penalty (required with --coverage)"
     ),
-    "coverage_floor": SearchRow(
-        rule=POSITIVE_SHARE, metavar="B", help="least attention of a word that counts (required with --coverage floor)"
+    "coverage_floor": Row(
+        SEARCH, POSITIVE_SHARE, metavar="B",
+        help="least attention of a word that counts (required with --coverage floor)",
     ),
-    "coverage_layer": SearchRow(
-        rule=Rule("last, mean, or a number from 1", _is_layer), default="last", kind=str, metavar="last|mean|N",
+    "coverage_layer": Row(
+        SEARCH, Rule("last, mean, or a number from 1", _is_layer), default="last", kind=str, metavar="last|mean|N",
         help="decoder layers whose attention counts: last, mean, or a number from 1",
     ),
-    "coverage_in_beam": SearchRow(
-        default=False, kind=bool, help="compare unfinished hypotheses by the coverage penalty, too"
+    "coverage_in_beam": Row(
+        SEARCH, default=False, kind=bool, help="compare unfinished hypotheses by the coverage penalty, too"
     ),
-    "beam_stop": SearchRow(
-        default="all", choices=("all", "first", "optimal"), metavar="all|first|optimal",
+    "beam_stop": Row(
+        SEARCH, default="all", choices=("all", "first", "optimal"), metavar="all|first|optimal",
         help="end of a sentence's search: when the whole beam is finished (all), when the best candidate of a step is "
         "finished (first), or when no continuation can score better than the best finished one (optimal)",
     ),
-    "prune_gap": SearchRow(
-        rule=Rule("at least 0", lambda gap: gap >= 0), metavar="D",
+    "prune_gap": Row(
+        SEARCH, Rule("at least 0", lambda gap: gap >= 0), metavar="D",
         help="largest distance of a hypothesis's score from the best finished one; others are dropped",
     ),
-    "ensemble_rule": SearchRow(
-        default="linear", choices=("linear", "log-linear"), metavar="linear|log-linear",
+    "ensemble_rule": Row(
+        SEARCH, default="linear", choices=("linear", "log-linear"), metavar="linear|log-linear",
         help="average of probabilities (linear) or of log-probabilities (log-linear)",
     ),
-    "ensemble_weights": SearchRow(
-        kind=str, metavar="G1,G2", help="weights of the models, such as 0.5,0.3,0.2; equal by default"
+    "ensemble_weights": Row(
+        SEARCH, kind=str, metavar="G1,G2", help="weights of the models, such as 0.5,0.3,0.2; equal by default"
     ),
-    "datastore": SearchRow(
-        kind=str, metavar="FOLDER", help="kNN datastores, one per model, colon-separated (see deepnmt datastore)"
+    "datastore": Row(
+        SEARCH, kind=str, metavar="FOLDER",
+        help="kNN datastores, one per model, colon-separated (see deepnmt datastore)",
     ),
-    "neighbours": SearchRow(
-        rule=whole(1), default=16, kind=int, metavar="K", help="nearest entries of a datastore that are mixed in"
+    "neighbours": Row(
+        SEARCH, whole(1), default=16, kind=int, metavar="K", help="nearest entries of a datastore that are mixed in"
     ),
-    "neighbour_weight": SearchRow(
-        rule=SHARE, default=0.3, metavar="L", help="share of the neighbours in the probability"
-    ),
-    "neighbour_temperature": SearchRow(
-        rule=POSITIVE, default=10.0, metavar="T", help="divisor of squared distances; small values favour the nearest"
+    "neighbour_weight": Row(SEARCH, SHARE, default=0.3, metavar="L", help="share of the neighbours in the probability"),
+    "neighbour_temperature": Row(
+        SEARCH, POSITIVE, default=10.0, metavar="T",
+        help="divisor of squared distances; small values favour the nearest",
     ),
 }  # fmt: skip
+
+# Of a model, with any value; fairseq's Transformers have the last three and never read them.
+TRAINING_ALONE = (
+    *("dlcl_init", "dlcl_freeze", "fast_dropout", "initializer", "checkpoint_activations", "offload_activations"),
+    *("min_params_to_wrap", "quant_noise_pq_block_size", "adaptive_input", "char_inputs", "export"),
+)
+ADAPTIVE_SOFTMAX = ("adaptive_softmax_factor", "tie_adaptive_weights", "tie_adaptive_proj")
 
 OPTIONS: dict[str, Row] = {
     # How long, and how large an update is. 0 stands for no bound.
@@ -210,37 +277,18 @@ OPTIONS: dict[str, Row] = {
     "decoder_input_dim": Row(MODEL, CHANNELS),
     "decoder_output_dim": Row(MODEL, CHANNELS),
     "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),
-    "dlcl_granularity": Row(MODEL, part_of="encoder_groups"),
-    "dlcl_softmax": Row(MODEL, part_of="encoder_groups"),
-    "dlcl_embedding_norm": Row(MODEL, part_of="encoder_groups"),
+    **{f"dlcl_{name}": Row(MODEL, part_of="encoder_groups") for name in ("granularity", "softmax", "embedding_norm")},
     # The model in training: how it is initialised, regularised and stored
     **{f"{stack}_word_dropout": Row(MODEL, SHARE, inference=False) for stack in STACKS},
     **{f"{stack}_layerdrop": Row(MODEL, SHARE, inference=False) for stack in STACKS},
     **{f"{stack}_embed_path": Row(MODEL, inference=False) for stack in STACKS},
     "dropout": Row(MODEL, SHARE, inference=False),
-    "attention_dropout": Row(MODEL, SHARE, inference=False),
-    "activation_dropout": Row(MODEL, SHARE, inference=False),
-    "relu_dropout": Row(MODEL, SHARE, inference=False),
-    "dlcl_dropout": Row(MODEL, SHARE, inference=False),
-    "dlcl_init": Row(MODEL, inference=False),
-    "dlcl_freeze": Row(MODEL, inference=False),
-    "fast_dropout": Row(MODEL, inference=False),
-    "initializer": Row(MODEL, inference=False),
+    **{f"{name}_dropout": Row(MODEL, SHARE, inference=False) for name in ("attention", "activation", "relu", "dlcl")},
     "ds_init_alpha": Row(MODEL, POSITIVE_SHARE, inference=False),
-    "checkpoint_activations": Row(MODEL, inference=False),
-    "offload_activations": Row(MODEL, inference=False),
-    "min_params_to_wrap": Row(MODEL, inference=False),
-    "quant_noise_pq_block_size": Row(MODEL, inference=False),
-    # fairseq's Transformers have them and never read them
-    "adaptive_input": Row(MODEL, inference=False),
-    "char_inputs": Row(MODEL, inference=False),
-    "export": Row(MODEL, inference=False),
     "adaptive_softmax_dropout": Row(MODEL, SHARE, part_of="adaptive_softmax_cutoff"),
-    "adaptive_softmax_factor": Row(MODEL, part_of="adaptive_softmax_cutoff"),
-    "tie_adaptive_weights": Row(MODEL, part_of="adaptive_softmax_cutoff"),
-    "tie_adaptive_proj": Row(MODEL, part_of="adaptive_softmax_cutoff"),
-    "base_sublayers": Row(MODEL, part_of="base_layers"),
-    "base_shuffle": Row(MODEL, part_of="base_layers"),
+    **{name: Row(MODEL, inference=False) for name in TRAINING_ALONE},
+    **{name: Row(MODEL, part_of="adaptive_softmax_cutoff") for name in ADAPTIVE_SOFTMAX},
+    **{name: Row(MODEL, part_of="base_layers") for name in ("base_sublayers", "base_shuffle")},
     # fairseq's own options of a search
     "beam": Row(SEARCH, whole(1, BEAM)),
     "nbest": Row(SEARCH, whole(1, BEAM)),
@@ -257,12 +305,7 @@ OPTIONS: dict[str, Row] = {
 
 
 def range_faults(values: Mapping[str, Any], *roles: str) -> Iterator[Fault]:
-    """Yield each option that is out of its range: its name as users write it, and what it must be and is.
-
-    Args:
-        values: of options, by fairseq's names
-        roles: of the rows to ask
-    """
+    """Yield each option of some roles out of its range: its name as users write it, and what it must be and is."""
     for name, row in OPTIONS.items():
         value = values.get(name)
         if row.role not in roles or row.rule is None:

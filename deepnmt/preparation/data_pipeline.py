@@ -1,7 +1,5 @@
 """From raw text to a data folder, step by step: what `deepnmt preprocess` does."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,17 +8,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from deepnmt.preparation.dictionaries import dropout_types, types_of, write_dictionary
-from deepnmt.preparation.held_out import hold_out
 from deepnmt.preparation.inline_pairs import make_inline, part_name
 from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
-from deepnmt.preparation.segmenting import Segmentation
-from deepnmt.preparation.splits import Rules, prepare_split
-from deepnmt.preparation.subword_learning import learn, learn_merges
-from deepnmt.preparation.tagging import tag
-from deepnmt.preparation.true_casing import case_like, learn_case
+from deepnmt.preparation.rewriting import Segmentation, case_like, learn_case, tag
+from deepnmt.preparation.splits import Rules, hold_out, prepare_split
+from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, types_of, write_dictionary
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.index_writer import binarise
+from deepnmt.text.index_file import binarise
 from deepnmt.text.inline_targets import MARKS
 from deepnmt.text.like_folder import side_name
 from deepnmt.text.settings import TextSettings
@@ -52,8 +46,8 @@ class Pipeline:
         self.splits: list[str] = []
         self.counts: dict[str, dict[str, Any]] = {}
 
-    def run(self) -> None:
-        """Do all steps.
+    def run(self) -> dict[str, Any]:
+        """Do all steps, and return the counts of each subset.
 
         Raises:
             UserError: a text is faulty, or has too little to learn from, or the disk is full
@@ -75,6 +69,7 @@ class Pipeline:
         self._write_dictionaries()
         self._binarise()
         shutil.rmtree(self.work)
+        return self.counts
 
     def _sides(self, folder: Path, kind: str, split: str) -> list[Path]:
         """Return the files of a split's texts."""

@@ -3,8 +3,6 @@
 fairseq joins train1 to train, and takes train1.de-en before train1.en-de where it translates from de to en.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -12,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from deepnmt.console import whole_file
-from deepnmt.corpus.alignment.grow_diag import Link
-from deepnmt.corpus.alignment.pharaoh import parse_line
+from deepnmt.corpus.alignment.grow_diag import Link, parse_line
 from deepnmt.corpus.alignment.term_examples import TermExamples
 from deepnmt.errors import UserError
 from deepnmt.text.in_order import lines_in_order

@@ -1,7 +1,5 @@
 """More text for a data folder: prepared as its text was, and binarised with its codes and dictionaries."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,11 +8,9 @@ from typing import Any
 
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.preparation.segmenting import Segmentation
+from deepnmt.preparation.rewriting import Segmentation, case_like
 from deepnmt.preparation.splits import Rules, prepare_split
-from deepnmt.preparation.true_casing import case_like
 from deepnmt.text.data_record import checksums
-from deepnmt.text.leakage import held_out, leaks
 from deepnmt.text.like_folder import (
     TRAIN,
     binarise_text,
@@ -23,6 +19,8 @@ from deepnmt.text.like_folder import (
     check_symbols,
     copy_frame,
     frame_record,
+    held_out_lines,
+    leaks,
     like_record,
     settings_record,
 )
@@ -117,7 +115,7 @@ class MoreText:
         """Leave out the lines that the data folder validates or tests on. Raises `UserError` if none is left."""
         texts = [folder / f"{MONO}.{kind}.{self.language}" for kind in ("tok", "raw")]
         texts = [path for path in texts if path.exists()]
-        dropped = {number for number, _ in leaks(read_lines(texts[0]), held_out(self.like, self.language))}
+        dropped = {number for number, _ in leaks(read_lines(texts[0]), held_out_lines(self.like, self.language))}
         if len(dropped) == kept:
             raise UserError(f"all {kept} lines of the text must not be lines that {self.like} validates or tests on")
         for path in texts:

@@ -1,7 +1,5 @@
 """One data folder from several: real pairs, and synthetic ones."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence
@@ -12,7 +10,7 @@ from typing import Any, BinaryIO
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts, subset_prefix
 from deepnmt.text.dictionary import check_dictionary, read_types
-from deepnmt.text.index_writer import join
+from deepnmt.text.index_file import join
 from deepnmt.text.inline_targets import PART, TRAINING
 from deepnmt.text.like_folder import (
     TRAIN,

@@ -1,7 +1,5 @@
 """What `deepnmt preprocess` is asked for: its options, checked, and the record of the data folder that it makes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -195,6 +193,7 @@ class Preprocessing:
             "placeholders": ",".join(parse_kinds(self.placeholders)),
             "segment": self.segment,
             "units_first": bool(self.protect or self.placeholders) and is_recorded("units_first"),
+            "all_numbers": "numbers" in self.placeholders and is_recorded("all_numbers"),
             "language_case": (self.lowercase or self.truecase) and is_recorded("language_case"),
             "reversible": not self.pretokenized and is_recorded("reversible"),
             "subwords": self.subwords if self.subwords != "bpe" else "",

@@ -1,11 +1,10 @@
 """Check, normalise and tokenise one split of a parallel corpus, a pair of lines at a time, or text of one language.
 
 Reads PREFIX.LANG and writes OUTPUT.tok.LANG (tokenised) and OUTPUT.raw.LANG (as it was, but for white space), still
-parallel, and reports what was skipped.
+parallel, and reports what was skipped. Validation pairs may be held out of the training pairs.
 """
 
-from __future__ import annotations
-
+import os
 import re
 import sys
 from collections import Counter
@@ -140,3 +139,28 @@ def _check_symbols(inputs: list[Path], line: int, tokenised: tuple[str, ...]) ->
     for path, tokens in zip(inputs, tokenised):
         if "<" in tokens and (symbol := next((token for token in tokens.split() if token in SPECIAL_SYMBOLS), "")):
             raise UserError(f"{path}:{line}: must be text in tokens, but has fairseq's symbol {symbol}")
+
+
+def hold_out(train: Path, valid: Path, every: int) -> int:
+    """Move lines `every`, 2 `every`, ... of each file TRAIN.KIND to VALID.KIND, and return their number.
+
+    Raises:
+        UserError: there are fewer lines than that
+    """
+    moved = 0
+    for source in sorted(train.parent.glob(f"{train.name}.*")):
+        kind = source.name[len(train.name) :]
+        rest = source.with_name(source.name + ".rest")
+        with (
+            source.open("rb") as lines,
+            rest.open("wb") as kept,
+            (valid.parent / (valid.name + kind)).open("wb") as out,
+        ):
+            number = 0
+            for number, line in enumerate(lines, start=1):
+                (kept if number % every else out).write(line)
+        moved = number // every
+        if moved == 0:
+            raise UserError(f"--valid-every must be at most the number of training pairs, {number}, but is {every}")
+        os.replace(rest, source)
+    return moved

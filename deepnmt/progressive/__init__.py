@@ -4,10 +4,7 @@ A recipe lists the stages; `deepnmt train-progressive` runs them:
 
     stages.py    a recipe's stages, with what each has from the recipe, and the groups it gets by default
     plan.py      the stages held against fairseq's options and against each other before the first one starts
-    folders.py   where a stage keeps what it makes, and what it was made from
-    steps.py     growing from one stage to the next
-    notes.py     what a stage has reached
-    stage_runs.py    one stage after the other
+    stage_runs.py  one stage after the other, what each has reached, and growing from one to the next
 """
 
 from deepnmt.progressive.plan import plan_stages

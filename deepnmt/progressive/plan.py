@@ -1,7 +1,5 @@
 """Hold the stages of a recipe against fairseq's options and against each other, before the first one starts."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,8 +9,7 @@ from typing import Any, Optional
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
-from deepnmt.checkpoints.grow import Growth
-from deepnmt.checkpoints.grow.grow_stacks import plan_growth
+from deepnmt.checkpoints.grow import Growth, plan_growth
 from deepnmt.checkpoints.rewrite import RESETTABLE
 from deepnmt.checkpoints.trained_model import whole_faults
 from deepnmt.errors import UserError

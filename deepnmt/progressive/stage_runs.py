@@ -1,27 +1,232 @@
-"""Run the stages of a recipe one after the other, from the first that is not done."""
+"""Run the stages of a recipe one after the other, from the first that is not done.
 
-from __future__ import annotations
+A stage has a folder, with the recipe that it is made from. Between two stages the model grows. What a finished stage
+has reached is its line in stages.tsv and its stage.json, which says that the stage is done, and is written last.
+"""
 
 import contextlib
+import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from deepnmt import console
+from deepnmt.checkpoints.grow import grow_state
+from deepnmt.checkpoints.rewrite import rewrite_file
+from deepnmt.checkpoints.state import BEST, CheckpointState
+from deepnmt.console import whole_file
+from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import run_step
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.jobs.job import locked
-from deepnmt.progressive.folders import DONE, LAST, RECIPE, prepare
-from deepnmt.progressive.notes import TABLE, note
+from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.progressive.plan import plan_stages
 from deepnmt.progressive.stages import ENDS, Stage
-from deepnmt.progressive.steps import grow_stage
 from deepnmt.recipe import to_arguments
 from deepnmt.text.columns import in_columns
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
+from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.lines import whole_text
+from deepnmt.text.record import CONTENTS, difference, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.training_data import check_named_data
+
+RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
+
+
+def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str) -> None:
+    """Make the folder of each stage, with its recipe for train.sh.
+
+    Args:
+        stages: of the recipe
+        save: the folder of all stages
+        extra: arguments of fairseq-train
+        data: DATA, or DATA0:DATA1:..., which are trained on in turn
+
+    Raises:
+        UserError: the folder holds stages of another recipe or other data, which are not to be mixed with these
+    """
+    identity = ":".join(identity_of_data(Path(folder)) for folder in data.split(os.pathsep))
+    texts = {stage.name: recipe_text(stage, len(stages), extra, identity) for stage in stages}
+    jobs = [job_of(save / name, text) for name, text in texts.items()]
+    faults = []
+    for folder in sorted({path.parent for path in save.glob(f"stage-*/{RECIPE}")} - {job.out for job in jobs}):
+        if job_of(folder).has_worth():
+            faults.append(f"{folder} exists, and is no stage of this recipe; remove it or choose another SAVE")
+    for job in jobs:
+        try:
+            job.check()
+        except UserError as error:
+            faults.append(str(error))
+    if faults:
+        raise UserError(*faults)
+    for job in jobs:
+        job.out.mkdir(parents=True, exist_ok=True)
+        job.write()
+
+
+@dataclass(frozen=True)
+class StageJob(InPlace):
+    """The job of a stage, whose record is its recipe."""
+
+    text: str = ""
+
+    def write(self) -> None:
+        """Write the recipe."""
+        with whole_file(self.record) as temporary:
+            temporary.write_text(self.text, encoding="utf-8")
+
+    def _difference(self, path: Path) -> str:
+        return difference(_settings(whole_text(path)), _settings(self.text))
+
+
+def job_of(folder: Path, text: str = "") -> StageJob:
+    """Return the job of a stage's folder, and of its recipe."""
+    return StageJob("deepnmt train-progressive", folder, RECIPE, option="SAVE", worth=(LAST, DONE), text=text)
+
+
+def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> str:
+    """Return the recipe of one stage: options of fairseq-train; data, how it grows and is scored stand in comments.
+
+    Args:
+        stage: the stage
+        stages: their number
+        extra: arguments of fairseq-train
+        data: what identifies it
+    """
+    lines = [f"# Stage {stage.number} of {stages}; made by train_progressive.sh, which runs it"]
+    growth = stage.growth
+    if growth is not None:
+        lines.append(f"# strategy: {growth.strategy}")
+    own = {key: value for key, value in stage.own.items() if key != "strategy"}
+    lines += [f"# {key}: {value}" for key, value in sorted(own.items())]
+    lines += [f"# options: {shlex.join(extra)}"] if extra else []
+    lines.append(f"# data: {data}")
+    options = {key: option.value for key, option in stage.options.items()}
+    return "\n".join(lines) + "\n" + yaml.safe_dump(options, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _settings(text: str) -> dict[str, str]:
+    """Return the values of a recipe, and of its comments, by their keys."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, colon, value = line.removeprefix("# ").partition(": ")
+        found |= {key: value} if colon else {"heading": line}
+    return {f"{CONTENTS}s of data" if key == "data" else key: value for key, value in found.items()}
+
+
+def grow_stage(before: Stage, stage: Stage, save: Path) -> list[str]:
+    """Write the checkpoint that a stage starts from, whole or not at all, and return what was done, a line a fact.
+
+    Args:
+        before: the stage that is done
+        stage: the next
+        save: the folder of all stages
+
+    Raises:
+        UserError: the stage's end has come before it began, or its checkpoint exists
+    """
+    source, target = save / before.name / LAST, save / stage.name / LAST
+    return rewrite_file(source, target, lambda state, config: _grown(state, config, before, stage))
+
+
+def _grown(
+    old: CheckpointState, config: DLCLTransformerConfig, before: Stage, stage: Stage
+) -> tuple[CheckpointState, list[str]]:
+    assert stage.growth is not None
+    state, lines = grow_state(old, config, stage.growth, stage.flag("carry-moments"), stage.flag("keep-schedule"))
+    # The best score of a deeper model is its own; where there is none, --patience counts anew.
+    state = state.without(BEST)
+    if stage.batch != before.batch and state.amid_epoch():
+        # A position is a number of batches, and means nothing where they are cut otherwise.
+        state = state.at_epoch(state.epoch() + 1)
+        lines.append(f"data: from the start of epoch {state.epoch()}, since batches get another size")
+    _check_room(before, stage, state.updates(), state.epoch())
+    return state, lines
+
+
+def _check_room(before: Stage, stage: Stage, updates: int, epoch: int) -> None:
+    if 0 < stage.end("max-update") <= updates:
+        raise UserError(
+            f"stage {stage.number}: max-update must be above the {updates} updates of stage {before.number}, "
+            f"but is {stage.end('max-update')}"
+        )
+    if 0 < stage.end("max-epoch") < epoch:
+        raise UserError(
+            f"stage {stage.number}: max-epoch must be at least {epoch}, the epoch that comes after stage "
+            f"{before.number}, but is {stage.end('max-epoch')}"
+        )
+
+
+TABLE = "stages.tsv"
+MODEL = ("encoder_layers", "decoder_layers", "encoder_groups", "decoder_groups")
+
+
+def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
+    """What a stage reached.
+
+    Args:
+        folder: stage-N-DEPTH, with checkpoint_last.pt and valid/scores.json
+        checkpoint: name of the one that was scored
+
+    Returns:
+        the fields of stage.json; `epochs` are those that are complete, with a plus where another has begun, `seconds`
+        those of training since the first stage began, `valid_loss` the best validation, or `valid_` with the name of
+        another metric by which the best checkpoint is chosen
+    """
+    state = CheckpointState.of(folder / LAST, numbers=False)
+    try:
+        scores = json.loads(whole_text(folder / "valid" / "scores.json"))
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename}: no scores; run score.sh") from None
+    options, metric = state.options(), state.options("checkpoint").get("best_checkpoint_metric", "loss")
+    return {
+        "stage": int(folder.name.split("-")[1]),
+        **{name: options[name] for name in MODEL},
+        "updates": state.updates(),
+        "epochs": f"{state.epoch() - 1}{'+' if state.amid_epoch() else ''}",
+        "seconds": round(state.seconds()),
+        f"valid_{metric}": state.best(),
+        **{name: score["score"] for name, score in scores.items()},
+        "checkpoint": checkpoint,
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Lines of fields between tabs, their names first."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [names, *([_text(row.get(name)) for name in names] for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def note(folder: Path, checkpoint: str) -> None:
+    """Write what a stage reached.
+
+    Args:
+        folder: of the stage
+        checkpoint: name of the one that was scored
+
+    Raises:
+        UserError: it has not been scored
+    """
+    row = summary(folder, checkpoint)
+    noted = (json.loads(whole_text(path)) for path in folder.parent.glob("stage-*/stage.json"))
+    rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
+    with console.whole_file(folder.parent / TABLE) as temporary:
+        temporary.write_text(table(rows), encoding="utf-8")
+    write_record(folder / DONE, row)
+
 
 LOG = "train.log"
 # What killed commands leave half-written.
@@ -40,13 +245,11 @@ def run(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
     Raises:
         UserError: something does not fit, or the folder is in use, or of another recipe or other data
     """
-    # What is refused makes no new folder; one that is there is held before the recipes of its stages are written.
-    with locked(save, "SAVE") if save.is_dir() else contextlib.nullcontext():
-        with contextlib.redirect_stdout(sys.stderr):
-            stages = plan_stages(recipe, options)
-        check_data(data, [*to_arguments(stages[0].options), *options])
-        prepare(stages, save, options, data)
+    with contextlib.redirect_stdout(sys.stderr):
+        stages = plan_stages(recipe, options)
+    check_data(data, [*to_arguments(stages[0].options), *options])
     with locked(save, "SAVE"):
+        prepare(stages, save, options, data)
         for stage in stages:
             print(_description(stage), file=sys.stderr)
         for path in (path for pattern in REMAINS for path in save.glob(pattern)):

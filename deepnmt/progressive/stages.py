@@ -1,7 +1,5 @@
 """Stages of a recipe: what each has from the recipe and from its own entry, and its groups by default."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

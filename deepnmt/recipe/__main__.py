@@ -1,7 +1,5 @@
 """Print the arguments of fairseq-train that a recipe stands for."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

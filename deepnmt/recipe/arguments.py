@@ -1,7 +1,5 @@
 """The arguments of fairseq-train that a recipe and a command line stand for, together."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from argparse import Namespace
@@ -13,8 +11,7 @@ from deepnmt.errors import UserError
 from deepnmt.options.option_table import dashed
 from deepnmt.recipe.checking import check_recipe
 from deepnmt.recipe.combinations import HALF
-from deepnmt.recipe.global_batch import BATCHES, BOUNDS
-from deepnmt.recipe.own_keys import to_arguments, without_own, without_replaced
+from deepnmt.recipe.own_keys import BATCHES, BOUNDS, to_arguments, without_own, without_replaced
 from deepnmt.recipe.parser import inverted_flags
 from deepnmt.recipe.recipe_file import Option, read_recipe
 
@@ -53,17 +50,10 @@ def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpu
     return [*to_arguments(recipes, inverted=inverted), *extra, *again, *device]
 
 
-class _Given(Option):
-    """A bound on batches that the command line gives."""
-
-    def __str__(self) -> str:
-        return "the command line"
-
-
 def _given_bounds(given: Sequence[str], parsed: Namespace) -> dict[str, Option]:
     """Return the bounds on batches that the command line gives, by their last names there."""
     names = {BOUNDS[name]: name for name in given if name in BOUNDS}
-    return {name: _Given(str(getattr(parsed, dest)), Path(), 0) for dest, name in names.items()}
+    return {name: Option(str(getattr(parsed, dest))) for dest, name in names.items()}
 
 
 def device_options(options: dict[str, Option], given: Sequence[str], gpus: Optional[int]) -> list[str]:

@@ -1,14 +1,12 @@
 """Hold a recipe and the command line, together, against what fairseq-train takes."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
@@ -41,34 +39,6 @@ PAIRS = ("src_tokens", "src_lengths", "prev_output_tokens")
 SPEECH = {"hubert", "speech_to_speech", "speech_to_text", "text_to_speech", "wav2vec"}
 # Kinds of translation that train several models at once, or a model of their own.
 OTHER_TRANSLATION = ("online_backtranslation", "translation_from_pretrained_xlm")
-
-
-class Given(NamedTuple):
-    """An option of the command line."""
-
-    value: str
-
-    def place(self, name: str) -> str:
-        """Return how a message begins."""
-        return f"--{name}"
-
-
-class Read(NamedTuple):
-    """An option of a recipe."""
-
-    option: Option
-
-    @property
-    def value(self) -> str:
-        """The text."""
-        return self.option.value
-
-    def place(self, name: str) -> str:
-        """Return how a message begins."""
-        return f"{self.option}: {name}"
-
-
-Sources = Mapping[str, "Given | Read"]
 
 
 def check_recipe(
@@ -104,8 +74,8 @@ def check_recipe(
         known = actions(parser)
         faults += _unknown(sources, stray, known)
         # What the command line overrides reaches fairseq's parser too.
-        recipe = {name: Read(option) for name, option in without_own(without_replaced(options, sources)).items()}
-        overridden = {name: read for name, read in recipe.items() if sources.get(name) != read}
+        recipe = without_own(without_replaced(options, sources))
+        overridden = {name: option for name, option in recipe.items() if sources.get(name) != option}
         faults += [
             fault
             for each in (sources, overridden)
@@ -136,16 +106,16 @@ def check_recipe(
     return parsed
 
 
-def _line(name: str, rest: str, by_dest: Mapping[str, tuple[str, Any]]) -> str:
+def _line(name: str, rest: str, by_dest: Mapping[str, tuple[str, Option]]) -> str:
     # "--encoder-groups: must be ..." has the words of a part that does not know the option.
     key = name.rstrip(":")
-    written, source = by_dest.get(key.replace("-", "_"), (key, Given("")))
+    written, source = by_dest.get(key.replace("-", "_"), (key, Option("")))
     return f"{source.place(written)}{name[len(key) :]} {rest}"
 
 
 def _sources(
     parser: argparse.ArgumentParser, options: Mapping[str, Option], extra: Sequence[str]
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, Option], list[str]]:
     """Return where each option comes from, the command line's winning, and the words there that are no option."""
     known, given, stray = actions(parser), {}, []
     words = list(extra)
@@ -163,18 +133,18 @@ def _sources(
             value = words.pop(0)
             equals = "="
         long = next(each for each in action.option_strings if each.startswith("--"))
-        given[long[2:]] = Given(value if equals else "true")
+        given[long[2:]] = Option(value if equals else "true")
     rest = without_replaced(options, given)
     dests = {known[f"--{name}"].dest for name in given}
     read = {
-        name: Read(option)
+        name: option
         for name, option in without_own(rest).items()
         if f"--{name}" not in known or known[f"--{name}"].dest not in dests
     }
     return {**read, **given}, stray
 
 
-def _missing(path: Path, sources: Sources, optimizer: bool) -> Iterator[str]:
+def _missing(path: Path, sources: Mapping[str, Option], optimizer: bool) -> Iterator[str]:
     present = {name for name, source in sources.items() if source.value not in ("", "false")}
     if "arch" not in present:
         yield f"{path}: a recipe must name an architecture (arch:), but does not"
@@ -192,12 +162,13 @@ def _taken(options: Mapping[str, Option], extra: Sequence[str]) -> Iterator[str]
             yield f"--{name} must not be set on the command line: it is {what}"
 
 
-def _unknown(sources: Sources, stray: Sequence[str], known: Mapping[str, argparse.Action]) -> Iterator[str]:
+def _unknown(
+    sources: Mapping[str, Option], stray: Sequence[str], known: Mapping[str, argparse.Action]
+) -> Iterator[str]:
     names = [name[2:] for name in known if name.startswith("--")]
     for name, source in sources.items():
         if name not in [*names, *OWN_KEYS]:
-            assert isinstance(source, Read)
-            yield f"{source.option}: '{name}' is not an option of fairseq-train for this recipe{_hint(name, names)}"
+            yield f"{source}: '{name}' is not an option of fairseq-train for this recipe{_hint(name, names)}"
     for word in stray:
         option = word.split("=")[0]
         name = option.lstrip("-")
@@ -215,10 +186,10 @@ def _hint(name: str, names: Sequence[str]) -> str:
     return f" (did you mean '{near[0]}'?)" if near else ""
 
 
-def _value_fault(action: argparse.Action, name: str, sources: Sources) -> Optional[str]:
+def _value_fault(action: argparse.Action, name: str, sources: Mapping[str, Option]) -> Optional[str]:
     """Return what is wrong with the text of an option, before fairseq reads it."""
     source = sources.get(name)
-    if source is None or (isinstance(source, Read) and source.value in ("", "false")):
+    if source is None or (source.is_read and source.value in ("", "false")):
         return None  # a recipe's way to leave an option out
     text = source.value
     if action.nargs == 0:
@@ -247,12 +218,12 @@ def _value_fault(action: argparse.Action, name: str, sources: Sources) -> Option
 
 
 def _literal_faults(
-    sources: Sources, known: Mapping[str, argparse.Action], parsed: argparse.Namespace
+    sources: Mapping[str, Option], known: Mapping[str, argparse.Action], parsed: argparse.Namespace
 ) -> Iterator[Fault]:
     """Yield each recipe's `true` or `false` that fairseq does not arrive at: the architecture decides, or a default."""
     for name, source in sources.items():
         action = known.get(f"--{name}")
-        if action is None or not isinstance(source, Read) or source.value not in ("true", "false"):
+        if action is None or not source.is_read or source.value not in ("true", "false"):
             continue
         # Options of an architecture with a dataclass are absent where they have its default.
         default = getattr(MODEL_DATACLASS_REGISTRY.get(parsed.arch), action.dest, None)

@@ -3,14 +3,11 @@
 Options of the model are checked where it is built (deepnmt/model/validate.py), for fairseq's own commands too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from deepnmt.limits import BEAM
-from deepnmt.options.option_table import Fault, dashed
-from deepnmt.options.rule import is_increasing
+from deepnmt.options.option_table import Fault, dashed, is_increasing
 
 # They divide by the length of the warm-up.
 WARMING = ("inverse_sqrt",)

@@ -1,7 +1,5 @@
 """Recipes that are installed with the package, by their names: `deep-12` is configs/deep-12.yaml."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

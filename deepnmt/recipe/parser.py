@@ -1,7 +1,5 @@
 """fairseq-train's own parser, with the options of one architecture, task, criterion, optimizer and schedule."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

@@ -1,7 +1,5 @@
 """Read a recipe (YAML, one option a key), and the recipes that it extends."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -20,15 +18,27 @@ MOST_BYTES, MOST_BASES = 1 << 20, 50
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
+COMMAND_LINE = Path()
+
+
 class Option(NamedTuple):
-    """The value of one key as written in the file, and where it stands."""
+    """The value of one key as written in a file, or on the command line, and where it stands."""
 
     value: str
-    path: Path
-    line: int
+    path: Path = COMMAND_LINE
+    line: int = 0
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
+        return f"{self.path}:{self.line}" if self.is_read else "the command line"
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it stands in a file."""
+        return self.path != COMMAND_LINE
+
+    def place(self, name: str) -> str:
+        """Return how a message about the option begins."""
+        return f"{self}: {name}" if self.is_read else f"--{name}"
 
 
 class Recipe(NamedTuple):

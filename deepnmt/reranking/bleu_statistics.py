@@ -14,15 +14,14 @@ from sacrebleu.metrics.bleu import BLEU
 ORDERS = 4
 STATISTICS = 2 * ORDERS + 2
 Array = NDArray[np.float64]
+Choice = NDArray[np.intp]  # the place of each sentence's translation, N
+PASSES = 20
 
 
 class BleuStatistics:
-    """Counts what BLEU needs of a translation.
+    """Counts the statistics of a translation, by sacrebleu's name of a tokenisation, and with lower case or not.
 
-    Args:
-        tokenize: sacrebleu's name of a tokenisation; `none`: translations and references are tokens with spaces between
-            them, and case counts
-        lowercase: case does not count
+    With the tokenisation `none`, translations and references are tokens with spaces between them, and case counts.
     """
 
     def __init__(self, tokenize: str, lowercase: bool) -> None:
@@ -37,13 +36,9 @@ class BleuStatistics:
 
 
 def corpus_bleu(statistics: Array) -> Array:
-    """Return BLEU from 0 to 100 as sacrebleu has it by default, with its exponential smoothing.
+    """Return BLEU from 0 to 100, ..., as sacrebleu has it by default, with its exponential smoothing.
 
-    Args:
-        statistics: sums over the sentences of each corpus, ... x 10
-
-    Returns:
-        of each corpus, ...
+    The statistics, ... x 10, are sums over the sentences of each corpus.
     """
     matches, totals = statistics[..., :ORDERS], statistics[..., ORDERS : 2 * ORDERS]
     length, reference = statistics[..., -2], statistics[..., -1]
@@ -58,15 +53,10 @@ def corpus_bleu(statistics: Array) -> Array:
 
 
 def table(texts: Sequence[Sequence[str]], references: Sequence[str], statistics: BleuStatistics) -> Array:
-    """Return the statistics of lists of translations, N x K x 10.
+    """Return the statistics of lists of at most K translations, and of a reference each, N x K x 10.
 
     A sentence without translations has the statistics of an empty one in its first place; other places that are
     empty have zeros.
-
-    Args:
-        texts: of each sentence, at most K
-        references: one of each sentence
-        statistics: counts
     """
     longest = max(1, max(map(len, texts), default=1))
     result = np.zeros((len(texts), longest, STATISTICS))
@@ -77,3 +67,33 @@ def table(texts: Sequence[Sequence[str]], references: Sequence[str], statistics:
                 counted[text] = statistics(text, reference)
             result[row, column] = counted[text]
     return result
+
+
+def oracle(statistics: Array, counts: Choice) -> Choice:
+    """Return a choice, N, that no change in a single sentence improves: the most that reranking could gain.
+
+    BLEU is no sum over sentences, so that the best choice of all cannot be found sentence by sentence. Each sentence
+    begins with its best smoothed BLEU, and then takes, one after the other, what is best with all others as they are.
+
+    Args:
+        statistics: of the translations, N x K x S
+        counts: how many each sentence has, N; the first place counts for an empty list
+    """
+    places = np.arange(statistics.shape[1])
+    allowed = places[None] < np.maximum(counts, 1)[:, None]
+    # A match and a 1-gram more in each order, so that short sentences differ, too.
+    single = corpus_bleu(statistics + np.array([1.0] * 8 + [0.0] * 2))
+    choice: Choice = np.where(allowed, single, -1).argmax(axis=1)
+    rows = np.arange(len(statistics))
+    total = statistics[rows, choice].sum(axis=0)
+    for _ in range(PASSES):
+        changed = False
+        for row in rows:
+            others = total - statistics[row, choice[row]]
+            reached = np.where(allowed[row], corpus_bleu(others + statistics[row]), -1)
+            best = int(reached.argmax())
+            if reached[best] > reached[choice[row]] + 1e-9:
+                total, choice[row], changed = others + statistics[row, best], best, True
+        if not changed:
+            break
+    return choice

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu, table
-from deepnmt.reranking.feature_table import Choice
+from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, Choice, corpus_bleu, table
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.reranking.tuning import bleu_of
 from deepnmt.text.languages import bleu_tokenizer
@@ -48,7 +47,7 @@ class Corpus:
         references = lines_of(path)
         if settings.lowercase:
             # sacrebleu itself knows no language's rules.
-            references = list(map(settings.lower(target), references))
+            references = list(map(settings.casing(target).lower, references))
         if not raw.exists():
             references = [comparable(line, target) for line in references]
         result = cls([], references, sources, settings, not raw.exists())
@@ -100,3 +99,7 @@ class Corpus:
         """Return the BLEU of a translation of each sentence; None is an empty one."""
         texts = [[self.text(number, each or "")] for number, each in enumerate(translations)]
         return float(corpus_bleu(table(texts, self.references, self.count)[:, 0].sum(axis=0)))
+
+    def first_bleu(self, lists: MergedLists) -> list[float]:
+        """Return the BLEU of the first translations of each list, rounded for a report."""
+        return [round(self.bleu_of_subwords(top), 2) for top in lists.tops]

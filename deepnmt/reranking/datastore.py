@@ -24,14 +24,7 @@ from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 
 def store(arguments: argparse.Namespace) -> None:
-    """Read everything, check it, do the work, write, print.
-
-    Args:
-        arguments: as `deepnmt datastore` reads them
-
-    Raises:
-        UserError: something does not fit
-    """
+    """Run `deepnmt datastore`: read, check, compute, write, print. Raises `UserError` for faulty input."""
     out = ResultFolder(arguments.out, RECORD)
     if arguments.max_tokens < 1:
         raise UserError(f"--max-tokens must be at least 1, but is {arguments.max_tokens}")

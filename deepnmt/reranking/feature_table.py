@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.reranking.bleu_statistics import Array
-
-Choice = NDArray[np.intp]
+from deepnmt.reranking.bleu_statistics import Array, Choice
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,97 @@ that were trained right to left get their targets reversed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import utils
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_scorer import SequenceScorer
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from torch import Tensor
 
+from deepnmt import console
 from deepnmt.checkpoints.data_fit import check_inline_targets, check_language_model, check_model
 from deepnmt.checkpoints.state import CheckpointState
-from deepnmt.reranking.loaded_models import encode, load_models
-from deepnmt.text.translated_folder import data_settings
+from deepnmt.errors import UserError
+from deepnmt.reranking.merged_lists import MergedLists
+from deepnmt.reranking.result_folder import FOLDER, digest, keep, kept
+from deepnmt.text.lines import whole_text
+from deepnmt.text.translated_folder import data_settings, lines_of
+from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 Pairs = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class LoadedModels:
+    """Models of one feature.
+
+    Attributes:
+        models: in evaluation mode, on the GPU if there is one
+        source: dictionary
+        target: dictionary
+        right_to_left: their targets are reversed
+        cuda: they are on the GPU
+    """
+
+    models: list[Any]
+    source: Dictionary
+    target: Dictionary
+    right_to_left: bool
+    cuda: bool
+
+    def check_lengths(self, named: str, sources: Iterable[int], targets: Iterable[int]) -> None:
+        """Raise `UserError`, which begins with `named`, if a source or target is longer than a model's positions.
+
+        Lengths are numbers of tokens, end symbols included; language models have no sources.
+        """
+        longest = {"source": max(sources, default=0), "target": max(targets, default=0)}
+        for model in self.models:
+            limits = model.max_positions()
+            # A language model has those of its target alone.
+            sides = ("source", "target") if isinstance(limits, tuple) else ("target",)
+            for side, limit in zip(sides, limits if isinstance(limits, tuple) else (limits,)):
+                if limit is not None and longest[side] > limit:
+                    raise UserError(
+                        f"{named}: a {side} must have at most the {int(limit)} positions of the model, but one has "
+                        f"{longest[side]}"
+                    )
+
+
+def load_models(
+    checkpoints: Sequence[Path], data: Path, languages: tuple[str, str], language_model: bool = False
+) -> LoadedModels:
+    """Return the models of checkpoints, which the caller has checked, with the dictionaries of a data folder.
+
+    Args:
+        checkpoints: one, or an ensemble
+        data: the data folder
+        languages: source and target of the models
+        language_model: they are language models of the target
+    """
+    config = DeepTranslationConfig(data=str(data), source_lang=languages[0], target_lang=languages[1])
+    paths = (data / f"dict.{language}.txt" for language in languages)
+    source, target = (DeepTranslationTask.load_dictionary(str(path)) for path in paths)
+    task: Any = DeepTranslationTask(config, source, target)
+    if language_model:
+        task = LanguageModelingTask(LanguageModelingConfig(), target, target)
+    models, _ = checkpoint_utils.load_model_ensemble([str(path) for path in checkpoints], task=task)
+    cuda = torch.cuda.is_available()
+    ready = [model.eval().cuda() if cuda else model.eval() for model in models]
+    # The task has learnt it from the checkpoints.
+    return LoadedModels(ready, source, target, bool(getattr(task, "right_to_left", False)), cuda)
+
+
+def encode(dictionary: Dictionary, subwords: str) -> Tensor:
+    """Return the tokens of subwords and the end symbol."""
+    tokens: Tensor = dictionary.encode_line(subwords, line_tokenizer=str.split, add_if_not_exist=False).long()
+    return tokens
 
 
 class Kind(Enum):
@@ -62,10 +135,7 @@ class ModelFeature:
     def check(self, data: Path, reverse: bool, inline: bool = False) -> None:
         """Raise `UserError` if a checkpoint does not fit translations of the data.
 
-        Args:
-            data: the data folder
-            reverse: the translations are of the other direction
-            inline: they were made with a glossary
+        They are of the other direction with `reverse`, and made with a glossary with `inline`.
         """
         for path in self.checkpoints:
             if self.kind is Kind.LANGUAGE:
@@ -82,13 +152,7 @@ class ModelFeature:
 
 
 class Scorer:
-    """Scores pairs of subwords by the models of a feature.
-
-    Args:
-        feature: what to score by
-        data: has the dictionaries
-        reverse: the translations are of the other direction
-    """
+    """Scores pairs of subwords by a feature's models; with `reverse`, translations are of the other direction."""
 
     def __init__(self, feature: ModelFeature, data: Path, reverse: bool) -> None:
         self.feature = feature
@@ -98,11 +162,11 @@ class Scorer:
         self.scorer = SequenceScorer(self.target)
 
     def __call__(self, pairs: Pairs, max_tokens: int, done: Callable[[int], object]) -> list[float]:
-        """Return log P of each pair.
+        """Return log P of each pair of source and target, in batches of at most `max_tokens`, padding included.
 
         Args:
             pairs: source and target of the models
-            max_tokens: of a batch, padding included
+            max_tokens: of a batch
             done: is told how many pairs each batch has
 
         Raises:
@@ -150,3 +214,60 @@ class Scorer:
 
 def _size(pair: dict[str, Any]) -> int:
     return max(len(pair["source"]), len(pair["target"]))
+
+
+def add_model_features(
+    lists: MergedLists, features: Sequence[ModelFeature], data: Path, out: Path, max_tokens: int
+) -> None:
+    """Score all candidates by each model, and keep its scores in a file of OUT, or take those that are there."""
+    sources, read = source_subwords(data, lists.subset, lists.reverse), read_subwords(data, lists)
+    for feature in features:
+        pairs = _pairs(feature, lists, read if feature.kind is Kind.TRANSLATION else sources)
+        facts = [
+            feature.kind.value,
+            pairs,
+            [whole_text(data / f"dict.{x}.txt") for x in languages(data, lists)],
+        ]
+        path, key = out / FOLDER / f"{feature.name}.json", digest(feature.checkpoints, facts)
+        scores = kept(path, key)
+        if scores is None:
+            scorer = Scorer(feature, data, lists.reverse)
+            # A place that nobody can write to shows before the work, and no folder is left of a model that is faulty.
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with console.progress(len(pairs), f"scoring by {feature.name}", " translations") as bar:
+                scores = scorer(pairs, max_tokens, bar.update)
+            keep(path, key, scores)
+        values = iter(scores)
+        for candidates in lists.candidates:
+            for candidate in candidates:
+                candidate.features[feature.name] = next(values)
+
+
+def languages(data: Path, lists: MergedLists) -> tuple[str, str]:
+    """Return source and target of the translations."""
+    return data_settings(data, lists.reverse).languages
+
+
+def source_subwords(data: Path, subset: str, reverse: bool) -> list[str]:
+    """Return the sources of a subset as subwords. Raises `UserError` if the data folder has them not as text."""
+    path = data / "text" / f"{subset}.bpe.{data_settings(data, reverse).source_lang}"
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; {data} must be a whole folder made by preprocess.sh")
+    return lines_of(path)
+
+
+def read_subwords(data: Path, lists: MergedLists) -> list[str]:
+    """Return what models of the translations read: the sources as subwords, with a glossary's translations."""
+    return lists.read or source_subwords(data, lists.subset, lists.reverse)
+
+
+def _pairs(feature: ModelFeature, lists: MergedLists, sources: Sequence[str]) -> Pairs:
+    """Return source and target of the model for all candidates; a language model has no source."""
+    pairs = []
+    for source, candidates in zip(sources, lists.candidates):
+        for candidate in candidates:
+            if feature.kind is Kind.REVERSE:
+                pairs.append((candidate.subwords, source))
+            else:
+                pairs.append(("" if feature.kind is Kind.LANGUAGE else source, candidate.subwords))
+    return pairs

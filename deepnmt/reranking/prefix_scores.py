@@ -17,9 +17,8 @@ import torch
 from fairseq.data.data_utils import collate_tokens
 from torch import Tensor
 
-from deepnmt.reranking.confusion_network import Slot
-from deepnmt.reranking.loaded_models import LoadedModels, encode
-from deepnmt.reranking.network_search import Prefix
+from deepnmt.reranking.confusion_network import Prefix, Slot
+from deepnmt.reranking.model_scores import LoadedModels, encode
 
 # In the place of a subword, for the end of a translation: no subword is empty.
 END = ""
@@ -59,12 +58,7 @@ class PrefixScorer:
         self.total: dict[Beginning, float] = {(number, ()): 0.0 for number in range(len(sources))}  # log P
 
     def __call__(self, wanted: Sequence[Beginning], ended: bool) -> list[float]:
-        """Return log P of prefixes.
-
-        Args:
-            wanted: numbers of sources, and prefixes
-            ended: with the end symbol
-        """
+        """Return log P of prefixes, given with the numbers of their sources; `ended` with the end symbol."""
         ends = (END,) if ended else ()
         paths = [(number, (*prefix, *ends)) for number, prefix in wanted]
         needed = {(number, path[:length]) for number, path in paths for length in self._unknown(number, path)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,32 +13,25 @@ import numpy as np
 import deepnmt
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.reranking.choice import Chosen, by_consensus, by_weights, oracle_bleu
+from deepnmt.reranking.bleu_statistics import Array, oracle
+from deepnmt.reranking.consensus import expected_similarity
 from deepnmt.reranking.corpus import Corpus
 from deepnmt.reranking.feature_table import FeatureTable
-from deepnmt.reranking.merged_lists import MergedLists, read_lists
-from deepnmt.reranking.per_token import per_token
-from deepnmt.reranking.result_folder import ResultFolder
+from deepnmt.reranking.merged_lists import Candidate, MergedLists, read_lists
+from deepnmt.reranking.result_folder import ResultFolder, bleu_lines
 from deepnmt.reranking.tuning import Tuned, tune
 from deepnmt.reranking.weights_file import FILE, check_kinds, is_per_token, weights_for, write_weights
-from deepnmt.text.nbest import MODEL
-from deepnmt.text.record import selection_texts
+from deepnmt.text.nbest import MODEL, Translation
 
 if TYPE_CHECKING:
     from deepnmt.reranking.model_scores import ModelFeature
 
 KINDS = ("score", "reverse", "lm")  # options that name models
+CONSENSUS = "consensus"
 
 
 def rerank(arguments: argparse.Namespace) -> None:
-    """Read everything, check it, do the work, write, print.
-
-    Args:
-        arguments: as `deepnmt rerank` reads them
-
-    Raises:
-        UserError: something does not fit
-    """
+    """Run `deepnmt rerank`: read, check, score, write, print. Raises `UserError` for faulty input."""
     started = time.monotonic()
     out = ResultFolder(arguments.out, "rerank.json")
     by_model = bool(arguments.consensus) and arguments.posterior == "model"
@@ -59,28 +52,45 @@ def rerank(arguments: argparse.Namespace) -> None:
     if arguments.consensus and all(len(found) <= 1 for found in lists.candidates):
         raise UserError("--consensus: must have lists of several translations, but no sentence has more than one")
     if features:
-        from deepnmt.reranking.lists_scoring import add_model_features
+        from deepnmt.reranking.model_scores import add_model_features
 
         add_model_features(lists, features, arguments.data, out.path, arguments.max_tokens)
     corpus = Corpus.read(arguments.data, lists)
     report: dict[str, Any] = {"lists": [str(path) for path in arguments.nbest], "hypotheses": corpus.size()}
     if arguments.consensus:
-        chosen = by_consensus(lists, corpus, arguments.consensus, arguments.posterior)
+        orders = by_consensus(lists, corpus, arguments.consensus, arguments.posterior)
         report |= {"consensus": arguments.consensus, "posterior": arguments.posterior}
     else:
         table = FeatureTable.of(values(lists, features, arguments.data, by_token), names)
         if weights is None:
             weights = best_weights(table, corpus, [MODEL, *(each.name for each in features)], arguments)
-        chosen = by_weights(lists, table, weights)
+        # A row has a place for each translation of the longest list.
+        orders = [_order(row[: len(found)]) for row, found in zip(table.scores(weights), lists.candidates)]
         report |= {"weights": dict(zip(names, weights.tolist())), "per_token": by_token}
-    report |= scores(lists, corpus, chosen, arguments.oracle)
+    chosen = np.array([order[0] if order else 0 for order in orders], dtype=np.intp)
+    report["bleu"] = {"first": corpus.first_bleu(lists), "chosen": round(corpus.bleu(chosen), 2)}
+    if arguments.oracle:
+        counts = np.array([len(texts) for texts in corpus.texts], dtype=np.intp)
+        report["bleu"]["oracle"] = round(corpus.bleu(oracle(corpus.statistics, counts)), 2)
     report["seconds"] = round(time.monotonic() - started, 1)
+    lines = [
+        Translation(sentence, rank, found[place].subwords, found[place].features)
+        for sentence, (found, order) in enumerate(zip(lists.candidates, orders))
+        for rank, place in enumerate(order, start=1)
+    ]
     with out.building() as folder:
         if arguments.tune:
-            write_weights(folder / FILE, report["weights"], models(features), tuned(arguments, lists, report), by_token)
-        known = [*lists.records, *(record for feature in features for record in feature.records())]
-        chosen.write(folder, arguments.data, lists, report, selection_texts(known))
-    print(summary(report))
+            tuned = {"subset": lists.subset, "seed": arguments.seed, "starts": arguments.starts, **report["bleu"]}
+            models = {
+                each.name: {"option": each.kind.value, "checkpoints": [str(path) for path in each.checkpoints]}
+                for each in features
+            }
+            write_weights(folder / FILE, report["weights"], models, tuned, by_token)
+        records = [record for feature in features for record in feature.records()]
+        out.write(folder, arguments.data, lists, lines, records, report)
+    for name, weight in report.get("weights", {}).items():
+        print(f"{name:<12} {weight:9.5f}")
+    print(bleu_lines(report))
     print(f"{out.path} is ready: translations in {out.path}/hyp.{corpus.language}")
 
 
@@ -109,8 +119,7 @@ def values(
     """Return the features of all candidates as they are weighted: as they are, or per token."""
     if not by_token:
         return [[each.features for each in found] for found in lists.candidates]
-    from deepnmt.reranking.lists_scoring import source_subwords
-    from deepnmt.reranking.model_scores import Kind
+    from deepnmt.reranking.model_scores import Kind, source_subwords
 
     sources = source_subwords(data, lists.subset, lists.reverse)
     of_translation = [MODEL, *(each.name for each in features if each.kind is Kind.TRANSLATION)]
@@ -132,36 +141,52 @@ def best_weights(table: FeatureTable, corpus: Corpus, positive: list[str], argum
     return np.array([float(f"{weight:.6g}") for weight in best.weights])
 
 
-def scores(lists: MergedLists, corpus: Corpus, chosen: Chosen, oracle: bool) -> dict[str, Any]:
-    """Return BLEU of the first translations of each list, of the choice, and of the oracle."""
-    result = {"first": [round(corpus.bleu_of_subwords(top), 2) for top in lists.tops]}
-    found: dict[str, Any] = {"bleu": {**result, "chosen": round(corpus.bleu(chosen.places), 2)}}
-    if oracle:
-        found["bleu"]["oracle"] = round(oracle_bleu(corpus), 2)
-    return found
+def by_consensus(lists: MergedLists, corpus: Corpus, metric: str, posterior: str) -> list[list[int]]:
+    """Return the places of each sentence's candidates by expected similarity, the best first; it becomes a feature.
+
+    P(y) is the `posterior`: "model" or "share".
+    """
+    orders = []
+    for texts, found in zip(corpus.texts, lists.candidates):
+        chances = [each.probability if posterior == "model" else each.share for each in found]
+        values = expected_similarity(texts, chances, metric, corpus.tokenize) if found else np.empty(0)
+        for candidate, value in zip(found, values):
+            candidate.features[CONSENSUS] = float(value)
+        orders.append(_order(values))
+    return orders
 
 
-def models(features: list[ModelFeature]) -> dict[str, dict[str, Any]]:
-    """Return what each model feature is of."""
-    return {
-        each.name: {"option": each.kind.value, "checkpoints": [str(path) for path in each.checkpoints]}
-        for each in features
-    }
+def _order(scores: Array) -> list[int]:
+    """Return places by score, the best first; equal ones stay in order."""
+    return [int(place) for place in np.argsort(-scores, kind="stable")]
 
 
-def tuned(arguments: argparse.Namespace, lists: MergedLists, report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how weights came to be."""
-    return {"subset": lists.subset, "seed": arguments.seed, "starts": arguments.starts, **report["bleu"]}
+def per_token(
+    lists: Sequence[Sequence[Candidate]],
+    sources: Sequence[str],
+    of_translation: Collection[str],
+    of_source: Collection[str],
+) -> list[list[Mapping[str, float]]]:
+    """Return the features of all candidates, some of them per token; the candidates keep theirs.
 
+    Sums of log probabilities favour short translations. Per token they do not:
 
-def summary(report: Mapping[str, Any]) -> str:
-    """Return the weights and the BLEU scores as lines."""
-    lines = [f"{name:<12} {weight:9.5f}" for name, weight in report.get("weights", {}).items()]
-    bleu = report["bleu"]
-    lines += [
-        f"BLEU of the first translations of {path}: {score}" for path, score in zip(report["lists"], bleu["first"])
-    ]
-    lines.append(f"BLEU of the chosen translations: {bleu['chosen']}")
-    if "oracle" in bleu:
-        lines.append(f"BLEU of the best choice possible: {bleu['oracle']}")
-    return "\n".join(lines)
+        1/t log P(y | x) + 1/s (w_1 log P(x | y) + w_2 log P(y))                                              (43)
+
+    by t tokens of y and s of x, end symbols included (Yee 2019, arXiv 1908.05731).
+
+    Args:
+        lists: candidates of each sentence
+        sources: subwords of each sentence's source
+        of_translation: features to divide by t, the tokens of the candidate
+        of_source: features to divide by s, those of its source
+    """
+    result: list[list[Mapping[str, float]]] = []
+    for source, candidates in zip(sources, lists):
+        found: list[Mapping[str, float]] = []
+        for candidate in candidates:
+            tokens = dict.fromkeys(of_translation, len(candidate.subwords.split()) + 1)
+            tokens |= dict.fromkeys(of_source, len(source.split()) + 1)
+            found.append({name: value / tokens.get(name, 1) for name, value in candidate.features.items()})
+        result.append(found)
+    return result

@@ -4,17 +4,105 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deepnmt.reranking import STARTS
-from deepnmt.reranking.bleu_statistics import Array, corpus_bleu
-from deepnmt.reranking.feature_table import Choice, FeatureTable
-from deepnmt.reranking.line_search import best_point
+from deepnmt.reranking.bleu_statistics import Array, Choice, corpus_bleu
+from deepnmt.reranking.feature_table import FeatureTable
 
+# Closer corners are one: between them, numbers are too coarse to choose a point.
+CLOSEST = 1e-9
 ROUNDS = 50
 # Of BLEU, from 0 to 100: less is no gain.
 LEAST_GAIN = 1e-3
+
+
+class Corners(NamedTuple):
+    """Where the best translation of a sentence changes, in the order of each sentence.
+
+    Attributes:
+        first: the best of each sentence at g = -inf, N
+        points: g, E
+        rows: sentences, E
+        before, after: the best on both sides, E
+    """
+
+    first: Choice
+    points: Array
+    rows: Choice
+    before: Choice
+    after: Choice
+
+
+def envelope(heights: Array, slopes: Array, present: NDArray[np.bool_]) -> Corners:
+    """Return the corners of the upper envelopes of lines, of all sentences at a time.
+
+    Args:
+        heights: of the lines at g = 0, N x K
+        slopes: N x K
+        present: where there is a line, N x K
+    """
+    steepest_down = np.where(present, slopes, np.inf).min(axis=1, keepdims=True)
+    current = np.where(present & (slopes == steepest_down), heights, -np.inf).argmax(axis=1)
+    first = current.copy()
+    rows = np.arange(len(current))
+    last = np.full(len(current), -np.inf)
+    found: list[tuple[Array, Choice, Choice, Choice]] = []
+    while len(rows):
+        height, slope = heights[rows], slopes[rows]
+        own = current[rows, None]
+        rise = slope - np.take_along_axis(slope, own, 1)
+        gap = np.take_along_axis(height, own, 1) - height
+        ahead = present[rows] & (rise > 0)
+        crossing = np.where(ahead, gap / np.where(ahead, rise, 1), np.inf)
+        point = crossing.min(axis=1)
+        goes = np.isfinite(point)
+        rows, crossing, slope, height, point = rows[goes], crossing[goes], slope[goes], height[goes], point[goes]
+        # Of lines that meet in one point, the steepest is the best from there on.
+        meets = crossing == point[:, None]
+        steepest = np.where(meets, slope, -np.inf).max(axis=1, keepdims=True)
+        after = np.where(meets & (slope == steepest), height, -np.inf).argmax(axis=1)
+        last[rows] = np.maximum(last[rows], point)
+        found.append((last[rows], rows, current[rows], after))
+        current[rows] = after
+    points, sentences, before, later = (np.concatenate(parts) for parts in zip(*found)) if found else (
+        np.empty(0), np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.intp)
+    )  # fmt: skip
+    return Corners(first, points, sentences, before, later)
+
+
+def best_point(table: FeatureTable, statistics: Array, weights: Array, direction: Array) -> tuple[float, float]:
+    """Return the point g on the line w + g d where BLEU is highest, and that BLEU; the nearest to 0 of equal ones.
+
+    Args:
+        table: features
+        statistics: of the translations, N x K x S
+        weights: w, M
+        direction: d, M
+    """
+    corners = envelope(table.values @ weights, table.values @ direction, table.present)
+    start = statistics[np.arange(len(statistics)), corners.first].sum(axis=0)
+    if not len(corners.points):
+        return 0.0, float(corpus_bleu(start))
+    # A sentence's corners stand in their order, which a stable sort keeps where they are equal.
+    order = np.argsort(corners.points, kind="stable")
+    points, rows = corners.points[order], corners.rows[order]
+    changes = statistics[rows, corners.after[order]] - statistics[rows, corners.before[order]]
+    sums = start + np.concatenate([np.zeros((1, changes.shape[1])), np.cumsum(changes, axis=0)])
+    low, high = np.concatenate([[-np.inf], points]), np.concatenate([points, [np.inf]])
+    # The point of an interval: its middle; of the outer ones, a point outside of all corners.
+    width = max(1.0, float(points[-1] - points[0]))
+    middle = (
+        np.where(np.isfinite(low), low, points[0] - width) + np.where(np.isfinite(high), high, points[-1] + width)
+    ) / 2
+    wide = high - low > CLOSEST * np.maximum(1, np.abs(middle))
+    scores = np.where(wide, corpus_bleu(sums), -np.inf)
+    best = np.flatnonzero(scores >= scores.max() - 1e-12)
+    chosen = best[np.abs(middle[best]).argmin()]
+    return float(middle[chosen]), float(scores[chosen])
 
 
 @dataclass(frozen=True)

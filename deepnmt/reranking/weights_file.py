@@ -38,11 +38,7 @@ def is_per_token(path: Path) -> bool:
 
 
 def as_option(path: Path, known: Sequence[str]) -> str:
-    """Return the weights in a file as text, such as "model=0.8,length=0.2".
-
-    Args:
-        path: of the file
-        known: features that there are
+    """Return the weights of known features in a file as text, such as "model=0.8,length=0.2".
 
     Raises:
         UserError: the file has none, or one of another feature, or they are of features per token; see `read_weights`
@@ -79,12 +75,7 @@ def weights_for(path: Path, names: Sequence[str], per_token: bool = False) -> Ar
 
 
 def check_kinds(path: Path, kinds: Mapping[str, str]) -> None:
-    """Raise `UserError` if weights are of features that another option has given.
-
-    Args:
-        path: of the weights
-        kinds: option of each feature that a model gives
-    """
+    """Raise `UserError` if weights are of features that another option has given; `kinds` are these by name."""
     for name, said in read_record(path).get(MODELS, {}).items():
         before = said.get("option") if isinstance(said, dict) else None
         if before is not None and name in kinds and before != kinds[name]:

@@ -6,22 +6,20 @@
 ended, it makes no update, and the old model's scores would pass for those of the new one.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from deepnmt import console
-from deepnmt.beside import try_lock
-from deepnmt.errors import UserError
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.recipe import read_recipe, to_arguments
-from deepnmt.runs.supervision import LAST
-from deepnmt.text.data_identity import identity_of_data
-from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.runs.supervision import LAST, LOCK
+from deepnmt.text.data_record import identity_of_data
+from deepnmt.text.record import sha256
 
-NOTE, LOCK = "begun.json", "train.lock"
+NOTE, DATA = "begun.json", "DATA"
 # A training is resumed to be trained further, and what is told of it, or kept, changes no parameter.
 ENDS = {"--max-update", "--max-epoch", "--patience", "--cooldown-updates", "--stop-time-hours", "--stop-min-lr"}
 TOLD = {"--log-interval", "--log-format", "--log-file", "--no-progress-bar", "--tensorboard-logdir", "--num-workers"}
@@ -48,48 +46,21 @@ def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:
     """Write the note, or see that a training that has left a checkpoint was begun with the same, as far as is known.
 
     Raises:
-        UserError: it was not, or is still running without a note
+        UserError: it was not, or is still running
     """
     options = DEFAULTS | options_of([*to_arguments(read_recipe(recipe)), *words])
-    said = {"DATA": data} | {name: value for name, value in options.items() if name not in ENDS | TOLD | KEPT}
+    said = {DATA: data} | {name: value for name, value in options.items() if name not in ENDS | TOLD | KEPT}
     # Places may change; what is there may not.
-    values = said | {"DATA": ":".join(identity_of_data(Path(each)) for each in data.split(":"))}
+    values = said | {DATA: ":".join(identity_of_data(Path(each)) for each in data.split(":"))}
     for name in CHECKPOINTS:
         paths = [Path(each) for each in said.get(name, "").split(":")]
         # The training says what is wrong with one that is not there.
         if all(path.is_file() for path in paths):
             values[name] = ":".join(map(sha256, paths))
-    note = save / NOTE
-    if note.exists():
-        before = read_record(note, said=dict, values=dict)
-        if before["values"] == values:
-            return
-        if (save / LAST).exists():
-            names = sorted(before["values"].keys() | values.keys())
-            other = next(name for name in names if before["values"].get(name) != values.get(name))
-            raise UserError(
-                f"{save} was begun {difference(other, before['said'], said)}; remove it or choose another OUT"
-            )
-    if is_running(save):
-        raise UserError(f"SAVE must not be in use, but another training is still running in '{save}'")
-    save.mkdir(parents=True, exist_ok=True)
-    with console.whole_file(note) as temporary:
-        write_record(temporary, {"said": said, "values": values})
-
-
-def difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
-    """Return in words how a training was begun, and is not now."""
-    old, new = (f"with {name} {each[name]}".rstrip() if name in each else f"without {name}" for each in (before, now))
-    return f"{old}, which has changed since" if old == new else f"{old}, not {new}"
-
-
-def is_running(save: Path) -> bool:
-    """Return whether a training has locked its folder."""
-    try:
-        with (save / LOCK).open("rb") as file:
-            return not try_lock(file)
-    except FileNotFoundError:
-        return False
+    called = {name: f"another {name}" for name in (DATA, *CHECKPOINTS)}
+    more: dict[str, Any] = {"told": {"said": said}, "called": called, "worth": (LAST,), "lock": LOCK}
+    with InPlace("deepnmt train", save, NOTE, {"values": values}, **more).begun():
+        pass
 
 
 def main() -> None:

@@ -3,14 +3,11 @@
 python -m deepnmt.runs.finetuning CHECKPOINT DATA SAVE OLD|'' [options of fairseq-train]
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +20,16 @@ from deepnmt.checkpoints.averaging import LAST
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
+from deepnmt.jobs.in_place import InPlace
 from deepnmt.jobs.job import locked
 from deepnmt.recipe.combinations import TWO_SIDED
 from deepnmt.recipe.parser import parse, training_parser
 from deepnmt.text.data_folder import check_data_folder, subset_prefix
 from deepnmt.text.like_folder import check_like, check_same_subwords
-from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.text.record import sha256
 from deepnmt.text.settings import RECORD as DATA_RECORD
 
 RECIPE, START = "recipe.yaml", "finetune.json"
-HELD = ExitStack()
 VALID, OLD = "valid", "old"
 FUSED, SMOOTHED = "label_smoothed_cross_entropy_fused", "label_smoothed_cross_entropy"
 # Files of embeddings to begin with, of which the checkpoint has what became of them.
@@ -53,11 +50,9 @@ TRAINING = {
 
 
 def model_options(architecture: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the options of a recipe that give a model its sizes and rules.
+    """Yield the options of a recipe that give a model of this architecture its sizes and rules, from a checkpoint's.
 
-    Args:
-        architecture: its name
-        options: of the checkpoint's model, which in fairseq's own are among those of the whole training
+    In fairseq's own models these are among the options of the whole training.
     """
     parser = training_parser()
     parse(parser, [f"--arch={architecture}"])
@@ -75,28 +70,27 @@ def model_options(architecture: str, options: Mapping[str, Any]) -> Iterator[tup
             yield name, str(value)
 
 
-def check_start(save: Path, start: Mapping[str, str]) -> None:
-    """Raise `UserError` if the training in a folder did not begin with a checkpoint; fairseq would resume it anyway.
+def job_of(save: Path, checkpoint: Path) -> InPlace:
+    """Return the job of training a checkpoint further; fairseq would resume the training of another one, too."""
+    start = os.path.realpath(checkpoint)
+    called = {"sha256": "another CHECKPOINT"}
+    more: dict[str, Any] = {"told": {"checkpoint": start}, "called": called, "worth": (LAST,)}
+    return InPlace(console.program("finetune"), save, START, {"sha256": sha256(checkpoint)}, "SAVE", **more)
 
-    Args:
-        save: the folder; an earlier version has only its checkpoints say that there was one
-        start: path and checksum of the checkpoint
+
+def check_start(job: InPlace) -> None:
+    """Raise `UserError` if the training in a folder did not begin with the checkpoint.
+
+    An earlier version has only its checkpoints say that there was one.
     """
-    if not (save / LAST).exists():
+    job.check()
+    if job.record.exists() or not job.has_worth():
         return
-    if not (save / START).exists():
-        options = CheckpointState.of(save / LAST, numbers=False).options("checkpoint")
-        if not options.get("finetune_from_model"):
-            raise UserError(
-                f"SAVE must be new or of finetune.sh, but {save / LAST} is of a training that began with no "
-                "checkpoint; choose another SAVE"
-            )
-        return
-    before = read_record(save / START, checkpoint=str, sha256=str)
-    if before["sha256"] != start["sha256"]:
+    last = job.out / LAST
+    if not CheckpointState.of(last, numbers=False).options("checkpoint").get("finetune_from_model"):
         raise UserError(
-            f"SAVE must have been begun with CHECKPOINT, but {save} was begun with {before['checkpoint']}, whose "
-            f"contents were not those of {start['checkpoint']} now; choose another SAVE"
+            f"{job.out} exists, and was not made by {job.program}: {last} is of a training that began with no "
+            "checkpoint; remove it or choose another SAVE"
         )
 
 
@@ -107,8 +101,8 @@ def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
         UserError: the checkpoint or DATA is faulty, they do not fit, or the folder of the recipe has a training that
             did not begin with the checkpoint
     """
-    start = {"checkpoint": os.path.realpath(checkpoint), "sha256": sha256(checkpoint)}
-    check_start(path.parent, start)
+    job = job_of(path.parent, checkpoint)
+    check_start(job)
     check_data_folder(data, ["train", VALID])
     settings = trained_settings([checkpoint], data)
     state = CheckpointState.of(checkpoint, numbers=False)
@@ -128,9 +122,8 @@ def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in (options | TRAINING).items())
     with console.whole_file(path) as temporary:
         temporary.write_text(f"# {checkpoint.name}, to be trained further\n{text}", encoding="utf-8")
-    if not (path.parent / LAST).exists():
-        with console.whole_file(path.parent / START) as temporary:
-            write_record(temporary, start)
+    if not job.has_worth():
+        job.write()
 
 
 def link_data(data: Path, old: Path, folder: Path) -> None:
@@ -156,21 +149,14 @@ def link_data(data: Path, old: Path, folder: Path) -> None:
 
 
 def begin(checkpoint: Path, data: Path, save: Path, old: Path | None, options: Sequence[str]) -> None:
-    """Begin or resume a training, as `training.begin` does.
-
-    Args:
-        checkpoint: the model
-        data: data folder
-        save: folder of the training
-        old: data folder with another validation set, or None
-        options: of fairseq-train
+    """Begin or resume a training of a model on data, as `training.begin` does; `old` has another validation set.
 
     Raises:
         UserError: something does not fit, or the folder is in use or of another training
     """
     # Before the recipe is written, and as long as this process lives.
     save.mkdir(parents=True, exist_ok=True)
-    HELD.enter_context(locked(save, "SAVE"))
+    training.HELD.enter_context(locked(save, "SAVE"))
     write_recipe(checkpoint, data, save / RECIPE)
     if old:
         link_data(data, old, save / "data")

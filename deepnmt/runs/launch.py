@@ -1,7 +1,5 @@
 """torchrun without its report of forty lines, as the process that failed has said itself what is wrong."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from signal import Signals
@@ -21,10 +19,7 @@ PROGRAM = program("train")
 
 
 def main(arguments: Optional[list[str]] = None) -> None:
-    """Start processes as torchrun does. Exits with 1 if one of them fails.
-
-    Args:
-        arguments: of torchrun; those of the command line if None
+    """Start processes as torchrun does, by its arguments. Exits with 1 if one of them fails.
 
     Raises:
         UserError: the machines cannot reach each other

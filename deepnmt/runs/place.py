@@ -1,10 +1,8 @@
 """Where a training runs, as environment variables say."""
 
-from __future__ import annotations
-
 import os
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from deepnmt.console import whole
 from deepnmt.errors import UserError
@@ -28,7 +26,7 @@ class Place(NamedTuple):
     master: str = ""
 
     @classmethod
-    def of_environment(cls) -> Place:
+    def of_environment(cls) -> Self:
         """Return what PROCESSES, NODES, NODE and MASTER say. Raises `UserError` if one of them is faulty."""
         processes, nodes = (os.environ.get(name, "") for name in ("PROCESSES", "NODES"))
         number = whole("PROCESSES", 1, 1024)(processes) if processes else 0

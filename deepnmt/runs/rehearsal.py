@@ -4,8 +4,6 @@ Each of them would refuse a faulty option, checkpoint or data folder by itself, 
 lines. So a child process, whose memory ends with it, does all that fairseq-train does before the first update.
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os
@@ -20,23 +18,17 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train
 
 from deepnmt.errors import UserError, user_message
-from deepnmt.fairseq_patches.refusals import refusal
-from deepnmt.fairseq_patches.training_checks import check_training
+from deepnmt.fairseq_patches.checks.training_checks import check_training
+from deepnmt.fairseq_patches.process.refusals import refusal
 
 # It has fairseq, which takes seconds to import.
 FORK = multiprocessing.get_context("fork")
 
 
 def rehearse(arguments: Sequence[str]) -> None:
-    """Go through the start of a training.
+    """Go through the start of a training. Raises `UserError` if fairseq-train would refuse its arguments.
 
     A defect is left to the training itself, which shows its traceback.
-
-    Args:
-        arguments: of fairseq-train
-
-    Raises:
-        UserError: fairseq-train would refuse them
     """
     receiver, sender = FORK.Pipe(duplex=False)
     for stream in (sys.stdout, sys.stderr):

@@ -1,25 +1,19 @@
 """A training in a process of its own, beside one that says what became of it, however it ends."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from deepnmt.jobs.child_steps import module, run_process
 
-LAST = "checkpoint_last.pt"
+LAST, LOCK = "checkpoint_last.pt", "train.lock"
 AGAIN = "the training ended early; run the same command again to"
 
 
 def train(program: str, name: str, words: Sequence[object], save: Path) -> None:
-    """Run a module that trains. Exits with its status if it fails.
+    """Run the module `name`, which trains in a folder of checkpoints. Exits with its status if it fails.
 
-    Args:
-        program: name of the command, for messages
-        name: of the module
-        words: of its command line
-        save: the folder of the checkpoints
+    Messages begin with `program`.
     """
     try:
         status = run_process(module(name, words))

@@ -6,8 +6,6 @@ On one device fairseq-train is called in this process: importing torch and fairs
 done once. Several processes are torchrun's, once their start has been rehearsed.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -15,8 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,32 +25,25 @@ from fairseq_cli.train import cli_main
 import torch
 
 import deepnmt
-from deepnmt.beside import try_lock
 from deepnmt.console import run
 from deepnmt.errors import UserError
+from deepnmt.jobs.job import locked
 from deepnmt.recipe.arguments import training_arguments
 from deepnmt.runs import launch
 from deepnmt.runs.place import Place
 from deepnmt.runs.rehearsal import rehearse
-from deepnmt.runs.supervision import AGAIN, next_step
+from deepnmt.runs.supervision import AGAIN, LOCK, next_step
 from deepnmt.text.training_data import check_named_data
 
 LAUNCHER = [sys.executable, "-m", "deepnmt.runs.launch"]
-LOCK_SECONDS = 10
 # What lasts as long as the process.
-KEPT: list[object] = []
+HELD, TEES = ExitStack(), list[object]()
 
 
 def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
-    """Check what is trained, and leave fairseq-train's own command line in `sys.argv`.
+    """Check the training of a recipe, and leave fairseq-train's own command line in `sys.argv`.
 
-    Where torchrun trains, the process ends here.
-
-    Args:
-        recipe: its file
-        data: DATA, or DATA0:DATA1:...
-        save: folder of the checkpoints
-        options: of fairseq-train
+    Where torchrun trains, the process ends here. The data are DATA, or DATA0:DATA1:...
 
     Raises:
         UserError: something does not fit, or another training has the folder
@@ -71,7 +62,8 @@ def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
     except OSError as error:
         raise UserError(f"SAVE must be a folder, or a new one, but is {save}: {error.strerror}") from None
     if place.node == 0:
-        lock(save)
+        # As long as this process lives, and those that it hands its files on to.
+        HELD.enter_context(locked(save, "SAVE", name=LOCK))
     if launcher:
         rehearse(arguments)
     program = shutil.which("fairseq-train") or "fairseq-train"
@@ -113,22 +105,6 @@ def torchrun(place: Place) -> list[str]:
     return [*LAUNCHER, *where, "--nproc-per-node", str(place.processes)]
 
 
-def lock(save: Path) -> None:
-    """Lock a folder as long as this process lives, and those that it hands its files on to.
-
-    Raises:
-        UserError: another training has it
-    """
-    file = (save / "train.lock").open("wb")
-    os.set_inheritable(file.fileno(), True)
-    until = time.monotonic() + LOCK_SECONDS
-    while not try_lock(file):
-        if time.monotonic() > until:
-            raise UserError(f"SAVE must not be in use, but another training is still running in '{save}'")
-        time.sleep(0.2)
-    KEPT.append(file)
-
-
 def copy_output(log: Path) -> None:
     """Append what this process and its children print from now on to a file, too."""
     for stream in (sys.stdout, sys.stderr):
@@ -138,7 +114,7 @@ def copy_output(log: Path) -> None:
         assert tee.stdin is not None
         os.dup2(tee.stdin.fileno(), stream.fileno())
         tee.stdin.close()
-        KEPT.append(tee)
+        TEES.append(tee)
 
 
 def become_fairseq_train(prepare: Callable[[], None]) -> NoReturn:

@@ -17,17 +17,9 @@ from deepnmt.search.stop_rules import StopRule
 def beam_search(
     models: EnsembleSteps, hypotheses: Hypotheses, rules: Sequence[StepRule], stop: StopRule, types: int
 ) -> bool:
-    """Extend hypotheses until all sentences are done.
+    """Extend hypotheses, which have their first token, until all sentences are done.
 
-    Args:
-        models: predict the next token
-        hypotheses: of the batch, with their first token
-        rules: change the predictions
-        stop: says which sentences are done
-        types: V
-
-    Returns:
-        False where a log-probability is not a number
+    Return False where a log-probability is not a number.
     """
     while hypotheses.count:
         step = hypotheses.step()

@@ -74,13 +74,7 @@ def ranked_candidates(
 ) -> Candidates:
     """Return the continuations with the largest sums and bonuses, in this order; `sums` are without the bonus.
 
-    Args:
-        log_probs: see `best_candidates`, as the others
-        scores: see there
-        bonus: of each hypothesis, N x M
-        sentences: see there
-        types: see there
-        number: see there
+    The bonus of each hypothesis is N x M; for the rest, see `best_candidates`.
     """
     totals = bonus if scores is None else scores + bonus
     ranked, tokens, places = best_candidates(log_probs, totals, sentences, types, number)

@@ -21,11 +21,7 @@ PENALTY = 10_000.0
 
 
 class WholeWordConstraints(LexicallyConstrainedBeamSearch):  # type: ignore[misc]
-    """fairseq's search for constraints in any order, which counts a term as met by the end of a longer word.
-
-    Args:
-        dictionary: of the target
-    """
+    """fairseq's search for constraints in any order, which counts a term as met by the end of a longer word."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary, "unordered")
@@ -52,12 +48,9 @@ class WholeWordConstraints(LexicallyConstrainedBeamSearch):  # type: ignore[misc
 
 
 def read_constraints(path: Path, dictionary: Dictionary, sentences: int) -> Tensor:
-    """Return the constraints of all sentences as fairseq packs them.
+    """Return the constraints of all sentences of a data set as fairseq packs them.
 
-    Args:
-        path: of a file with a line a sentence: constraints in subwords, with tabs between them
-        dictionary: of the target
-        sentences: of the data set
+    The file has a line a sentence: constraints in subwords, with tabs between them.
 
     Raises:
         UserError: a subword is in no dictionary, or there are not as many lines as sentences

@@ -26,11 +26,7 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class Forbidden:
-    """Types that never come, such as padding.
-
-    Args:
-        types: their numbers
-    """
+    """Types that never come, such as padding."""
 
     types: int | Tensor
 
@@ -41,12 +37,7 @@ class Forbidden:
 
 @dataclass(frozen=True)
 class UnknownPenalty:
-    """Unknown words cost more: fairseq's --unkpen.
-
-    Args:
-        unk: their type
-        penalty: what their log-probability is lowered by
-    """
+    """Unknown words cost more: fairseq's --unkpen."""
 
     unk: int
     penalty: float
@@ -58,13 +49,7 @@ class UnknownPenalty:
 
 @dataclass(frozen=True)
 class LengthRange:
-    """How many tokens a hypothesis has before its end symbol: fairseq's --min-len, --max-len-a, and --max-len-b.
-
-    Args:
-        eos: the end symbol
-        shortest: at least so many
-        longest: at most so many
-    """
+    """How many tokens a hypothesis has before its end symbol: fairseq's --min-len, --max-len-a, and --max-len-b."""
 
     eos: int
     shortest: int
@@ -83,11 +68,8 @@ class LengthRange:
 class LengthRatio:
     """A length range for each sentence: low m <= n <= high m tokens before the end symbol, for m source words.
 
-    `LengthRange` holds besides. Bounds are rounded inwards; where that leaves no length, the lower one is allowed.
-
-    Args:
-        low: None: no lower bound
-        high: None: no upper bound
+    `LengthRange` holds besides. Bounds are rounded inwards; where that leaves no length, the lower one is allowed. A
+    bound that is None is none.
     """
 
     low: Optional[float]
@@ -103,13 +85,7 @@ class LengthRatio:
 
 
 class SentenceLengthRange:
-    """As `LengthRange`, with bounds for each of B sentences of a batch.
-
-    Args:
-        eos: the end symbol
-        bounds: shortest and longest of each
-        device: where the search is
-    """
+    """As `LengthRange`, with bounds, shortest and longest, for each of B sentences of a batch."""
 
     def __init__(self, eos: int, bounds: Sequence[tuple[int, int]], device: torch.device) -> None:
         self.eos = eos

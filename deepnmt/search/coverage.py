@@ -32,11 +32,7 @@ class CoveragePenalty(Protocol):
 
 @dataclass(frozen=True)
 class GnmtCoverage:
-    """cp_gnmt of (25): what is covered more than once costs nothing.
-
-    Args:
-        weight: b
-    """
+    """cp_gnmt of (25), of weight b: what is covered more than once costs nothing."""
 
     weight: float
 
@@ -47,12 +43,7 @@ class GnmtCoverage:
 
 @dataclass(frozen=True)
 class FloorCoverage:
-    """cp_floor of (25).
-
-    Args:
-        weight: w
-        floor: b, which words that are not covered at all count as
-    """
+    """cp_floor of (25), of weight w and floor b, the least that a word counts."""
 
     weight: float
     floor: float
@@ -63,11 +54,9 @@ class FloorCoverage:
 
 
 class Coverage:
-    """The attention that has been received, during the search of a batch.
+    """The attention that has been received, during the search of a batch, where the source has words, B x S.
 
-    Args:
-        words: where the source has words, B x S
-        in_beam: whether unfinished hypotheses are compared by it, too
+    With `in_beam`, unfinished hypotheses are compared by it, too.
     """
 
     def __init__(self, words: Tensor, in_beam: bool) -> None:
@@ -77,12 +66,9 @@ class Coverage:
         self.received: Optional[Tensor] = None  # N x M x S
 
     def add(self, attention: Tensor, sentence: Tensor, parents: Optional[Tensor]) -> None:
-        """Add the attention of a step.
+        """Add the attention of a step, N x M x S, for sentences by their numbers in the batch, N.
 
-        Args:
-            attention: N x M x S
-            sentence: numbers of the sentences in the batch, N
-            parents: the hypothesis that each continues, N x K; None in the first step
+        The parents, N x K, are the hypotheses that each continues; None in the first step.
         """
         words = self.words[sentence]
         if self.received is None or parents is None:

@@ -44,11 +44,7 @@ class MeanProbability:
 
 @dataclass(frozen=True)
 class WeightedProbability:
-    """The linear rule of (26).
-
-    Args:
-        weights: g_k
-    """
+    """The linear rule of (26), with weights g_k."""
 
     weights: Sequence[float]
 
@@ -60,11 +56,7 @@ class WeightedProbability:
 
 @dataclass(frozen=True)
 class LogLinear:
-    """The log-linear rule of (26).
-
-    Args:
-        weights: g_k
-    """
+    """The log-linear rule of (26), with weights g_k."""
 
     weights: Sequence[float]
 
@@ -116,12 +108,7 @@ class EnsembleSteps:
     neighbours: Sequence[Neighbours] = ()
 
     def __call__(self, tokens: Tensor, step: Step) -> Prediction:
-        """Predict the next token.
-
-        Args:
-            tokens: the newest of each hypothesis, N x M
-            step: which step it is
-        """
+        """Predict the next token from the newest of each hypothesis, N x M."""
         log_probs = []
         for number, (model, decoder) in enumerate(zip(self.models, self.decoders)):
             states = decoder(tokens, step)

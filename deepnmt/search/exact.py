@@ -49,8 +49,7 @@ def best_string(
         predict: gives the log-probabilities, N x V, of what follows N prefixes
         start: without the end symbol
         log_prob: of `start`
-        eos: the end symbol
-        pad: never comes
+        eos, pad: the end symbol; the one that never comes
         longest: tokens that a string may have before its end symbol
         seconds: when to give up
     """
@@ -92,14 +91,7 @@ def string_log_prob(predict: Predictor, string: String, eos: int) -> float:
 
 
 def sentence_predictor(models: Sequence[Any], source: Tensor, eos: int, pad: int) -> Predictor:
-    """Return the predictor of a sentence; of an ensemble, the mean of probabilities.
-
-    Args:
-        models: fairseq's or this package's
-        source: its tokens, with the end symbol
-        eos: the end symbol
-        pad: for prefixes that are shorter than others
-    """
+    """Return the predictor of a sentence, given with its end symbol; of an ensemble, the mean of probabilities."""
     tokens, lengths = source.unsqueeze(0), torch.tensor([len(source)], device=source.device)
     encoded = [model.encoder(tokens, src_lengths=lengths) for model in models]
 

@@ -31,15 +31,7 @@ from deepnmt.text.dictionary import LM_DICTIONARY, other_types
 
 
 class FusedModel:
-    """A language model during the search of one batch.
-
-    Args:
-        model: the language model
-        weight: l
-        source: tokens of the batch, of which there are N at first
-        beam: K
-        longest: steps there may be
-    """
+    """A language model of weight l during the search of one batch of N sources, for a beam of K and so many steps."""
 
     def __init__(self, model: Any, weight: float, source: Tensor, beam: int, longest: int) -> None:
         self.model, self.weight = model, weight
@@ -49,13 +41,7 @@ class FusedModel:
         self.output = OutputSteps(1.0, shared=True)  # the temperature is the translation model's
 
     def add(self, log_probs: Tensor, tokens: Tensor, step: Step) -> None:
-        """Add what the model says of the next token.
-
-        Args:
-            log_probs: of the translation model, NM x W; changed in place
-            tokens: the newest of each hypothesis, N x M
-            step: which step it is
-        """
+        """Add the model's log-probabilities of the next token to those of the translation model, NM x W, in place."""
         log_probs.add_(self.output(self.model, self.decoder(tokens, step), self.decoder), alpha=self.weight)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
@@ -70,12 +56,9 @@ def longest(model: Any) -> int:
 
 
 def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> Iterator[str]:
-    """Give what is wrong with a language model and the options that belong to it.
+    """Give each fault of a language model, if there is one, and of fairseq's options that belong to it.
 
-    Args:
-        args: fairseq's options of the search; those that are missing have their defaults
-        model: the language model; None: there is none
-        dictionary: of the target language
+    Options that are missing have their defaults; the dictionary is that of the target language.
     """
     weight = getattr(args, "lm_weight", 0.0)
     if model is None:
@@ -97,12 +80,9 @@ def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> It
 
 
 def load_language_model(path: str, data: str, like: Tensor) -> Any:
-    """Return the language model of a checkpoint.
+    """Return the language model of a checkpoint, on the device and of the type of `like`.
 
-    Args:
-        path: of the checkpoint
-        data: the data folders of the translation, the first of which may have the dictionary
-        like: has the device and the type of numbers to use
+    The first of the translation's data folders may have the dictionary.
 
     Raises:
         UserError: the checkpoint or its dictionary cannot be read
@@ -113,7 +93,7 @@ def load_language_model(path: str, data: str, like: Tensor) -> Any:
 
 
 def dictionary_folder(path: str, data: str) -> str:
-    """Return the folder with the dictionary of a language model: that of its checkpoint, or the first of `data`.
+    """Return the folder with a language model's dictionary: its checkpoint's, or the first of `data`.
 
     Raises:
         UserError: neither has one

@@ -38,11 +38,7 @@ from deepnmt.search.supported import generator_obstacle, model_obstacle
 class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
     """fairseq's generator, with a beam search of its own where the options and the models allow it.
 
-    Args:
-        args: of fairseq's generator
-        options: of the package; the caller has checked them
-        attention: whether hypotheses get the attention to the source, as fairseq's do
-        kwargs: of fairseq's generator
+    The package's options are checked; with `attention`, hypotheses get that to the source, as fairseq's do.
     """
 
     def __init__(

@@ -97,12 +97,7 @@ class Hypotheses:
         return self.tokens[row, torch.arange(self.position + 1, device=path.device), path][..., 1:].flatten(0, 1)
 
     def record(self, attention: Optional[Tensor], covering: Optional[Tensor]) -> None:
-        """Keep the attention of the step, each N x K x S, or N x 1 x S of the first.
-
-        Args:
-            attention: what the results show
-            covering: what counts for the coverage
-        """
+        """Keep the attention of the step, N x K x S, or N x 1 x S of the first, to show and to count as coverage."""
         if attention is not None:
             if self.attention is None:
                 shape = (*self.tokens.shape, attention.size(-1))
@@ -130,14 +125,9 @@ class Hypotheses:
         return self.score(candidates.sums, self.position + 1, received)
 
     def finish(self, candidates: Candidates, at_most: Optional[int]) -> Tensor:
-        """Finish the hypotheses that the K best candidates end.
+        """Finish the hypotheses that the K best of N x n candidates end, in a sentence at most `at_most`; None: all.
 
-        Args:
-            candidates: N x n
-            at_most: finished hypotheses that a sentence may have; None: any number
-
-        Returns:
-            which candidates end their hypotheses, or continue none, N x n
+        Return which candidates end their hypotheses, or continue none, N x n.
         """
         ending = candidates.tokens.eq(self.eos) & candidates.sums.ne(-math.inf)
         if self.ignored is not None:
@@ -224,11 +214,7 @@ class Hypotheses:
         self.results.append((self.sentence[row].tolist(), ended))
 
     def _remove(self, done: Tensor) -> tuple[Tensor, Moves]:
-        """Continue without the sentences that are done, N.
-
-        Returns:
-            where those that are left were; how they have moved
-        """
+        """Continue without the sentences that are done, N; return where those left were, and how they have moved."""
         count = int((~done).sum())
         holes, movers = done[:count].nonzero()[:, 0], (~done[count:]).nonzero()[:, 0] + count
         for name in ("sentence", "tokens", "sums", "ancestors", "ignored", "finished", "best_score", "attention"):

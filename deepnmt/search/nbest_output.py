@@ -47,13 +47,9 @@ def translations(
 def features(
     hypothesis: dict[str, Any], words: Optional[Tensor], dictionary: Dictionary, target_axis: int = 1
 ) -> dict[str, float]:
-    """Return what the search says of a hypothesis; no coverage where it has no attention.
+    """Return the features of a hypothesis of fairseq's; no coverage without attention, or if the source is no text.
 
-    Args:
-        hypothesis: fairseq's
-        words: where the source has words, S; None: it is no text
-        dictionary: of the target
-        target_axis: see `translations`
+    `words` says where the source has words, S; see `translations`.
     """
     tokens = hypothesis["tokens"]
     result = {

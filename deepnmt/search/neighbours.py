@@ -64,12 +64,7 @@ class Neighbours:
         return torch.cat(scores), torch.cat(places)
 
     def __call__(self, log_probs: Tensor, states: Tensor) -> Tensor:
-        """Return (44) in the place of the model's log-probabilities.
-
-        Args:
-            log_probs: R x W; changed in place
-            states: that they are made from, R x C
-        """
+        """Return (44) in the place of the model's log-probabilities, R x W, that are made from states, R x C."""
         if self.weight == 0:
             return log_probs
         scores, places = self.nearest(states)
@@ -95,15 +90,10 @@ def fingerprints(model: Any) -> dict[str, str]:
 
 
 def read_neighbours(options: Any, models: Sequence[Any], types: int) -> list[Neighbours]:
-    """Return the neighbours of each model that the options of a search ask for; none if they do not.
-
-    Args:
-        options: `deepnmt.search.options.SearchOptions`, checked
-        models: of the ensemble
-        types: in the dictionary of the target
+    """Return the neighbours of each model that the checked options of a search ask for; none if they do not.
 
     Raises:
-        UserError: a folder is no datastore, or one of another model
+        UserError: a folder is no datastore, or one of another model or number of types
     """
     if options.datastore is None:
         return []

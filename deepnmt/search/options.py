@@ -7,7 +7,6 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 
-from deepnmt.errors import UserError
 from deepnmt.options.option_table import SEARCH, SEARCHES, option, range_faults
 from deepnmt.search import neighbours
 from deepnmt.search.supported import language_model_obstacle, model_obstacle
@@ -49,11 +48,7 @@ class SearchOptions(_Declared):  # type: ignore[misc]
         return [option(item.name) for item in chosen]
 
     def weights(self) -> Optional[list[float]]:
-        """Return the weights of the models, or None.
-
-        Raises:
-            ValueError: they are not numbers
-        """
+        """Return the weights of the models, or None. Raises `ValueError` if they are not numbers."""
         return None if self.ensemble_weights is None else [float(text) for text in self.ensemble_weights.split(",")]
 
     def layers(self, count: int) -> Sequence[int]:
@@ -65,13 +60,9 @@ class SearchOptions(_Declared):  # type: ignore[misc]
 def faults_of(
     options: SearchOptions, args: Any, models: Sequence[Any], language_model: Optional[Any] = None
 ) -> list[str]:
-    """Return what is wrong with options: beside each other, beside fairseq's, and for the models; a line each.
+    """Return the faults of options: beside each other, beside fairseq's, and for the models; a line each.
 
-    Args:
-        options: to check
-        args: fairseq's options of the search; those that are missing have their defaults
-        models: of the ensemble
-        language_model: None: there is none
+    Options of fairseq's search that are missing in `args` have their defaults.
     """
     if not options.given():
         return []
@@ -82,12 +73,6 @@ def faults_of(
     obstacles = [*map(model_obstacle, models), language_model and language_model_obstacle(language_model)]
     faults += neighbours.option_faults(options, models)
     return [*faults, *_ensemble_faults(options, len(models)), *_fairseq_faults(options, args, obstacles)]
-
-
-def check(options: SearchOptions, args: Any, models: Sequence[Any]) -> None:
-    """Raise `UserError` with a line for each of `faults_of`."""
-    if faults := faults_of(options, args, models):
-        raise UserError(*faults)
 
 
 def _length_faults(options: SearchOptions, args: Any) -> Iterator[str]:

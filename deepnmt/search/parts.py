@@ -51,13 +51,7 @@ class SearchParts:
 
 
 def search_parts(generator: SequenceGenerator, options: SearchOptions, source: Tensor) -> SearchParts:
-    """Return the parts for a batch.
-
-    Args:
-        generator: has fairseq's options
-        options: the package's
-        source: tokens, B x S
-    """
+    """Return the parts for a batch of sources, B x S, by the options of fairseq's generator and of the package."""
     longest = longest_translation(generator, source)
     words = source.ne(generator.pad) & source.ne(generator.eos)
     lengths, longest_of = LengthRange(generator.eos, generator.min_len, longest), None
@@ -119,9 +113,7 @@ def longest_translation(generator: SequenceGenerator, source: Tensor) -> int:
 def check_constraints(constraints: Optional[Tensor], longest: int) -> None:
     """Raise `UserError` if the constraints of a sentence are longer than its translation may be.
 
-    Args:
-        constraints: B x N, packed as fairseq does: their number, then the tokens of each and a 0
-        longest: tokens that a translation may have
+    They are B x N, packed as fairseq does: their number, then the tokens of each and a 0.
     """
     tokens = 0 if constraints is None else int(constraints[:, 1:].ne(0).sum(1).max())
     if tokens > longest:

@@ -23,11 +23,7 @@ FEW_WEIGHTS = 2**16
 
 
 def reduce_products(model: nn.Module, kind: str) -> None:
-    """Let a model, which will not be trained any more, compute its products in fewer bits.
-
-    Args:
-        model: fairseq's or this package's
-        kind: of `deepnmt.kernels.products`
+    """Let a model that will not be trained any more compute its products in fewer bits, by a kind of products.
 
     Raises:
         UserError: the processor cannot compute them
@@ -54,12 +50,7 @@ def kind_of(linear: nn.Module) -> str:
 
 
 class ReducedForward:
-    """The `forward` of a map.
-
-    Args:
-        linear: the map
-        kind: of its products
-    """
+    """The `forward` of a map, with products of a kind."""
 
     def __init__(self, linear: nn.Linear, kind: str) -> None:
         self.weight, self.bias, self.kind = linear.weight, linear.bias, kind

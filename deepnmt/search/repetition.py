@@ -21,12 +21,9 @@ if TYPE_CHECKING:
 
 
 def forbid_repeats(log_probs: Tensor, tokens: Tensor, size: int) -> None:
-    """Forbid the types that would repeat an n-gram, in place.
+    """Forbid, in the log-probabilities of the next token, R x W, the types that would repeat an n-gram, in place.
 
-    Args:
-        log_probs: of the next token, R x W
-        tokens: of each hypothesis, without the one before the first, R x P
-        size: n
+    The tokens of each hypothesis, R x P, are without the one before the first; n is `size`.
     """
     if tokens.size(1) < size:
         return
@@ -41,11 +38,7 @@ def forbid_repeats(log_probs: Tensor, tokens: Tensor, size: int) -> None:
 
 @dataclass(frozen=True)
 class NoRepeats:
-    """The same as a step rule of the package's search.
-
-    Args:
-        size: n
-    """
+    """The same as a step rule of the package's search, for n-grams of a size."""
 
     size: int
 

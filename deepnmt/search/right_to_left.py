@@ -27,12 +27,7 @@ NEEDS_LEFT_TO_RIGHT: dict[str, tuple[object, ...]] = {
 
 
 class ReversedTargets(BaseWrapperDataset):  # type: ignore[misc]
-    """The targets of a data set, reversed.
-
-    Args:
-        dataset: of the targets, T each
-        dictionary: theirs
-    """
+    """The targets of a data set, T each, reversed."""
 
     def __init__(self, dataset: Any, dictionary: Dictionary) -> None:
         super().__init__(dataset)
@@ -51,10 +46,7 @@ def turned_targets(tokens: Tensor, dictionary: Dictionary) -> Tensor:
 def turned_hypothesis(hypothesis: Hypothesis, dictionary: Dictionary, axis: int = 1) -> Hypothesis:
     """Return a hypothesis with its words, their scores and their attention in the opposite order.
 
-    Args:
-        hypothesis: to turn
-        dictionary: of the target
-        axis: of the words in the attention; S x T, but T x S where fairseq scores references
+    The words are on this axis of the attention, S x T, but T x S where fairseq scores references.
     """
     order = reversal(hypothesis["tokens"], dictionary.eos(), dictionary.pad())
     turned = {name: hypothesis[name][order] for name in ("tokens", "positional_scores")}

@@ -38,11 +38,7 @@ class NoLengthPenalty:
 
 @dataclass(frozen=True)
 class PowerPenalty:
-    """lp(n) = n^a, (24): fairseq's default, with a = 1.
-
-    Args:
-        exponent: a, fairseq's --lenpen
-    """
+    """lp(n) = n^a, (24): fairseq's default, with a = 1, its --lenpen."""
 
     exponent: float
 
@@ -54,11 +50,7 @@ class PowerPenalty:
 
 @dataclass(frozen=True)
 class GnmtPenalty:
-    """lp(n) = ((5 + n) / 6)^a, (24) (Wu 2016, arXiv 1609.08144, equation 14).
-
-    Args:
-        exponent: a, fairseq's --lenpen
-    """
+    """lp(n) = ((5 + n) / 6)^a, (24), for a = --lenpen (Wu 2016, arXiv 1609.08144, equation 14)."""
 
     exponent: float
 
@@ -70,10 +62,9 @@ class GnmtPenalty:
 
 @dataclass(frozen=True)
 class LogPenalty:
-    """lp(n) = a log n, (24); lp(1) = 0, the score of the empty translation -inf. Without cp, a changes no order.
+    """lp(n) = a log n, (24), for a = --lenpen; lp(1) = 0, the score of the empty translation -inf.
 
-    Args:
-        factor: a, fairseq's --lenpen
+    Without cp, a changes no order.
     """
 
     factor: float
@@ -96,12 +87,9 @@ class HypothesisScore:
     coverage_penalty: Optional[CoveragePenalty] = None
 
     def __call__(self, total: Tensor, length: int, received: Optional[Tensor]) -> Tensor:
-        """Return scores.
+        """Return scores, E, for log P, E, and length n.
 
-        Args:
-            total: log P, E
-            length: n
-            received: the attention that source words have received, E x S; None: there is no coverage penalty
+        The attention that source words have received is E x S; None: there is no coverage penalty.
         """
         penalty = self.length_penalty(length)
         score = total / penalty if penalty else torch.full_like(total, -math.inf)

@@ -38,11 +38,7 @@ class StopRule(Protocol):
 
 @dataclass(frozen=True)
 class BeamFinished:
-    """K hypotheses are finished: fairseq's rule.
-
-    Args:
-        at_most: K
-    """
+    """K hypotheses are finished: fairseq's rule."""
 
     at_most: int
 
@@ -86,9 +82,7 @@ class NothingBetter:
 class PruneGap:
     """Drops what is far behind the best finished hypothesis (Wu 2016, arXiv 1609.08144, section 7).
 
-    Args:
-        gap: the difference of scores from which on a candidate is dropped
-        stop: decides in addition to this rule
+    Candidates are dropped from this gap of scores on; `stop` decides in addition.
     """
 
     gap: float

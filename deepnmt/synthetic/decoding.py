@@ -4,8 +4,6 @@ The search is the package's for beam and greedy search. Sampling is fairseq's, w
 the batch; a batch has the same lines whatever was done before.
 """
 
-from __future__ import annotations
-
 import hashlib
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -82,7 +80,7 @@ class LineDecoder:
         self.nbest, self.batch_size = method.nbest, batch_size
 
     @classmethod
-    def of(cls, task: Any, models: Sequence[Any], method: Method, batch_size: int) -> LineDecoder:
+    def of(cls, task: Any, models: Sequence[Any], method: Method, batch_size: int) -> "LineDecoder":
         """Return a decoder of models that are there already."""
         decoder = cls.__new__(cls)
         decoder._connect(task, models, next(models[0].parameters()).device, method, batch_size)

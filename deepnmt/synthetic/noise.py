@@ -9,8 +9,6 @@ A word takes the marks of spaces before it along. In a language without spaces b
 all that counts words; those that are left of a token stay one token where they stay beside each other.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -40,7 +38,7 @@ class Noise:
     shuffle: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Noise:
+    def parse(cls, text: str) -> "Noise":
         """Return the noise of a text such as `delete=0.1,blank=0.1,shuffle=3`.
 
         Raises:

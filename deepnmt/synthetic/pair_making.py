@@ -1,22 +1,27 @@
-"""From text and models to synthetic pairs: a data folder, by chunks of translations that are kept until it is whole."""
+"""From text and models to synthetic pairs: a data folder, by chunks of translations that are kept until it is whole.
 
-from __future__ import annotations
+A chunk is so many consecutive lines, whatever the number of machines, and its translations do not depend on those of
+other chunks. So they are the same, bit for bit, in whichever order, by whichever process and after however many starts
+they are made, on machines that compute alike. A chunk is written whole, and never again.
+"""
 
+import json
 import math
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Optional
 
 from deepnmt import console
+from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.jobs.data_job import DataJob
-from deepnmt.synthetic.chunks import Chunks
-from deepnmt.synthetic.closest import closest
 from deepnmt.synthetic.decoding import LineDecoder, Method
 from deepnmt.synthetic.noise import NO_NOISE, Noise
 from deepnmt.synthetic.pairs import Pair, PairRules
@@ -26,6 +31,84 @@ from deepnmt.text.lines import read_lines
 from deepnmt.text.record import read_record, selected_on, sha256, write_record
 from deepnmt.text.settings import RECORD
 from deepnmt.text.subwords import CODES, join_bpe
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """The chunks of a text.
+
+    Attributes:
+        folder: that they are written to
+        lines: of the text
+        size: of a chunk, in lines
+    """
+
+    folder: Path
+    lines: int
+    size: int
+
+    def of_shard(self, shard: int, shards: int) -> range:
+        """Return the numbers of the chunks that one of several machines makes."""
+        return range(shard, -(-self.lines // self.size), shards)
+
+    def lines_of(self, chunk: int) -> range:
+        """Return the numbers of a chunk's lines."""
+        return range(chunk * self.size, min((chunk + 1) * self.size, self.lines))
+
+    def path(self, chunk: int) -> Path:
+        """Return the file of a chunk."""
+        return self.folder / f"chunk-{chunk:06d}.json"
+
+    def missing(self, shard: int = 0, shards: int = 1) -> list[int]:
+        """Return the numbers of the chunks that have not been made, by default of all machines."""
+        return [chunk for chunk in self.of_shard(shard, shards) if not self.path(chunk).exists()]
+
+    def write(self, chunk: int, results: Sequence[Optional[str]]) -> None:
+        """Write the results of a chunk, None where a line has none."""
+        assert len(results) == len(self.lines_of(chunk))
+        with whole_file(self.path(chunk)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
+
+    def read(self) -> Iterator[Optional[str]]:
+        """Yield the results of all lines. Raises `UserError` if a chunk is not whole."""
+        for chunk in self.of_shard(0, 1):
+            number = 0
+            for line in read_lines(self.path(chunk)):
+                number += 1
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    raise UserError(f"{self.path(chunk)}:{number}: must be a result, but is not; remove it") from None
+            if number != len(self.lines_of(chunk)):
+                raise UserError(
+                    f"{self.path(chunk)}: must have {len(self.lines_of(chunk))} lines, but has {number}; remove it"
+                )
+
+
+def closest(candidates: Sequence[str], reference: str, language: str) -> str:
+    """Return the candidate that is most like the reference, the first of those that are equally like it.
+
+        argmax over the n-best of sim(y, reference)                                                              (31)
+
+    Args:
+        candidates: translations in tokens, best first; at least one
+        reference: in tokens
+        language: of both
+    """
+    return max(candidates, key=lambda candidate: similarity(candidate, reference, language))
+
+
+def similarity(candidate: str, reference: str, language: str) -> float:
+    """Return BLEU+1 of one sentence, 0 to 100: all counts but those of single words have 1 added (Lin and Och 2004)."""
+    return float(_metric(language).sentence_score(candidate, [reference]).score)
+
+
+@lru_cache(maxsize=8)
+def _metric(language: str) -> Any:
+    from deepnmt.text.token_bleu import TokenBleu  # here, since it imports sacrebleu
+
+    return TokenBleu(language, smooth_method="add-k", smooth_value=1, effective_order=True)
+
 
 BATCHES = 8  # in a chunk
 
@@ -84,9 +167,7 @@ def translate(folder: Path, job: Synthesis, shards: int = 1, shard: int = 0) -> 
         method = Method(options.method, options.beam, options.top, options.nbest)
         decode = LineDecoder(job.checkpoints, job.data, job.model_languages, method, options.batch_size)
     total, left = (sum(len(chunks.lines_of(n)) for n in numbers) for numbers in (chunks.of_shard(shard, shards), todo))
-    with console.progress(total, "translating", " sentences") as bar:
-        # The estimate of the time left is of what this start has done.
-        bar.initial = bar.n = total - left
+    with console.progress(total, "translating", " sentences", total - left) as bar:
         for chunk in todo:
             lines = chunks.lines_of(chunk)
             text = texts[lines.start : lines.stop]

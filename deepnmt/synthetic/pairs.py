@@ -1,7 +1,5 @@
 """From translations to pairs: what is dropped, and what is done to a synthetic source."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

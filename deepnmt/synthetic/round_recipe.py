@@ -1,12 +1,10 @@
 """The recipes of iterative back-translation and distillation: keys, and what their values must be."""
 
-from __future__ import annotations
-
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional, TypeVar
+from typing import Any, Optional, TypeVar
 
 from deepnmt.errors import UserError
 from deepnmt.recipe import Option
@@ -29,29 +27,45 @@ def _is_words(text: str) -> bool:
         return False
 
 
+@dataclass(frozen=True)
+class RoundKey(OwnKey):
+    """See `OwnKey`.
+
+    Attributes:
+        read: returns the value of a text
+        only: the kind of recipe that has the key; empty: both
+    """
+
+    read: Callable[[str], Any] = str
+    only: str = ""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(shlex.split(text))
+
+
 COUNT = ("a whole number of at least 1", number_from(1, 1000))
 WORDS = ("options as in a command", _is_words)
 KEYS = {
     key.name: key
     for key in (
-        OwnKey("kind", (" or ".join(KINDS), KINDS.__contains__)),
-        OwnKey("data"),
-        OwnKey("save"),
-        OwnKey("train"),
-        OwnKey("options", WORDS),
-        OwnKey("average", COUNT),
-        OwnKey("translate", WORDS),
-        OwnKey("synthesis", WORDS),
-        OwnKey("rounds", COUNT),
-        OwnKey("min-gain", ("a number of BLEU from 0 to 100", _is_gain)),
-        OwnKey("mono-source"),
-        OwnKey("mono-target"),
-        OwnKey("upsample", COUNT),
-        OwnKey("students", ("a whole number of at least 2", number_from(2, 100))),
-        OwnKey("teacher"),
+        RoundKey("kind", (" or ".join(KINDS), KINDS.__contains__)),
+        RoundKey("data", read=Path),
+        RoundKey("save", read=Path),
+        RoundKey("train", read=Path),
+        RoundKey("options", WORDS, read=_words),
+        RoundKey("average", COUNT, read=int),
+        RoundKey("translate", WORDS, read=_words),
+        RoundKey("synthesis", WORDS, read=_words),
+        RoundKey("rounds", COUNT, read=int),
+        RoundKey("min-gain", ("a number of BLEU from 0 to 100", _is_gain), read=float),
+        RoundKey("mono-source", read=Path, only=BACK),
+        RoundKey("mono-target", read=Path, only=BACK),
+        RoundKey("upsample", COUNT, read=int, only=BACK),
+        RoundKey("students", ("a whole number of at least 2", number_from(2, 100)), read=int, only=DISTIL),
+        RoundKey("teacher", only=DISTIL),
     )
 }
-ONLY = {"mono-source": BACK, "mono-target": BACK, "upsample": BACK, "students": DISTIL, "teacher": DISTIL}
 NEEDED = {BACK: ("data", "save", "train", "mono-source", "mono-target"), DISTIL: ("data", "save", "train", "students")}
 
 
@@ -101,9 +115,11 @@ class RoundRecipe:
         if kind not in KINDS:
             faults += [] if kind else [f"{path}: kind must be {' or '.join(KINDS)}, but is not given"]
         else:
-            for key, of in ONLY.items():
-                if key in values and kind != of:
-                    faults.append(f"{places[key]}: {key} is for kind {of}, but the kind is {kind}")
+            faults += [
+                f"{places[name]}: {name} is for kind {key.only}, but the kind is {kind}"
+                for name, key in KEYS.items()
+                if name in values and key.only not in ("", kind)
+            ]
             for key in NEEDED[kind]:
                 if not values.get(key):
                     other = {"mono-source": "mono-target", "mono-target": "mono-source"}.get(key, "")
@@ -111,25 +127,9 @@ class RoundRecipe:
                     faults.append(f"{path}: {key} must be given{why}")
         if faults:
             raise UserError(*faults)
+        read = {key.replace("-", "_"): KEYS[key].read(value) for key, value in values.items()}
         # As in `extends`, beside the file that names it.
-        train = path.parent / values["train"] if "train" in options and "train" not in given else Path(values["train"])
-        return cls(
-            kind=values["kind"],
-            data=Path(values["data"]),
-            save=Path(values["save"]),
-            train=train,
-            options=tuple(shlex.split(values.get("options", ""))),
-            average=int(values.get("average", cls.average)),
-            translate=tuple(shlex.split(values.get("translate", ""))),
-            synthesis=tuple(shlex.split(values.get("synthesis", ""))),
-            rounds=int(values.get("rounds", cls.rounds)),
-            min_gain=float(values.get("min-gain", cls.min_gain)),
-            mono_source=Path(values["mono-source"]) if "mono-source" in values else None,
-            mono_target=Path(values["mono-target"]) if "mono-target" in values else None,
-            upsample=int(values.get("upsample", cls.upsample)),
-            students=int(values.get("students", cls.students)),
-            teacher=values.get("teacher", ""),
-        )
+        return cls(**read | ({"train": path.parent / values["train"]} if "train" not in given else {}))
 
     def identity(self) -> dict[str, str]:
         """Return what the folder of the rounds is made from; the number of rounds and the limit may change."""

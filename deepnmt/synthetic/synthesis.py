@@ -1,7 +1,5 @@
 """What `deepnmt synthesise` makes from what: its options, checked against each other, the data and the models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,13 +11,14 @@ from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise
 from deepnmt.text.data_folder import check_files, check_subset, check_texts
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.index_file import Dictionary
-from deepnmt.text.leakage import check_leaks, held_out
 from deepnmt.text.like_folder import (
     TRAIN,
     check_absent,
+    check_leaks,
     check_like,
     check_same_subwords,
     frame_record,
+    held_out_lines,
     settings_record,
 )
 from deepnmt.text.lines import count_lines
@@ -191,7 +190,7 @@ class Synthesis:
         check_files(mono)
         check_same_subwords(mono, self.data, f"binarise.sh --like {self.data}")
         if not self.options.allow_overlap:
-            check_leaks(self.text("tok"), held_out(self.data, wanted), self.data)
+            check_leaks(self.text("tok"), held_out_lines(self.data, wanted), self.data)
 
     def lines(self) -> int:
         """Return the number of lines of the real text."""

@@ -7,8 +7,6 @@ Dutch, Frisian               ijs - IJs
 Greek                        a final Σ is ς, which Python's own lower case knows
 """
 
-from __future__ import annotations
-
 import re
 
 from deepnmt.text.languages import main_language
@@ -25,7 +23,6 @@ SOFT_DOT = re.compile("(?<=^[ij\u012f])\u0307")
 IRISH_PREFIX = re.compile(r"(?<!\w)([nt])(?=[AEIOU\u00c1\u00c9\u00cd\u00d3\u00da])")
 # What stands before the first letter of a word: escaped and other signs, and letters that only modify (ʻokina).
 BEFORE_LETTER = re.compile(r"(?:&(?:[a-z]+|#\d+);|[^\w&]|[_\u02b0-\u02ff])*")
-INNER_CAPITAL = re.compile(r"\w?[^\W\d_]")
 ADDRESS = re.compile(r"\w://|^www\.|\w@\w")
 
 

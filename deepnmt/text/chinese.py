@@ -1,7 +1,5 @@
 """Chinese words, cut by jieba, and Chinese text without white space."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable, Iterator

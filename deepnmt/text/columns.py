@@ -1,12 +1,11 @@
 """Tables for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 
-def in_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a line for each row, all of one length: names to the left, all else to the right."""
+def in_columns(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
+    """Yield a line for each row, all of one length: the first columns flush left, all others flush right."""
     widths = [max(map(len, column)) for column in zip(*rows)]
-    for name, *values in rows:
-        yield "  ".join([name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(values, widths[1:]))])
+    for row in rows:
+        flush = [str.ljust] * left + [str.rjust] * (len(row) - left)
+        yield "  ".join(put(text, width) for put, text, width in zip(flush, row, widths))

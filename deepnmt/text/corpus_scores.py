@@ -8,9 +8,6 @@ case-insensitive. Tokenised BLEU can stand a second time with words split at hyp
 report (fairseq's compound_split_bleu.sh).
 """
 
-from __future__ import annotations
-
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,12 +17,11 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.casing import Casing
 from deepnmt.text.languages import bleu_tokenizer, is_unspaced
 from deepnmt.text.lines import read_text
-from deepnmt.text.record import read_record
+from deepnmt.text.record import read_record, write_record
 from deepnmt.text.token_bleu import TokenBleu
 from deepnmt.text.translated_folder import RECORD, data_settings
 
@@ -161,14 +157,8 @@ def score_result(
     record = data / "preprocess.json" if data else folder / RECORD
     case_language = language if read_record(record).get("language_case") else ""
     scores = score_folder(folder, language, lowercase, compounds, case_language)
-    write_scores(scores, output or folder / FILE)
+    write_record(output or folder / FILE, scores)
     return scores
-
-
-def write_scores(scores: Scores, path: Path) -> None:
-    """Write scores as JSON."""
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
 
 
 def shown(scores: Scores) -> str:

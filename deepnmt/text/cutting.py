@@ -8,8 +8,6 @@ Rules see a run of non-white space by itself, whether it begins or ends the line
 after it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache

@@ -3,8 +3,6 @@
 Every command asks this first, so that a fault is one line that names the file, and nothing is half-done when it shows.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

@@ -1,22 +1,26 @@
 """The record of a data folder, preprocess.json: what it was made from, how, and what came out."""
 
-from __future__ import annotations
-
+import hashlib
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepnmt.console import whole_file
 from deepnmt.errors import UserError
+from deepnmt.text import record as records
 from deepnmt.text.data_folder import check_files
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, check_dictionary
-from deepnmt.text.record import SELECTED_ON, read_record, selection_texts, sha256, write_record
+from deepnmt.text.record import INPUT, SELECTED_ON, read_record, selection_texts, sha256, write_record
 from deepnmt.text.settings import RECORD
 
 RESULTS = ("counts", "types", "files", "checksums")
-HELD_OUT = "held_out"
-DIFFERENCES = {"like": "other codes or dictionaries", HELD_OUT: "other validation or test sets"}
+HELD_OUT = "held-out"
+DIFFERENCES = {
+    "like": "other codes or dictionaries",
+    HELD_OUT: "other validation or test sets",
+    "protect": "another protect",
+}
 # By what is in their records alone.
 MAKERS = {"synthesis_kind": "synthesise.sh", "upsample": "mix.sh", "selection": "select.sh", "like": "binarise.sh"}
 Record = Mapping[str, Any]
@@ -51,7 +55,7 @@ def check_same(old: Path, record: Record, option: str = "--dest") -> None:
     if maker(before) != maker(after):
         raise UserError(f"{old.parent} exists, and was made by {maker(before)}; choose another {option}")
     if what := difference(before, after):
-        raise UserError(f"{old.parent} was made with {what}; remove it or choose another {option}")
+        raise UserError(f"{old.parent} was made {what}; remove it or choose another {option}")
     try:
         check_files(old.parent)
     except UserError as error:
@@ -59,17 +63,10 @@ def check_same(old: Path, record: Record, option: str = "--dest") -> None:
 
 
 def difference(before: Record, after: Record) -> str:
-    """Return in words what is the first difference between two flat records; empty if there is none."""
-    for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith("input: "), key)):
-        # Earlier versions did not record what is held out.
-        if before.get(key) == after.get(key) or (key == HELD_OUT and key not in before):
-            continue
-        if key in DIFFERENCES:
-            return DIFFERENCES[key]
-        if key.startswith("input: ") or key == "protect":
-            return f"another {key}"
-        return f"{key.removeprefix('synthesis_')} {before.get(key)}, not {after.get(key)}"
-    return ""
+    """Return in words the first difference between two flat records; empty if there is none."""
+    old, new = ({key.removeprefix("synthesis_"): value for key, value in each.items()} for each in (before, after))
+    # Earlier versions did not record what is held out.
+    return records.difference(old, new, (HELD_OUT,), DIFFERENCES)
 
 
 def maker(record: Record) -> str:
@@ -83,7 +80,7 @@ def flat(record: Record) -> dict[str, Any]:
     # The text that select.sh was given; others are those of the inputs, and earlier versions did not record them.
     if "selection" in record:
         settings[SELECTED_ON] = next(iter(selection_texts([record])), None)
-    return settings | {f"input: {name}": checksum for name, checksum in record["inputs"].items()}
+    return settings | {f"{INPUT}{name}": checksum for name, checksum in record["inputs"].items()}
 
 
 def complete(folder: Path, counts: Mapping[str, Record]) -> None:
@@ -100,7 +97,15 @@ def complete(folder: Path, counts: Mapping[str, Record]) -> None:
     record["types"] = {language: check_dictionary(folder / f"dict.{language}.txt") for language in languages}
     files = (file for file in sorted(folder.rglob("*")) if file.is_file() and file != path)
     record["files"] = {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
-    with whole_file(path) as temporary:
-        write_record(temporary, record)
+    write_record(path, record)
     for language, number in record["types"].items():
         print(f"{language}: {number} types, fairseq's {len(SPECIAL_SYMBOLS)} special symbols included")
+
+
+def identity_of_data(folder: Path) -> str:
+    """Return what differs between data folders with other text or subwords; a copy of BPE-dropout has but its name."""
+    if not (folder / RECORD).is_file():
+        return folder.name
+    # The size of a log says nothing of the text.
+    record = {key: value for key, value in read_record(folder / RECORD).items() if key != "files"}
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,5 @@
 """fairseq's dictionary files: a type and its count on each line."""
 
-from __future__ import annotations
-
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence

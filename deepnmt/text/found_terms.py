@@ -1,34 +1,64 @@
-"""How many of the translations that terms should have are in the translations of a folder."""
-
-from __future__ import annotations
+"""Which of the translations that terms should have are in a translation, and how many are in those of a folder."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from deepnmt.text.pipeline import Detokenizer, Tokenizer, tokens_of
 from deepnmt.text.record import read_record, write_record
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.terms import forms_of, has_term
+from deepnmt.text.terms import Term
 from deepnmt.text.translated_folder import RECORD, lines_of
+from deepnmt.text.truecase import first_words
+from deepnmt.text.words import counted_words
 
 
-def note_terms(wanted: Path, folder: Path, settings: TextSettings, key: str = "terms") -> None:
+def missing_terms(tokens: str, terms: Sequence[Term], settings: TextSettings) -> list[Term]:
+    """Return the terms of a source whose translations a translation lacks.
+
+    A translation is there where its words (`counted_words`) follow each other in one of its forms; at the start of a
+    sentence, also with a capital. Each term needs a place of its own, and longer ones choose first.
+
+    Args:
+        tokens: of the translation
+        terms: of the source; one that is there twice needs two places
+        settings: of the data
+    """
+    if not terms:
+        return []
+    language = settings.target_lang
+    capitalised = settings.casing(language).capitalised
+    words: list[str] = counted_words(tokens, language, tokens=True)
+    first = set(first_words(words))
+
+    def take(form: Sequence[str]) -> bool:
+        forms = [list(form), [capitalised(form[0]), *form[1:]]]
+        for place in range(len(words) - len(form) + 1):
+            if words[place : place + len(form)] in forms[: 1 + (place in first)]:
+                words[place : place + len(form)] = [""] * len(form)
+                return True
+        return False
+
+    lacking = set[int]()
+    for number in sorted(range(len(terms)), key=lambda number: -len(terms[number].translation)):
+        forms = (counted_words(" ".join(form), language, tokens=True) for form in terms[number].forms)
+        if not any(form and take(form) for form in forms):
+            lacking.add(number)
+    return [terms[number] for number in sorted(lacking)]
+
+
+def note_terms(folder: Path, wanted: Sequence[Sequence[Term]], settings: TextSettings, key: str, **more: int) -> None:
     """Add to a folder's record how many terms its translations should have, and how many they have.
 
     Args:
-        wanted: file with the subwords of each, with tabs between them, a line for each translation
         folder: of the translations
+        wanted: terms of each sentence
         settings: of the data
         key: of the record
+        more: numbers to add
     """
-    target = settings.target_lang
-    tokenize, detokenize = Tokenizer(settings, target), Detokenizer(target, segment=settings.segment)
-    number = found = 0
-    for line, tokens in zip(lines_of(wanted), lines_of(folder / f"hyp.tok.{target}")):
-        for term in line.split("\t") if line else []:
-            given = tokens_of(term, settings)
-            number += 1
-            found += has_term(tokens, given, *map(" ".join, forms_of(detokenize(given), tokenize)))
+    number = sum(map(len, wanted))
+    lines = lines_of(folder / f"hyp.tok.{settings.target_lang}")
+    found = number - sum(len(missing_terms(line, terms, settings)) for line, terms in zip(lines, wanted))
     record = read_record(folder / RECORD)
-    write_record(folder / RECORD, {**record, key: {"wanted": number, "found": found}})
+    write_record(folder / RECORD, {**record, key: {"wanted": number, "found": found, **more}})
     print(f"{found} of {number} terms are in the translations", file=sys.stderr)

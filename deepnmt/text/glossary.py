@@ -4,8 +4,6 @@ Terms are found in tokens, in their own case: the longest at each place, from le
 term also matches with a capital. In languages without spaces between words, terms are found inside tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deepnmt.text.inline_targets import inline
@@ -30,9 +28,11 @@ class Glossary:
         self._cased = not settings.lowercase
         # In true case, the first word of a translation gets its capital at the end.
         self._capitals = self._cased and not settings.truecase
+        source, self._target = map(settings.casing, settings.languages)
         self._known: dict[Words, Term] = {}
         for words, term in terms.items():
             self._known.setdefault(tuple(part for part, _ in self._parts(words)), term)
+        self._first = {(source.capitalised(words[0]), *words[1:]): each for words, each in self._known.items()}
         self._longest = max(map(len, self._known), default=0)
 
     def inline(self, tokens: str) -> tuple[str, list[Term]]:
@@ -46,28 +46,27 @@ class Glossary:
         while place < len(parts):
             # Only where a word begins, but for scripts that have no spaces.
             starts = place == 0 or parts[place - 1][1] != parts[place][1]
-            length, term = self._longest_at(parts, place, starts and parts[place][1] in first)
-            if term is None:
-                place += 1
-                continue
-            line += [
-                *_joined(parts[begin:place]),
-                *inline(_joined(parts[place : place + length]), term.translation.split()),
-            ]
-            found.append(term)
-            place = begin = place + length
+            length, term, capital = self._longest_at(parts, place, starts and parts[place][1] in first)
+            if term is not None:
+                translation = term.translation.split()
+                if capital:
+                    translation[0] = self._target.capitalised(translation[0])
+                line += _joined(parts[begin:place])
+                begin = place + length
+                line += inline(_joined(parts[place:begin]), translation)
+                found.append(term)
+            place += length
         return " ".join(line + _joined(parts[begin:])), found
 
-    def _longest_at(self, parts: Sequence[tuple[str, int]], place: int, first: bool) -> tuple[int, Term | None]:
-        """Return the length in parts of the longest term at a place, and the term."""
+    def _longest_at(self, parts: Sequence[tuple[str, int]], place: int, first: bool) -> tuple[int, Term | None, bool]:
+        """Return the length in parts of the longest term at a place, the term, and whether a capital is due."""
         for length in range(min(self._longest, len(parts) - place), 0, -1):
             words = tuple(part for part, _ in parts[place : place + length])
             if (term := self._known.get(words)) is not None:
-                return length, term
-            small = (words[0][:1].lower() + words[0][1:], *words[1:])
-            if first and (term := self._known.get(small)) is not None:
-                return length, Term(term.text, _capital(term.translation)) if self._capitals else term
-        return 0, None
+                return length, term, False
+            if first and (term := self._first.get(words)) is not None:
+                return length, term, self._capitals
+        return 1, None, False
 
     def _parts(self, words: Sequence[str]) -> list[tuple[str, int]]:
         """Return what terms are made of, each with the number of its token: words, or signs of unspaced text."""
@@ -87,7 +86,3 @@ def _joined(parts: Sequence[tuple[str, int]]) -> list[str]:
             words.append(part)
         last = number
     return words
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

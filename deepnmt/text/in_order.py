@@ -1,19 +1,17 @@
 """Map a function over items on all cores; the results come in the order of the items."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from itertools import chain, islice
 from multiprocessing import active_children
 from threading import Thread
-from typing import Any, Callable, TypeVar
+from typing import Any, TypeVar
 
 from deepnmt.errors import UserError
 
@@ -25,6 +23,12 @@ Result = TypeVar("Result")
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield items in lists of a size, the last of which may be shorter."""
+    remaining = iter(items)
+    return iter(lambda: list(islice(remaining, size)), [])
 
 
 def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int) -> Iterator[Result]:
@@ -76,9 +80,8 @@ def lines_in_order(
     Raises:
         UserError: a process was killed
     """
-    remaining = iter(lines)
-    chunks = iter(lambda: list(islice(remaining, CHUNK)), [])
-    return chain.from_iterable(in_order(partial(_of_lists, make), chunks, min(workers, 1 + total // CHUNK)))
+    pool = min(workers, 1 + total // CHUNK)
+    return chain.from_iterable(in_order(partial(_of_lists, make), blocks(lines, CHUNK), pool))
 
 
 def _of_lists(make: Callable[[], Callable[[Item], Result]]) -> Callable[[list[Item]], list[Result]]:

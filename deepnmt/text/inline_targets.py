@@ -7,8 +7,6 @@ dictionary. Each begins with a control character, which `lines.clean` removes fr
 `<term>` in a text is a word like others, and never a mark.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 

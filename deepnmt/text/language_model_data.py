@@ -1,7 +1,5 @@
 """The data folder of a language model: links to one side of a data folder of translations, as fairseq names them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A code is one of ISO 639, of two or three letters, perhaps with a script and a r
 script decides where there is one: zh-Latn has spaces between words, and nan-Hant has none.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "gan", "hsn", "lzh", "cjy", "czh", "cpx", "mnp"})

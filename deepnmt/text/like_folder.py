@@ -1,17 +1,18 @@
-"""Data folders that are like another one: its text settings, its codes and its dictionaries, nothing learnt anew."""
+"""Data folders that are like another one: its text settings, its codes and its dictionaries, nothing learnt anew.
 
-from __future__ import annotations
+Lines that it validates or tests on must not be among text that is to be trained on.
+"""
 
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_record, check_subset, subset_prefix, subsets_of
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, append_types, read_types
-from deepnmt.text.index_writer import Binarised, binarise
+from deepnmt.text.index_file import Binarised, binarise
 from deepnmt.text.lines import read_lines
 from deepnmt.text.pipeline import text_files
 from deepnmt.text.record import read_record, sha256
@@ -22,7 +23,7 @@ from deepnmt.text.subwords import SEPARATOR, Subwords, subword_files
 SETTINGS = (
     "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "normalise", "truecase",
     "subwords", "vocabulary", "min_pair_count", "separate", "vocabulary_threshold", "spell_unknown", "byte_fallback",
-    "protect", "placeholders", "segment", "units_first", "language_case", "reversible", "bpe_merges",
+    "protect", "placeholders", "segment", "units_first", "all_numbers", "language_case", "reversible", "bpe_merges",
     "joined_dictionary", "max_len", "max_ratio", "glossary",
 )  # fmt: skip
 TRAIN = "train"
@@ -201,3 +202,54 @@ def _differences(folder: Path, data: Path) -> Iterator[str]:
         types = read_types(data / name)
         if read_types(folder / name)[: len(types)] != types:
             yield f"{folder / name}: must be the dictionary of {data}, perhaps with more types, but is another"
+
+
+class Held(NamedTuple):
+    """Where a held-out line stands."""
+
+    subset: str
+    line: int
+
+
+def held_out_lines(data: Path, language: str) -> dict[str, Held]:
+    """Return the tokenised lines of one language that a data folder validates or tests on.
+
+    Raises:
+        UserError: the folder lacks the text of such a subset
+    """
+    lines: dict[str, Held] = {}
+    for subset in held_out(data):
+        path = data / "text" / f"{subset}.tok.{language}"
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; {data} must be a whole folder made by preprocess.sh")
+        for number, line in enumerate(read_lines(path), start=1):
+            lines.setdefault(line.strip(), Held(subset, number))
+    return lines
+
+
+def leaks(lines: Iterable[str], held: dict[str, Held]) -> Iterator[tuple[int, Held]]:
+    """Yield the numbers, from 1, of the lines that are held out, and where they stand there."""
+    for number, line in enumerate(lines, start=1):
+        if (found := held.get(line.strip())) is not None:
+            yield number, found
+
+
+def check_leaks(text: Path, held: dict[str, Held], data: Path) -> None:
+    """Refuse tokenised text that has lines which are held out.
+
+    Args:
+        text: to check
+        held: lines that are held out
+        data: the folder whose lines these are
+
+    Raises:
+        UserError: with their number and the first of them
+    """
+    found = list(leaks(read_lines(text), held))
+    if found:
+        number, where = found[0]
+        raise UserError(
+            f"{text}:{number}: must not be a line that {data} validates or tests on, but is line {where.line} of "
+            f"{where.subset}, and so are {len(found) - 1} more; leave them out (binarise.sh --drop-overlap) or give "
+            "--allow-overlap"
+        )

@@ -5,8 +5,6 @@ side of the corpus do not. Nothing here uses them. All text files are read here,
 mark is no part of the first line of any of them.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import re

@@ -1,7 +1,5 @@
 """Moses' rules, by sacremoses, which knows languages without their regions alone: those of en for en-US."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

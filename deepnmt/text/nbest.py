@@ -7,8 +7,6 @@ are missing. Ranks count from 1. The subwords are those of the BPE. Every line o
 are sums of log-probabilities in nats.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -8,8 +8,6 @@
 They are done in this order.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache

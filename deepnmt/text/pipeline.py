@@ -7,8 +7,6 @@ Which steps a corpus had is in its `TextSettings`. The tokens must be those of t
 splits hyphens where this one does not, which alone changes 35 of 1,000 translations.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Mapping
 from functools import cached_property
@@ -23,8 +21,9 @@ from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
 from deepnmt.text.moses import Step, ascii_punctuation, detokeniser, punctuation_normaliser, tokeniser
 from deepnmt.text.normalisation import normaliser, parse_steps
-from deepnmt.text.placeholders import LATE_PATTERNS, PATTERNS, Placeholders, parse_kinds
+from deepnmt.text.placeholders import EARLIER_NUMBERS, LATE_PATTERNS, PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.signs import UNSPACED_LETTERS
 from deepnmt.text.spacing import Spacing
 from deepnmt.text.subwords import CODES, Subwords, join_bpe, join_bytes, subword_files, within_types
 from deepnmt.text.terms import read_terms, terms_from, with_first_words
@@ -43,7 +42,9 @@ def whole_units(settings: TextSettings) -> Units:
 
 def placeholders_of(settings: TextSettings) -> Placeholders:
     """Return what replaces the units of data with these settings."""
-    return Placeholders(parse_kinds(settings.placeholders), PATTERNS if settings.units_first else LATE_PATTERNS)
+    patterns = PATTERNS if settings.units_first else LATE_PATTERNS
+    earlier = {} if settings.all_numbers else {"numbers": EARLIER_NUMBERS}
+    return Placeholders(parse_kinds(settings.placeholders), {**patterns, **earlier})
 
 
 class Tokenizer:
@@ -56,7 +57,7 @@ class Tokenizer:
 
     def __init__(self, settings: TextSettings, language: str) -> None:
         self.settings = settings
-        self._lower_case = settings.lower(language)
+        self._lower_case = settings.casing(language).lower
         self._placeholders, self._units = placeholders_of(settings), whole_units(settings)
         # Before units are hidden, and after.
         self._first, self._then = _normalisers(settings, language)
@@ -86,7 +87,8 @@ class Tokenizer:
             return ""
         words, spaced = self._cut(text)
         if units:
-            words, spaced = shown_words(words, spaced, units, mark)
+            letters = UNSPACED_LETTERS if self.settings.all_numbers else ""
+            words, spaced = shown_words(words, spaced, units, mark, letters)
         return self._spacing.marked(words, spaced)
 
     def _lower(self, tokens: str) -> str:
@@ -144,7 +146,7 @@ class Detokenizer:
             self._detokenize = joined if segmented else detokeniser(language)
 
     @classmethod
-    def of(cls, settings: TextSettings) -> Detokenizer:
+    def of(cls, settings: TextSettings) -> "Detokenizer":
         """Return that of the target of data with these settings."""
         language, units = settings.target_lang, whole_units(settings)
         case = settings.case_language(language)
@@ -187,12 +189,12 @@ class TextPipeline:
         self.codes = codes
 
     @classmethod
-    def read(cls, folder: Path) -> TextPipeline:
+    def read(cls, folder: Path) -> "TextPipeline":
         """Return the pipeline of a data folder. Raises `UserError` if its record or its codes are faulty."""
         return cls.of(TextSettings.read(folder), folder / CODES)
 
     @classmethod
-    def of(cls, settings: TextSettings, codes: Path) -> TextPipeline:
+    def of(cls, settings: TextSettings, codes: Path) -> "TextPipeline":
         """Return the pipeline of settings and codes. Raises `UserError` if these or a model of true case are faulty."""
         pipeline = cls(settings, codes)
         pipeline._subwords  # noqa: B018

@@ -5,22 +5,30 @@ the source's are always replaced; the n-th tag of a kind in the translation beco
 tag without one is left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from deepnmt.errors import UserError
+from deepnmt.text.signs import UNSPACED_LETTERS
 from deepnmt.text.units import unescaped
 
 # What ends an address anywhere, and what is no part of it where it stands last.
 _NEVER, _NOT_LAST = r"\s<>\"“”„«»—()", r".,;:!?\]}'’‘‚`´…"
-# Of whole tokens; as units they are hidden from the tokeniser, which would cut them. An address has brackets in pairs.
+# Between the digits, of any script, of numbers, dates and times; the others may also stand before a number. In Chinese
+# the full-width comma parts clauses: it is one within full-width numbers alone.
+_BETWEEN, _OTHERS = ".,:/\u066b\u066c", "\u060c\uff0e\uff0f\uff1a\u2236'\u2019\u02bc\u2010\u2011-"
+_COMMA, _FRACTIONS = "\uff0c(?=[\uff10-\uff19]{3}(?!\\d))", "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
+# Of whole tokens; as units they are hidden from the tokeniser, which would cut them. Numbers may stand beside letters
+# of scripts without spaces, such as 第10章. An address has brackets in pairs.
 PATTERNS = {
-    "numbers": r"(?<![\w.,:/])\d+(?:[.,:/]\d+)*(?!\w|[.,:/]\d)",
+    "numbers": rf"(?:(?<![\w{_BETWEEN}])|(?<=[{UNSPACED_LETTERS}])(?<!\d))"
+    rf"(?:\d+(?:(?:[{_BETWEEN}{_OTHERS}]|{_COMMA})\d+)*[{_FRACTIONS}]?|[{_FRACTIONS}])"
+    rf"(?!\d|(?![{UNSPACED_LETTERS}])\w|(?:[{_BETWEEN}{_OTHERS}]|{_COMMA})\d)",
     "urls": rf"(?:(?:https?|ftp)://|www\.)[^{_NEVER}]*(?:\([^{_NEVER}]*\)[^{_NEVER}]*)*"
     rf"(?:\([^{_NEVER}]*\)|[^{_NEVER}{_NOT_LAST}])",
 }
+# Of data whose record lacks `all_numbers`.
+EARLIER_NUMBERS = r"(?<![\w.,:/])\d+(?:[.,:/]\d+)*(?!\w|[.,:/]\d)"
 # Of data whose units are not hidden first: Moses' normalisation has set brackets apart, and made all quotes straight.
 LATE_PATTERNS = {**PATTERNS, "urls": r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?)\]}']"}
 TAGS = {"numbers": "<num>", "urls": "<url>"}

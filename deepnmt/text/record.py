@@ -1,14 +1,14 @@
 """Read and write the JSON records that the scripts leave in their folders: preprocess.json and generate.json."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.lines import open_file, whole_text
 
@@ -16,6 +16,9 @@ MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "m
 # In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that select.sh has
 # chosen the training pairs to be like, or a list of several.
 SELECTED_ON = "selected_on"
+# In a record made flat: what its keys begin with that stand for an input's checksum, and for what a path leads to.
+INPUT, CONTENTS = "input: ", "content"
+NOTHING: tuple[object, ...] = (None, [])
 # The records of a folder of deepnmt datastore, and of one of deepnmt export.
 DATASTORE, MODEL_FOLDER = "datastore.json", "model.json"
 KINDS = {
@@ -83,14 +86,52 @@ def selected_on(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a record, one key a line."""
-    path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write a record whole, one key a line."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def difference(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    late: tuple[str, ...] = (CONTENTS,),
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return in words the first difference in what two results were made with; empty if there is none.
+
+    Args:
+        before: flat record of the first
+        after: of the second
+        late: beginnings of the keys that earlier versions did not record
+        called: what to say of a key whose values say nothing to a reader
+    """
+    before, after = ({_named(key): value for key, value in each.items()} for each in (before, after))
+    for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith(INPUT), key)):
+        old, new = (_shown(each.get(key)) for each in (before, after))
+        if before.get(key) == after.get(key) or (key not in before and key.startswith(late)):
+            continue
+        if key.startswith((INPUT, CONTENTS)):
+            return f"with {'another' if key.startswith(INPUT) else 'other'} {key}"
+        if before.get(key) in NOTHING:
+            return f"without {key} {'' if key in called else new}".rstrip()
+        if after.get(key) in NOTHING:
+            return f"with {key} {'' if key in called else old}".rstrip() + ", not without"
+        return f"with {called[key]}" if key in called else f"with {key} {old}, not {new}"
+    return ""
+
+
+def _named(key: str) -> str:
+    return key.replace("_", "-") if key.isidentifier() else key
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def size_and_time(path: Path) -> str:
     """Return by what a large file is known from another one that took its name: its size and when it was written."""
     file = path.stat()
-    return f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime, timezone.utc)}"
+    return f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime, UTC)}"
 
 
 def sha256(path: Path) -> str:

@@ -6,8 +6,6 @@ h and r are the lengths of translation and reference; p_n is the precision of n-
 translations. The k-th order without a match counts 2^-k of a match (exponential smoothing).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

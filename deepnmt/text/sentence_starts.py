@@ -6,8 +6,6 @@ closing quotation mark (`“Who?” he asked.`). Where such a place is, a word k
 directions, and says nothing about its usual form.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum

@@ -1,9 +1,6 @@
 """How a data folder's text was prepared, as its preprocess.json records it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +13,6 @@ from deepnmt.text.record import check_kinds, read_record
 from deepnmt.text.units import pattern_fault
 
 RECORD = "preprocess.json"
-OPTIONAL = {
-    "keep_punctuation": bool,
-    "normalise": str,
-    "truecase": bool,
-    "separate": bool,
-    "vocabulary_threshold": int,
-    "spell_unknown": bool,
-    "byte_fallback": bool,
-    "protect": list,
-    "placeholders": str,
-    "segment": str,
-    "units_first": bool,
-    "language_case": bool,
-    "reversible": bool,
-    "glossary": bool,
-}
 
 
 @dataclass(frozen=True)
@@ -54,6 +35,7 @@ class TextSettings:
         placeholders: kinds of `placeholders` with commas between them
         segment: "jieba", which cuts Chinese into words; empty: as all languages
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
+        all_numbers: placeholders know numbers with all signs that languages write in them
         language_case: `lowercase` and `truecase` follow the rules of the language
         reversible: text comes back from its tokens as it was; earlier folders, which lack it, have sacremoses' tokens
             of text whose punctuation Moses' rules have normalised
@@ -75,24 +57,25 @@ class TextSettings:
     placeholders: str = ""
     segment: str = ""
     units_first: bool = False
+    all_numbers: bool = False
     language_case: bool = False
     reversible: bool = True
     glossary: bool = False
 
     @classmethod
-    def read(cls, folder: Path) -> TextSettings:
+    def read(cls, folder: Path) -> "TextSettings":
         """Return the settings of a data folder. Raises `UserError` if its record lacks one or has another type."""
         path = folder / RECORD
         record = read_record(path, source_lang=str, target_lang=str, lowercase=bool, pretokenized=bool)
         return cls.from_record(record, path)
 
     @classmethod
-    def from_record(cls, record: dict[str, Any], path: Path) -> TextSettings:
+    def from_record(cls, record: dict[str, Any], path: Path) -> "TextSettings":
         """Return the settings in a record that was read from `path`. Raises `UserError` if one is of another type."""
-        for name, kind in OPTIONAL.items():
-            # Recorded only by the folders that use it.
-            if name in record:
-                check_kinds(path, record, {name: kind})
+        for each in fields(cls):
+            # Recorded only by the folders that use it; JSON has a list in the place of a tuple.
+            if each.default is not MISSING and each.name in record:
+                check_kinds(path, record, {each.name: list if each.default == () else type(each.default)})
         try:
             parse_steps(record.get("normalise", ""))
             parse_kinds(record.get("placeholders", ""))
@@ -121,9 +104,9 @@ class TextSettings:
         """Return by whose rules true case is, as `Truecaser` takes it."""
         return language if self.language_case else None
 
-    def lower(self, language: str) -> Callable[[str], str]:
-        """Return what turns text of a language into lower case."""
-        return Casing(language if self.language_case else "").lower
+    def casing(self, language: str) -> Casing:
+        """Return the rules of a language's case."""
+        return Casing(language if self.language_case else "")
 
     @property
     def limited(self) -> bool:
@@ -135,6 +118,6 @@ class TextSettings:
         """Whether tokens have marks for spaces, by which text comes back from them."""
         return self.reversible and not self.pretokenized
 
-    def reversed(self) -> TextSettings:
+    def reversed(self) -> "TextSettings":
         """Return the settings of the other direction, which the same binarised folder serves."""
         return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)

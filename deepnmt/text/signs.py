@@ -3,8 +3,6 @@
 The classes begin with those of Moses, and add what its lists lack: marks, joiners, punctuation of other scripts.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from functools import cache
 
@@ -36,6 +34,11 @@ WIDE_SIGNS = (
 WIDE = (
     "\u1100-\u11ff\u2e80-\ua4cf\ua840-\ua87f\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff01-\uffe6"
     "\U00017000-\U00018aff\U0001b000-\U0001b12f\U0001b170-\U0001b2ff\U00020000-\U0002ffff"
+)
+# Letters of scripts without spaces between words: South-East Asian and Tibetan ones, Han and kana.
+UNSPACED_LETTERS = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u312f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0002ffff"
 )
 # Those that are words of their own to Moses, outside of their languages.
 IDEOGRAPHS = (

@@ -9,8 +9,6 @@ where the rules would be wrong, and only there; the same rules then read it. So 
 The rules go from left to right, and what they know of a line is which quotation marks are open.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

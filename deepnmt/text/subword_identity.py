@@ -9,8 +9,6 @@ A language model has a target alone. `files` and `settings` are missing where a 
 settings that have their defaults are left out, so that records keep their meaning when a setting is added.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import re
@@ -45,7 +43,7 @@ class SubwordIdentity:
     settings: Optional[Mapping[str, Any]] = None
 
     @classmethod
-    def of(cls, types: Mapping[str, Sequence[str]], folder: Path) -> SubwordIdentity:
+    def of(cls, types: Mapping[str, Sequence[str]], folder: Path) -> "SubwordIdentity":
         """Return the identity of dictionaries and of the folder that they are from.
 
         Raises:
@@ -59,7 +57,7 @@ class SubwordIdentity:
         return cls(str(folder), types, files, _changed(settings))
 
     @classmethod
-    def of_folder(cls, folder: Path, languages: tuple[str, str]) -> SubwordIdentity:
+    def of_folder(cls, folder: Path, languages: tuple[str, str]) -> "SubwordIdentity":
         """Return the identity of a data folder for models from one of its languages to the other.
 
         Raises:

@@ -5,8 +5,6 @@ joins subwords need not know their kind, which the first line of the codes tells
 of fairseq's symbols at the end of a word, that end is cut into characters, and stays text.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections import Counter
@@ -17,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.errors import UserError
-from deepnmt.text.cut_words import CutWords
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import clean, read_lines
 from deepnmt.text.placeholders import TAGS, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.unigram import HEADER as UNIGRAM
-from deepnmt.text.unigram import Unigram
+from deepnmt.text.unigram import CutWords, Unigram
 from deepnmt.text.units import Units
 
 CODES, VOCABULARY = "codes", "vocabulary"

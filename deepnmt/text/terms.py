@@ -4,8 +4,6 @@ Moses' rules cut some terms by what stands beside them: `etc.` is one token befo
 a sentence. So a term is looked for in every form that it has in sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +23,13 @@ class Term:
 
     Attributes:
         text: of the source, as the file has it
-        translation: tokens of the target
+        translation: tokens of the target, in the middle of a sentence
+        forms: of the translation's tokens
     """
 
     text: str
     translation: str
+    forms: tuple[Words, ...]
 
 
 Terms = Mapping[Words, Term]
@@ -94,10 +94,12 @@ def terms_from(
                 f"{place}: must be a term and its translation, with a tab between them, but is "
                 f"'{clean(' '.join(sides))[:60]}'"
             )
-        text, translation = clean(sides[0]), " ".join(forms[1][0])
+        term = Term(clean(sides[0]), " ".join(forms[1][0]), tuple(forms[1]))
         for words in forms[0]:
-            if (known := terms.setdefault(words, Term(text, translation)).translation) != translation:
-                raise UserError(f"{place}: '{text}' must have one translation, but has '{known}' and '{translation}'")
+            if (known := terms.setdefault(words, term).translation) != term.translation:
+                raise UserError(
+                    f"{place}: '{term.text}' must have one translation, but has '{known}' and '{term.translation}'"
+                )
     return terms
 
 
@@ -127,8 +129,3 @@ def places_of(tokens: str, terms: Terms) -> Iterator[tuple[int, int, Term]]:
         for length in range(min(longest, len(words) - place), 0, -1):
             if (term := terms.get(tuple(words[place : place + length]))) is not None:
                 yield place, length, term
-
-
-def has_term(tokens: str, *forms: str) -> bool:
-    """Return whether a line has the tokens of a term, in one of its forms, as words of their own."""
-    return any(f" {form} " in f" {tokens} " for form in forms)

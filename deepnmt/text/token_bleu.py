@@ -5,8 +5,6 @@ spaces between words, a token may be a clause. sacrebleu's tokenisation of that 
 are not all that counts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU

@@ -1,7 +1,5 @@
 """A folder of translations, as scripts/generate.sh leaves it and scripts/score.sh reads it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ alone stays as it is. Data folders of earlier versions have rules of their own: 
 those that follow a full stop, a question mark or an exclamation mark, and perhaps some quotation marks and brackets.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator

@@ -6,14 +6,11 @@ The model is a file of codes: its first line is `#unigram`, and each other one i
 them. A piece that ends a word ends with `</w>`. sentencepiece learns the model, and nothing else needs it.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deepnmt.errors import UserError
-from deepnmt.text.cut_words import CutWords
 from deepnmt.text.lines import read_lines
 
 HEADER = "#unigram"
@@ -21,6 +18,28 @@ END_OF_WORD = "</w>"
 # sentencepiece's sign for white space, which no piece can have, and its penalty for unknown characters.
 SPACE = "\u2581"
 UNKNOWN_PENALTY = 10.0
+# Of all words that are remembered, which take about 40 bytes a character with their pieces.
+MOST_CHARACTERS = 1_000_000
+
+
+class CutWords(dict[str, Sequence[str]]):
+    """The pieces of words that have been cut, as long as they are not too many.
+
+    Attributes:
+        characters: of all words
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.characters = 0
+
+    def __setitem__(self, word: str, pieces: Sequence[str]) -> None:
+        super().__setitem__(word, pieces)
+        self.characters += len(word)
+
+    def bounded(self) -> "CutWords":
+        """Return these words or, where they are too many, none; another thread may still read these."""
+        return self if self.characters < MOST_CHARACTERS else CutWords()
 
 
 class Unigram:
@@ -37,7 +56,7 @@ class Unigram:
         self.cache = CutWords()
 
     @classmethod
-    def read(cls, codes: Path) -> Unigram:
+    def read(cls, codes: Path) -> "Unigram":
         """Return the model in a file. Raises `UserError` if it is none."""
         log_probs: dict[str, float] = {}
         for number, line in enumerate(read_lines(codes), start=1):
@@ -60,7 +79,7 @@ class Unigram:
             file.write(f"{HEADER}\n")
             file.writelines(f"{piece}\t{log_prob!r}\n" for piece, log_prob in self.log_probs.items())
 
-    def restricted(self, types: Collection[str] | None) -> Unigram:
+    def restricted(self, types: Collection[str] | None) -> "Unigram":
         """Return the model with these pieces and single characters alone; None: with all.
 
         Args:

@@ -4,8 +4,6 @@ A pattern is a regular expression of a whole unit, such as `\\d+ ?km/h` or `[A-Z
 still several words.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -128,16 +126,23 @@ def shown(tokens: str, found: Sequence[str], mark: str) -> str:
 
 
 def shown_words(
-    words: Sequence[str], spaced: Sequence[bool], found: Sequence[str], mark: str
+    words: Sequence[str], spaced: Sequence[bool], found: Sequence[str], mark: str, letters: str = ""
 ) -> tuple[list[str], list[bool]]:
     """Return words with the units that were hidden, and whether spaces stand before them.
 
     A unit is set apart from signs beside it that were not cut from letters, and is itself perhaps several words.
+
+    Args:
+        words: in whose place units are hidden
+        spaced: whether a space stands before each
+        found: the units
+        mark: what their words begin with
+        letters: that units are set apart from, too; members of a class of regular expressions
     """
     all_words: list[str] = []
     all_spaced: list[bool] = []
     for word, space in zip(words, spaced):
-        for part in _apart(word, mark) if mark in word else [word]:
+        for part in _apart(word, mark, letters) if mark in word else [word]:
             parts = _shown(part, found, mark).split()
             all_words += parts
             all_spaced += [space, *[True] * (len(parts) - 1)]
@@ -145,8 +150,8 @@ def shown_words(
     return all_words, all_spaced
 
 
-def _apart(word: str, mark: str) -> list[str]:
-    sign = rf"[^\w.{marks()}-]"
+def _apart(word: str, mark: str, letters: str) -> list[str]:
+    sign = rf"(?:[^\w.{marks()}-]{letters and f'|[{letters}]'})"
     return re.sub(rf"({mark}[a-j]+Q)(?={sign})", r"\1 ", re.sub(rf"(?<={sign})(?={mark})", " ", word)).split(" ")
 
 

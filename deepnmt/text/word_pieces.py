@@ -6,8 +6,6 @@ Pairs that are seen together rarely, but nearly always, have the largest gains, 
 enough to count. The merges are a file of codes like those of a BPE, and words are cut by them in the same way.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 

@@ -8,8 +8,6 @@ words, each code point is one.
 and ratios, selection and statistics ask it. BLEU asks `deepnmt.text.token_bleu`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar

@@ -1,9 +1,8 @@
 """fairseq's Adam with the kernel of `deepnmt/kernels/adam.py`; state and checkpoints are fairseq's."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any, Optional
 
 import torch
 from fairseq.optim.adam import Adam

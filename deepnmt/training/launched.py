@@ -4,8 +4,6 @@ torchrun starts them in sessions of their own, which no signal to the launcher's
 killed, or ends before it has told them all, they would go on training, and write to a folder that nobody has locked.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -11,8 +11,6 @@ is run again, with its seed, its batches and hooks on all modules, and the error
 `nonfinite_watch.py` looks for it. Until an update fails, nothing is added to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -29,12 +27,9 @@ def workers_disagree(trainer: Any, error: FloatingPointError) -> bool:
 
 
 def diagnosis(trainer: Any, samples: Sequence[Any], error: FloatingPointError) -> str:
-    """What to tell the user about the update that failed: one line, the same from all workers.
+    """Return the line for the user about the update that failed, the same from all workers.
 
-    Args:
-        trainer: fairseq's; its parameters are those from before the update
-        samples: the batches of the update
-        error: what fairseq says of it
+    The trainer's parameters are those from before the update, and the samples are its batches.
     """
     cfg = trainer.cfg
     watch = Watch(trainer.get_model(), trainer.get_criterion(), loss_scale(trainer.optimizer))

@@ -3,8 +3,6 @@
 A module stands for the code of its own forward as well: a sum that overflows between two layers is the stack's.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +21,7 @@ class Call:
     """One call of a module, made inside that of its parent; None: of a criterion."""
 
     name: str
-    parent: Optional[Call]
+    parent: Optional["Call"]
 
 
 @dataclass
@@ -36,12 +34,12 @@ class Crossing:
 
 
 class Watch:
-    """Looks for the first NaN or Inf in a model and its criterion.
+    """Looks for the first NaN or Inf in a model, without a wrapper for several workers, and its criterion.
 
     Args:
-        model: without a wrapper for several workers
-        criterion: the criterion, which calls the model
-        scale: what the loss is multiplied by; None where it is not
+        model: the model
+        criterion: calls the model
+        scale: of the loss; None: there is none
 
     Attributes:
         finding: the first NaN or Inf, in words; empty as long as there is none

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO, Callable
+from typing import BinaryIO
 
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
@@ -43,7 +43,10 @@ def as_json(number: int, line: Translated) -> str:
     ]
     record |= {"source_tokens": line.source, "unknown": line.unknown}
     if line.terms:
-        record["terms"] = [{"term": term.text, "translation": term.translation} for term in line.terms]
+        record["terms"] = [
+            {"term": term.text, "translation": term.translation, "found": term not in line.missing}
+            for term in line.terms
+        ]
     if line.fault:
         record["fault"] = line.fault
     return json.dumps(record, ensure_ascii=False) + "\n"
@@ -76,13 +79,7 @@ class LineStream:
         self.lines_with_unknown = 0
 
     def run(self, lines: Iterable[bytes], name: str, output: BinaryIO, done: Callable[[int], object]) -> None:
-        """Translate all lines.
-
-        Args:
-            lines: of bytes
-            name: of their file, for messages
-            output: what is written to, and flushed after each chunk
-            done: is told how many more lines are
+        """Translate all lines of the file `name`, and flush the output after each chunk; `done` is told of more lines.
 
         Raises:
             UserError: a line is not UTF-8, or too long where that is an error

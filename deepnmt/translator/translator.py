@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Union, overload
+from typing import Union, overload
 
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings, Value
 from deepnmt.engines.model_folder import RECORD, ModelFolder
@@ -19,12 +19,13 @@ from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
 from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import clean
 from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
-from deepnmt.text.subwords import CODES
+from deepnmt.text.second_pass import SecondPass
+from deepnmt.text.subwords import CODES, join_bpe
 from deepnmt.text.terms import Term
-from deepnmt.translator import reranked
 
 LOG = logging.getLogger(__name__)
 BATCH = 128
+UNKNOWN = "<unk>"
 # So many subwords, padding included, are a batch that fits into a few gigabytes whatever the model.
 BATCH_SUBWORDS = 16_384
 # Translations by their terms, or the file that has them.
@@ -56,8 +57,8 @@ class Translated:
         unknown: those of them that the model does not know
         fault: why the line was not translated; empty if it was
         tokens: of the source, before it was cut into subwords
-        read: subwords that the model reads, with inline targets
         terms: of the glossary, in the order of the line
+        missing: those whose translations the best translation lacks
     """
 
     translations: list[Translation]
@@ -65,8 +66,8 @@ class Translated:
     unknown: list[str]
     fault: str = ""
     tokens: str = ""
-    read: Sequence[str] = ()
     terms: Sequence[Term] = ()
+    missing: Sequence[Term] = ()
 
 
 class Translator:
@@ -172,17 +173,9 @@ class Translator:
         glossary: GlossaryLike | None = None,
         **search: Value,
     ) -> list[list[Translation]]:
-        """Return the best translations of each sentence with their scores, the best first.
+        """Return the `number` best translations of each sentence with their scores, the best first; see `translate`.
 
-        Args:
-            sentences: to translate
-            number: of translations to return of each; the beam must be as large
-            batch_size: as above
-            glossary: as above
-            search: as above
-
-        Raises:
-            UserError: as above
+        The beam must be as large. Raises `UserError` as `translate`.
         """
         if "nbest" in search:
             raise UserError("nbest: must be given as the number of Translator.nbest alone")
@@ -229,36 +222,61 @@ class Translator:
 
     def run(
         self,
-        lines: Iterable[str],
+        text: Iterable[str],
         settings: SearchSettings,
         batch_size: int = BATCH,
         done: Callable[[int], object] = lambda lines: None,
         glossary: Glossary | None = None,
     ) -> list[Translated]:
-        """Return what becomes of each line; lines of similar length are translated together.
+        """Return the results of raw lines; lines of similar length are translated together.
 
         Args:
-            lines: raw text
+            text: raw lines
             settings: of the search
             batch_size: most lines of a batch
             done: is told how many more lines are done
-            glossary: terms and the translations that they must get
+            glossary: terms and the translations that they must get; lines that lack one are translated twice
         """
         if batch_size < 1:
             raise UserError(f"--batch-size must be at least 1, but is {batch_size}")
-        found = [self._encoded(line, glossary) for line in lines]
-        to_do = [number for number, line in enumerate(found) if not line.translations]
-        done(len(found) - len(to_do))
-        to_do.sort(key=lambda number: len(found[number].read))
-        for batch in _batches(to_do, [len(line.read) for line in found], batch_size):
-            results = reranked.search(self.engine, [found[number].read for number in batch], settings)
-            for number, hypotheses in zip(batch, results):
-                translations = [self._translation(hypothesis, found[number].tokens) for hypothesis in hypotheses]
-                found[number] = dataclasses.replace(found[number], translations=translations)
+        lines = list(map(self._encoded, text))
+        to_do = {number: line.source for number, line in enumerate(lines) if not line.translations}
+        done(len(lines) - len(to_do))
+        found = self._searched(to_do, settings, batch_size, done)
+        if glossary is not None:
+            tokens = {number: lines[number].tokens for number in found}
+            second = SecondPass(glossary, self.pipeline, self._known, tokens)
+
+            def again(numbers: Iterable[int]) -> dict[int, list[Hypothesis]]:
+                read = {number: second.read(number).split() for number in numbers}
+                fits = {number: source for number, source in read.items() if len(source) <= self.engine.longest}
+                return self._searched(fits, settings, batch_size)
+
+            found |= second.better(found, _best_tokens, again)
+            for number, terms in second.terms.items():
+                missing = second.missing(number, _best_tokens(found[number]))
+                lines[number] = dataclasses.replace(lines[number], terms=terms, missing=missing)
+        for number, hypotheses in found.items():
+            translations = [self._translation(hypothesis, lines[number].tokens) for hypothesis in hypotheses]
+            lines[number] = dataclasses.replace(lines[number], translations=translations)
+        return lines
+
+    def _searched(
+        self,
+        sources: Mapping[int, Sequence[str]],
+        settings: SearchSettings,
+        batch_size: int,
+        done: Callable[[int], object] = lambda lines: None,
+    ) -> dict[int, list[Hypothesis]]:
+        """Return the best hypotheses of each source."""
+        found: dict[int, list[Hypothesis]] = {}
+        numbers = sorted(sources, key=lambda number: len(sources[number]))
+        for batch in _batches(numbers, sources, batch_size):
+            found.update(zip(batch, rated_search(self.engine, [sources[number] for number in batch], settings)))
             done(len(batch))
         return found
 
-    def _encoded(self, line: str, glossary: Glossary | None) -> Translated:
+    def _encoded(self, line: str) -> Translated:
         """Return a line in subwords; it has a translation already if there is nothing to translate."""
         nothing = [Translation("", 0.0, [])]
         longest, text = self.engine.longest, clean(line)
@@ -275,26 +293,61 @@ class Translator:
             return Translated(nothing, source, [], f"too long: {len(source)} subwords; the model has {longest}")
         if not source:
             return Translated(nothing, [], [])
-        read, terms = source, list[Term]()
-        if glossary is not None:
-            inline, terms = glossary.inline(tokens)
-            read = self.pipeline.segment(inline, self._known).split() if terms else source
-        if len(read) > longest:
-            fault = f"too long: {len(read)} subwords with the glossary's; the model has {longest}"
-            return Translated(nothing, source, [], fault)
         unknown = [token for token in source if token not in self._known]
-        return Translated([], source, unknown, tokens=tokens, read=read, terms=terms)
+        return Translated([], source, unknown, tokens=tokens)
 
     def _translation(self, hypothesis: Hypothesis, source: str) -> Translation:
         text = self.pipeline.decode(" ".join(hypothesis.tokens), source)
         return Translation(text, hypothesis.score, hypothesis.tokens)
 
 
-def _batches(numbers: Sequence[int], lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+def rated_search(
+    engine: Engine, sentences: Sequence[Sequence[str]], settings: SearchSettings
+) -> list[list[Hypothesis]]:
+    """Return the best hypotheses of each sentence, as `Engine.search`, by the weights of the settings if there are any.
+
+    All hypotheses of the beam are rated by the weighted sum of their features, which deepnmt rerank has tuned:
+
+        model    log P of the translation, the end symbol included, by the rule of the search that has found it
+        length   its subwords and the end symbol
+        unk      its unknown words
+    """
+    weights = settings.rerank_weights()
+    if not weights:
+        return engine.search(sentences, settings)
+    found = engine.search(sentences, dataclasses.replace(settings, nbest=settings.beam))
+    unknown = [
+        (source, each.tokens)
+        for source, hypotheses in zip(sentences, found)
+        for each in hypotheses
+        if each.log_prob is None
+    ]
+    scored = iter(engine.score(*zip(*unknown)) if unknown else [])
+    result = []
+    for each in found:
+        rated = []
+        for hypothesis in each:
+            features = {
+                "model": sum(next(scored)) if hypothesis.log_prob is None else hypothesis.log_prob,
+                "length": len(hypothesis.tokens) + 1,
+                "unk": hypothesis.tokens.count(UNKNOWN),
+            }
+            rated.append(Hypothesis(hypothesis.tokens, sum(weights[name] * features[name] for name in weights)))
+        # Equal ones stay in the search's order.
+        rated.sort(key=lambda hypothesis: -hypothesis.score)
+        result.append(rated[: settings.nbest])
+    return result
+
+
+def _best_tokens(hypotheses: Sequence[Hypothesis]) -> str:
+    return join_bpe(" ".join(hypotheses[0].tokens))
+
+
+def _batches(numbers: Iterable[int], sources: Mapping[int, Sequence[str]], batch_size: int) -> Iterator[list[int]]:
     """Yield sentences, which are sorted by length, in batches."""
     batch: list[int] = []
     for number in numbers:
-        if batch and (len(batch) == batch_size or (len(batch) + 1) * lengths[number] > BATCH_SUBWORDS):
+        if batch and (len(batch) == batch_size or (len(batch) + 1) * len(sources[number]) > BATCH_SUBWORDS):
             yield batch
             batch = []
         batch.append(number)

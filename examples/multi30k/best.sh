@@ -258,7 +258,7 @@ rerank_subset() {
         [[ ! $model -nt $folder/$subset/by ]] || same=''
     done <<<"$folder/lists.$subset/by:${2:-$back}:$back:"
     if [[ -z $same ]]; then
-        run deepnmt-rerank --nbest "$folder/lists.$subset" --features model --data "$PLAIN" --reverse "back=$back" "$@" \
+        run deepnmt rerank --nbest "$folder/lists.$subset" --features model --data "$PLAIN" --reverse "back=$back" "$@" \
             "$folder/$subset"
         run "$ROOT/scripts/score.sh" "$folder/$subset" "${REVERSE[@]}"
         printf '%s\n' "$models $back model $*" >"$folder/$subset/by"

@@ -28,7 +28,7 @@ from support.distributed_runs import (
 from support.processes import started, wait_until
 
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import workers
+from deepnmt.fairseq_patches.fixes import workers
 
 BIN = Path(sys.executable).parent
 # float32: gradients of the batches are added in another order, in twenty updates.

@@ -134,9 +134,7 @@ def test_row_from_data_to_record(study: dict[str, str]) -> None:
     # Its options are what report.sh says of it.
     done = run(study, "3.1/10", *GRID, "--max-epoch", "7", "--dropout", "0.2", status=2)
     save = folder / "seed1" / "checkpoints"
-    assert done.stderr.endswith(
-        f"{save} was begun with --dropout 0.3, not with --dropout 0.2; remove it or choose another OUT\n"
-    )
+    assert done.stderr.endswith(f"{save} was begun with --dropout 0.3, not 0.2; remove it or choose another OUT\n")
     assert json.loads((folder / "seed1" / "run.json").read_text("utf-8"))["options"] == ["--max-epoch", "7"]
     # A longer training is averaged, tuned and translated anew.
     last = folder / "seed1" / "checkpoints" / "checkpoint_last.pt"

@@ -10,7 +10,7 @@ import torch
 from support.trainings import binarised_text, fairseq_train
 
 import deepnmt
-from deepnmt.fairseq_patches import trainer
+from deepnmt.fairseq_patches.hooks import trainer
 from deepnmt.kernels import products
 from deepnmt.translation_task import DeepTranslationTask
 

@@ -18,10 +18,10 @@ from support.language_models import save_language_model
 from support.models import SIZE
 from support.translation_models import write_checkpoint, write_data
 
+from deepnmt.checkpoints import data_fit
 from deepnmt.checkpoints.state import TRAINED_ON
 from deepnmt.cli import combine, datastore, export, inspect, rerank, translate
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import subwords_of_tasks
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.nbest import Translation, write_nbest
 from deepnmt.text.subword_identity import TARGET, SubwordIdentity
@@ -155,7 +155,7 @@ def test_an_earlier_checkpoint_is_used_and_one_line_says_so(
     torch.save(state, tmp_path / "model.pt")
     given = {**places, "model": tmp_path / "model.pt", "fits": tmp_path / "model.pt", "out": tmp_path / "out"}
     command, words = {row[0]: row[1:] for row in COMMANDS}[name]
-    monkeypatch.setattr(subwords_of_tasks, "_said", False)
+    monkeypatch.setattr(data_fit, "_said", False)
     run_main(command, name, *(word.format(**given) for word in words))
     said = [record.message for record in caplog.records if "no checksums" in record.message]
     assert [line.partition(" has")[0] for line in said] == [str(given["model"])]

@@ -113,10 +113,8 @@ def test_finished_stages_are_left_alone(save: Path, data: Path) -> None:
 def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
     recipe = save.parent / "recipe.yaml"
     other = make_recipe(save.parent / "other.yaml", ONE, "encoder-layers: 4, max-update: 9, average: 2")
-    begun = (
-        "must have what the stage was begun with (max-update: '8'), but now has max-update: '9'; choose another SAVE"
-    )
     path, warmed = save / "stage-2-4" / "recipe.yaml", {**environment(), **warm.environment()}
+    begun = f"{path.parent} was begun with max-update '8', not '9'; remove it or choose another SAVE"
     with (save / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # It waits for the lock for ten seconds, and leaves what the other one trains by as it is.
@@ -124,8 +122,10 @@ def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
         with started([SCRIPT, other, data, save], stderr=subprocess.PIPE, env=warmed) as waiting:
             message = waiting.communicate(timeout=SECONDS)[1]
         assert path.read_bytes() == before
-    assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {path}: {begun}"
-    assert "but now has # options: --seed 3" in run(SCRIPT, recipe, data, save, "--seed", 3, status=2).stderr
+    assert error_line(SCRIPT, other, data, save) == f"train_progressive.sh: error: {begun}"
+    assert (
+        "was begun without options --seed 3; remove it" in run(SCRIPT, recipe, data, save, "--seed", 3, status=2).stderr
+    )
     assert waiting.returncode == 2
     assert f"SAVE must not be in use, but a command of an earlier run is still running in '{save}'" in message
 
@@ -138,7 +138,8 @@ def test_faults_leave_nothing_behind(data: Path, tmp_path: Path) -> None:
     assert "DATA must be a folder made by preprocess.sh" in error_line(SCRIPT, recipe, tmp_path / "none", save)
     assert "RECIPE, DATA and SAVE must be given, before any option of fairseq-train" in error_line(SCRIPT)
     colon = tmp_path / "save:1"
-    assert error_line(SCRIPT, recipe, data, colon).endswith(f"SAVE must be without commas and colons, but is '{colon}'")
+    fault = f"SAVE must not contain a comma or a colon, but is '{colon}'"
+    assert error_line(SCRIPT, recipe, data, colon).endswith(fault)
     assert not save.exists()
     assert not colon.exists()
 

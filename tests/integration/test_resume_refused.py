@@ -19,8 +19,8 @@ from support.trainings import DUMMY, binarised_text, fairseq_train
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt import console
+from deepnmt.checkpoints import data_fit
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches import subwords_of_tasks
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, save: Path, *more: str) -> str:
@@ -146,7 +146,7 @@ def test_a_model_of_the_other_direction_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # That a checkpoint has no checksums is said once in a process, by whichever test comes first.
-    monkeypatch.setattr(subwords_of_tasks, "_said", True)
+    monkeypatch.setattr(data_fit, "_said", True)
     data = write_data(tmp_path / "data")
     path = write_checkpoint(tmp_path / "model.pt", data)
     for languages, warnings in (

@@ -16,7 +16,7 @@ from support import warm
 from support.models import ROOT, SIZE
 from support.processes import finish
 
-from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
+from deepnmt.checkpoints.importing.importer import configuration, new_checkpoint
 from deepnmt.errors import UserError
 from deepnmt.generation import depths
 
@@ -86,9 +86,7 @@ def test_each_depth_is_scored_once(flow: dict[str, Path]) -> None:
     assert table(out / "bleu.tsv") == [head, *rows]
     assert done.stdout.splitlines()[-1] == f"{out} is ready: scores in {out / 'bleu.tsv'}"
     assert not list(out.glob("*.pt*"))
-    assert error(*command[:-1], "6").startswith(
-        f"{out} must be of the same options, ['--beam', '1', '--max-len-b', '6']"
-    )
+    assert error(*command[:-1], "6").startswith(f"{out} was begun with options --beam, 1, --max-len-b, ")
 
 
 def test_faults(flow: dict[str, Path], tmp_path: Path) -> None:
@@ -108,8 +106,9 @@ def test_plan(flow: dict[str, Path], tmp_path: Path) -> None:
 
     def plan(encoder: str = "2", decoder: str = "", subset: str = "valid", options: tuple[str, ...] = ()) -> list[str]:
         every = {"encoder": encoder, "decoder": decoder}
-        found = depths.Depths(model, flow["data"], out, subset, every, options).plan()
-        return [f"{model['model']} {model['option']}" for model in found]
+        job = depths.Depths(model, flow["data"], out, subset, every, options).job()
+        with job.begun():
+            return [f"{model['model']} {model['option']}" for model in job.told["models"]]
 
     assert plan() == ["whole ", "encoder-every-2 --encoder-every=2"]
     # Other depths may be asked for later, but of the same model, text and search.
@@ -120,15 +119,15 @@ def test_plan(flow: dict[str, Path], tmp_path: Path) -> None:
         "decoder-every-2 --decoder-every=2",
     ]
     for more, key in (({"subset": "test"}, "subset"), ({"options": ("--beam", "2")}, "options")):
-        with pytest.raises(UserError, match=f"must be of the same {key}, .*; remove it or choose another OUT$"):
+        with pytest.raises(UserError, match=f"was begun with(out)? {key} .*; remove it or choose another OUT$"):
             plan(**more)
     os.utime(model, (1, 1))
-    with pytest.raises(UserError, match=r"must be of the same checkpoint, .*bytes of 1970-.*, but is of .*bytes of 20"):
+    with pytest.raises(UserError, match=r"was begun with checkpoint .*bytes of 20.*, not .*bytes of 1970-"):
         plan()
     out = tmp_path / "other"
     out.mkdir()
     (out / "file").touch()
-    with pytest.raises(UserError, match=r"exists, and was not made by bleu_per_depth\.sh; remove it or choose another"):
+    with pytest.raises(UserError, match=r"exists, and was not made by deepnmt bleu-per-depth; remove it or"):
         plan()
 
 

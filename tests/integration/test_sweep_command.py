@@ -15,7 +15,7 @@ from support import warm
 from support.models import ROOT, SIZE
 from support.processes import finish
 
-from deepnmt.checkpoints.importing.new_checkpoint import configuration, new_checkpoint
+from deepnmt.checkpoints.importing.importer import configuration, new_checkpoint
 from deepnmt.cli.sweep import main
 from deepnmt.generation.sweep_plan import chosen
 from deepnmt.text.lines import read_text

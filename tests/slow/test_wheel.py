@@ -15,7 +15,7 @@ from support.models import ROOT
 
 # Installing takes minutes, training one.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
-SOURCES = ("deepnmt", "configs", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+SOURCES = ("deepnmt", "configs", "hydra_plugins", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 # What a minute on a CPU takes in place of README's words.
 CHANGED = {"deep-12 data/de-en checkpoints/de-en": "tiny data/de-en checkpoints/de-en --stop-time-hours 0.017",
            "--last 5": "--last 1"}  # fmt: skip

@@ -36,10 +36,11 @@ def copy(root: Path) -> Path:
     # The averages are empty files.
     text = text.replace("turn(given.checkpoint, given.source, given.output)", "given.output.touch()")
     choices.write_text(text, encoding="utf-8")
-    # The commands of the package, with a stand-in for one of them.
+    # Python, with a stand-in for one subcommand of the package.
     works = {name: f'exec "{ROOT}/.venv/bin/{name}" "$@"' for name in ("python3", "fairseq-train")}
+    rerank = f'{stand_ins.NOTE}out=${{!#}}; mkdir -p "$out"; echo 45 >"$out/bleu"\n'
+    works["python3"] = f'if [[ $* == "-m deepnmt rerank "* ]]; then\n{rerank}exit; fi\n{works["python3"]}'
     works = {name: f"#!/usr/bin/env bash\n{work}\n" for name, work in works.items()}
-    works["deepnmt-rerank"] = stand_ins.NOTE + 'out=${!#}; mkdir -p "$out"; echo 45 >"$out/bleu"\n'
     (root / "bin").mkdir()
     for name, work in works.items():
         (root / "bin" / name).write_text(work, encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from deepnmt.text.index_writer import binarise
+from deepnmt.text.index_file import binarise
 
 SYLLABLES = ("ba", "nu", "ki", "lor", "mes", "tan", "sch", "e")
 

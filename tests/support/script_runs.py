@@ -21,10 +21,3 @@ def folder_of_translations(folder: Path, texts: dict[str, list[str]], lowercase:
 def run_script(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [str(SCRIPTS / script), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
-def error_of(result: subprocess.CompletedProcess[str]) -> str:
-    """The only line of standard error but for the printed commands."""
-    assert result.returncode == 2
-    (line,) = [line for line in result.stderr.splitlines() if not line.startswith("+ ")]
-    return line

@@ -1,7 +1,7 @@
-"""Train, average and use each of fairseq's text architectures: `python stock_architectures.py stock|plugin FOLDER`.
+"""Train, average and use fairseq's text architectures: `python stock_architectures.py stock|plugin FOLDER MODEL...`.
 
-The folder has `text`, of a translation, and `words`, of a language model. Prints a JSON object: losses of each update
-and validation, and translations or the perplexity by the average of the checkpoints; or the error.
+The folder has `text`, of a translation, and `words`, of a language model. FOLDER/stock.json gets an object: losses of
+each update and validation, and translations or the perplexity by the average of the checkpoints; or the error.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,15 +71,15 @@ TRAINING = "--optimizer=adam --lr=0.01 --clip-norm=1 --cpu --num-workers=0 --max
 USE = "--batch-size=4 --cpu --required-batch-size-multiple=1"
 
 
-def cases() -> dict[str, tuple[str, str]]:
-    """Architecture and options of each run, by its name."""
+def cases(models: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Architecture and options of each run of these models, by its name."""
     found = {}
-    for model, words in MODELS.items():
+    for model in models:
         for arch in ARCH_MODEL_INV_REGISTRY[model]:
             if not arch.startswith(LARGE) or arch == f"{LARGE}small":
-                found[arch] = (arch, words)
-    for name, models in SPECIAL.items():
-        for model in models:
+                found[arch] = (arch, MODELS[model])
+    for name, special in SPECIAL.items():
+        for model in [model for model in special if model in models]:
             words = MODELS[model].split(" --criterion")[0] if name == "adaptive" else MODELS[model]
             found[f"{model}, {name}"] = (model, f"{words} {MORE[name]}")
     return found
@@ -155,8 +156,8 @@ def average(side: str, paths: list[Path]) -> dict[str, Any]:
     return {**states[-1], "model": means}
 
 
-def main(side: str, folder: Path) -> None:
-    """Print what comes of each architecture."""
+def main(side: str, folder: Path, models: Sequence[str]) -> None:
+    """Write what comes of each architecture of some models."""
     torch.set_num_threads(1)
     if side == "plugin":
         import deepnmt
@@ -168,7 +169,7 @@ def main(side: str, folder: Path) -> None:
         torch.load = lambda *args, **kwargs: load(*args, **{**kwargs, "weights_only": False})
         np.compat = SimpleNamespace(long=np.int64)  # type: ignore[attr-defined]
     results: dict[str, Any] = {}
-    for name, (arch, text) in cases().items():
+    for name, (arch, text) in cases(models).items():
         words, save = text.split(), folder / f"{side}-checkpoints"
         data = folder / ("words" if "--task=language_modeling" in words else "text")
         shutil.rmtree(save, ignore_errors=True)
@@ -183,4 +184,4 @@ def main(side: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

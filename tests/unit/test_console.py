@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import errno
+import importlib.machinery
 import os
 import re
 import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import types
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable
 
 import pytest
 
-from deepnmt.console import Parser, decimal, hear_interruptions, place, run, whole_file
+from deepnmt.console import Parser, decimal, hear_interruptions, is_command, place, run, whole_file
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import declared
 
@@ -27,6 +28,34 @@ OPTIONS = f'source "{ROOT}/scripts/common.sh"; source "{ROOT}/examples/options.s
 @pytest.fixture(autouse=True)
 def keep_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("file", "module", "expected"),
+    [
+        ("/usr/bin/fairseq-train", None, True),
+        ("/usr/bin/deepnmt", None, True),
+        ("/usr/bin/deepnmt-translate", None, True),
+        ("/x/fairseq_cli/train.py", None, True),
+        ("/x/fairseq_cli/train.py", "fairseq_cli.train", True),
+        ("/x/deepnmt/__main__.py", "deepnmt.__main__", True),
+        ("/home/me/deepnmt_server.py", None, False),
+        ("/home/me/deepnmt-server.py", None, False),
+        ("/home/me/fairseq-experiments.py", None, False),
+        ("/usr/bin/deepnmtd", None, False),
+        ("/x/pytest/__main__.py", "pytest.__main__", False),
+        (None, None, False),  # an interpreter at a terminal
+    ],
+)
+def test_whose_process_is_a_command(
+    file: str | None, module: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = types.ModuleType("__main__")
+    main.__spec__ = module and importlib.machinery.ModuleSpec(module, None)  # type: ignore[assignment]
+    if file:
+        main.__file__ = file
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert is_command() == expected
 
 
 def raising(error: BaseException) -> Callable[[], None]:

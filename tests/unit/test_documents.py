@@ -17,7 +17,7 @@ from deepnmt.options.option_table import SEARCHES, option
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "examples/**/*.md", "benchmarks/**/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "benchmarks/**/*.md")
     for path in ROOT.glob(pattern)
     if path.name != "CHANGELOG.md"
 )
@@ -102,7 +102,7 @@ def option_names() -> set[str]:
     sources = [*(ROOT / name for name in FILES if name.suffix in (".py", ".sh") and name.parts[0] != "tests")]
     sources += [path for path in root.rglob("*.py") if path.parts[-2] != "examples"]
     result = {*(f"--{name}" for name in OTHERS.split()), *option_fields(EXTENDING)}
-    result |= {option(name) for name in (*SEARCHES, *re.findall(r'"(\w+)": SearchRow\(', EXTENDING))}
+    result |= {option(name) for name in (*SEARCHES, *re.findall(r'"(\w+)": Row\(', EXTENDING))}
     for path in sources:
         text = path.read_text("utf-8")
         result |= {prefix + name[2:] for name in option_fields(text) for prefix in ("--", "--encoder-", "--decoder-")}
@@ -134,7 +134,7 @@ def test_links_and_pictures_exist(page: Path) -> None:
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))]
     local = [target for target in targets if target and "://" not in target]
     # The site of docs, unlike a repository's pages, has no folders to lead to.
-    wanted = Path.is_file if page.parent.name == "docs" else Path.exists
+    wanted = Path.is_file if "docs" in page.parts else Path.exists
     assert [target for target in local if not wanted(page.parent / target)] == []
 
 
@@ -182,6 +182,18 @@ def test_commands_that_the_pages_name_are_installed() -> None:
         for word in re.findall(r"(?<![\w./-])deepnmt-[a-z]+(?:-[a-z]+)*", line)
     }
     assert named <= installed
+
+
+def test_subcommands_that_the_pages_name_exist() -> None:
+    table = (ROOT / "deepnmt" / "cli" / "__init__.py").read_text("utf-8")
+    known = set(re.findall(r'^    "([a-z-]+)": Subcommand\(', table, re.MULTILINE))
+    named = {
+        (page.name, name)
+        for page in LIVING
+        for name in re.findall(r"(?<![\w-])deepnmt ([a-z][a-z-]*)", "\n".join(code(page)))
+    }
+    assert {(page, name) for page, name in named if name not in known} == set()
+    assert ("README.md", "translate") in named
 
 
 def test_architectures_that_the_pages_name_are_registered() -> None:

@@ -16,7 +16,7 @@ from fairseq.file_io import PathManager
 from support.models import PLAIN, build, dictionary, task
 
 from deepnmt.errors import UserError, show_user_errors, user_message
-from deepnmt.fairseq_patches.refusals import show_refusals
+from deepnmt.fairseq_patches.process.refusals import show_refusals
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 

@@ -18,6 +18,11 @@ FILES = {
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from deepnmt.model.config import Config\n"
     ),
     "deepnmt/cli/__init__.py": "",
+    "deepnmt/fairseq_patches/__init__.py": "from deepnmt.fairseq_patches.patch import install_declared\n",
+    "deepnmt/fairseq_patches/patch.py": "from deepnmt.errors import UserError\n",
+    "deepnmt/fairseq_patches/checks/__init__.py": "",
+    "deepnmt/fairseq_patches/fixes/__init__.py": "",
+    "deepnmt/fairseq_patches/fixes/batches.py": "from deepnmt.fairseq_patches import checks, patch\n",
 }
 CYCLE = "imports must not form a cycle, but do"
 MODEL = "deepnmt/model/stack.py"
@@ -43,11 +48,20 @@ MODEL = "deepnmt/model/stack.py"
             [f"{CYCLE}: deepnmt.model.config <- deepnmt.model.stack <- deepnmt.model.config"],
         ),
         (
+            {"deepnmt/fairseq_patches/checks/__init__.py": "from deepnmt.fairseq_patches.fixes import batches\n"},
+            [
+                "deepnmt/fairseq_patches/checks/__init__.py:1: fairseq_patches.checks must import from lower floors "
+                "alone, but imports deepnmt.fairseq_patches.fixes.batches",
+                f"{CYCLE}: deepnmt.fairseq_patches.checks <- deepnmt.fairseq_patches.fixes.batches <- "
+                "deepnmt.fairseq_patches.checks",
+            ],
+        ),
+        (
             {"deepnmt/new.py": "from deepnmt.errors import UserError\n"},
             ["deepnmt/new.py:1: new must stand on one of the floors in import_floors.py"],
         ),
     ],
-    ids=["clean", "upwards", "upwards-from-package", "cycle", "unknown-room"],
+    ids=["clean", "upwards", "upwards-from-package", "cycle", "within-a-room", "unknown-room"],
 )
 def test_faults(tmp_path: Path, changed: dict[str, str], expected: list[str]) -> None:
     for name, text in {**FILES, **changed}.items():

@@ -70,6 +70,16 @@ def test_pythons_and_sentencepieces_that_do_not_work_are_excluded(monkeypatch: p
     assert [version for version in ("0.2.1", "0.2.2", "0.2.3") if Version(version) in pieces] == ["0.2.1", "0.2.3"]
 
 
+def test_classifiers_name_the_pythons_that_need_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = metadata(monkeypatch)
+    minors = [name.rpartition(":: ")[2] for name in given["classifiers"] if ":: Python :: 3." in name]
+    assert minors == ["3.11", "3.12"]
+    assert given["license_expression"] == "MIT"
+    # An index refuses a classifier of the licence beside the expression.
+    assert [name for name in given["classifiers"] if name.startswith("License")] == []
+    assert given["long_description_content_type"] == "text/markdown"
+
+
 def targets(readme: str) -> list[str]:
     return re.findall(r"\]\(([^)\s]+)\)", readme)
 

@@ -11,7 +11,7 @@ import sys
 LIGHT = (
     "deepnmt",
     "deepnmt.checkpoints.plans",
-    "deepnmt.checkpoints.safe_types",
+    "deepnmt.checkpoints.untrusted",
     "deepnmt.checkpoints.untrusted",
     "deepnmt.console",
     "deepnmt.errors",
@@ -45,7 +45,7 @@ WITHOUT_FAIRSEQ = (
 )
 
 SCRIPT = """
-import importlib, logging, os, signal, sys, warnings
+import ctypes, gc, importlib, locale, logging, os, random, signal, sys, threading, warnings
 for name in LIGHT:
     importlib.import_module(name)
     for heavy in ("fairseq", "torch"):
@@ -59,6 +59,19 @@ assert "fairseq" not in sys.modules, "Translator imports fairseq"
 
 # A program of somebody else's: importing torch and fairseq is its own doing.
 import fairseq.data, fairseq.trainer
+import numpy, torch
+from torch import backends
+# Importing a program of fairseq's would add a handler where there is none.
+logging.root.handlers.clear()
+logging.root.setLevel(logging.ERROR)
+
+calls = []
+
+class C:
+    def __init__(self, name):
+        calls.append(name)
+
+ctypes.CDLL = C  # by which the C library would be told to keep freed memory
 
 def process():
     return {
@@ -69,6 +82,22 @@ def process():
         "root": (logging.root.level, list(logging.root.handlers)),
         "levels": {name: logging.getLogger(name).level for name in ("deepnmt", "fairseq", "torch", "hydra")},
         "path": list(sys.path),
+        "hooks": [threading.excepthook, sys.unraisablehook, sys.displayhook, warnings.showwarning, list(sys.meta_path)],
+        "streams": [sys.stdin, sys.stdout, sys.stderr, sys.stdout.encoding],
+        "interpreter": [sys.getrecursionlimit(), sys.getswitchinterval(), gc.isenabled(), gc.get_threshold()],
+        "system": [os.getcwd(), os.nice(0), os.sched_getaffinity(0), locale.setlocale(locale.LC_ALL)],
+        "threads": len(os.listdir("/proc/self/task")),
+        "C library": list(calls),
+        "random": [random.getstate(), str(numpy.random.get_state()), torch.get_rng_state().tolist()],
+        "numpy": [numpy.geterr(), str(numpy.get_printoptions())],
+        "torch": [
+            torch.get_num_threads(), torch.get_num_interop_threads(), torch.get_default_dtype(),
+            torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision(),
+            torch.is_grad_enabled(), torch.is_anomaly_enabled(), torch.multiprocessing.get_sharing_strategy(),
+            torch.multiprocessing.get_start_method(allow_none=True), backends.mkldnn.enabled,
+            backends.cudnn.benchmark, backends.cudnn.deterministic, backends.cuda.matmul.allow_tf32,
+            (torch.tensor(1e-40) / 2).item(), torch.is_autocast_enabled("cpu"),
+        ],
     }
 
 def changed():
@@ -104,10 +133,10 @@ assert changed() == [], f"register() changes the process: {changed()}"
 from deepnmt import console
 assert not console.is_command()
 console.run(lambda: None if console.is_command() else sys.exit("no command"))
-assert changed() == ["excepthook", "signals", "environment", "warnings", "root"], changed()
+assert changed() == ["excepthook", "signals", "environment", "warnings"], changed()
 assert "show_user_errors" in sys.excepthook.__qualname__
 assert "show_refusals" in sys.excepthook.__closure__[0].cell_contents.__qualname__
-assert os.environ["HYDRA_FULL_ERROR"] == "1" and logging.root.level == logging.INFO
+assert os.environ["HYDRA_FULL_ERROR"] == "1" and logging.root.level == logging.ERROR
 """
 
 

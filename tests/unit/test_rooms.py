@@ -54,4 +54,4 @@ print(len(found))
 def test_corpus_tools_need_neither_torch_nor_fairseq() -> None:
     done = subprocess.run([sys.executable, "-c", CORPUS], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 40
+    assert int(done.stdout) > 30

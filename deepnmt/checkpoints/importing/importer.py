@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, Optional
 
 import torch
+from fairseq import options as fairseq_options
 from fairseq import tasks
-from torch import Tensor
+from fairseq.data.data_utils import infer_language_pair
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+from torch import Tensor, nn
 
 from deepnmt.checkpoints.contents import check_numbers, is_buffer
 from deepnmt.checkpoints.file import check_target, load, write
-from deepnmt.checkpoints.importing.import_report import model_lines
 from deepnmt.checkpoints.importing.inference import Given, check_present, infer
-from deepnmt.checkpoints.importing.new_checkpoint import Languages, configuration, model_words, new_checkpoint
 from deepnmt.checkpoints.importing.published_names import shape_text, translate
-from deepnmt.checkpoints.state import CheckpointState
+from deepnmt.checkpoints.state import CheckpointState, new_contents
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
+from deepnmt.model.transformer import NAME
+from deepnmt.recipe.parser import own_command_line
 from deepnmt.text.subword_identity import SubwordIdentity
+
+Languages = tuple[Optional[str], Optional[str]]
 
 
 def import_checkpoint(
@@ -65,11 +72,7 @@ def import_checkpoint(
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """The published tensors by their names.
-
-    Raises:
-        UserError: the file cannot be read, or holds something else
-    """
+    """Return the published tensors by their names. Raises `UserError` if the file does not hold such."""
     state = load(path, "state dict", "a state dict, as torch.save writes it")
     if isinstance(state, Mapping) and isinstance(state.get("model"), Mapping):
         state = state["model"]
@@ -86,15 +89,10 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 
 
 def fill(model: torch.nn.Module, tensors: Mapping[str, Tensor], origin: Mapping[str, str]) -> None:
-    """Give a model its parameters.
-
-    Args:
-        model: of the options that the tensors say
-        tensors: under the names that they have here
-        origin: the published name of each
+    """Give a model its parameters; `origin` has the published name of each.
 
     Raises:
-        UserError: parameters that the model does not have, that are missing, or of another shape
+        UserError: parameters are missing, of another shape, or not the model's
     """
     own = {name: tensor for name, tensor in model.state_dict().items() if not is_buffer(name)}
     if unknown := list(dict.fromkeys(origin[name] for name in tensors if name not in own)):
@@ -110,3 +108,45 @@ def fill(model: torch.nn.Module, tensors: Mapping[str, Tensor], origin: Mapping[
                 source = origin.get(name, name)
                 raise UserError(f"{source} must give {name} as {shape_text(parameter)}, but gives {shape_text(tensor)}")
             parameter.copy_(tensor)
+
+
+def model_words(options: Mapping[str, Any]) -> list[str]:
+    """Return a model's options as `fairseq-train` is given them."""
+    words = [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in options.items()]
+    return [f"--arch={NAME}", *words]
+
+
+def configuration(data: Path, options: Mapping[str, Any], languages: Languages) -> Any:
+    """Return the options of fairseq-train for a model and data. Raises `UserError` if a dictionary is missing."""
+    if not data.is_dir():
+        raise UserError(f"{data}: data must be a folder with the model's dictionaries, but there is none")
+    found = [given or told for given, told in zip(languages, infer_language_pair(str(data)))]
+    for side, language in zip(("source", "target"), found):
+        if language is None:
+            raise UserError(f"--{side}-lang must be given, since {data} holds no data such as train.de-en.de.idx")
+        if not (data / f"dict.{language}.txt").is_file():
+            raise UserError(f"{data} must hold the dictionary dict.{language}.txt, but does not")
+    words = [str(data), f"--source-lang={found[0]}", f"--target-lang={found[1]}", *model_words(options)]
+    with own_command_line():
+        parser = fairseq_options.get_training_parser()
+        return convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, words))
+
+
+def new_checkpoint(cfg: Any, model: nn.Module) -> dict[str, Any]:
+    """Return what fairseq saves of a training before its first update."""
+    options: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+    return new_contents(options, model.state_dict())
+
+
+def model_lines(options: Mapping[str, Any]) -> Iterator[str]:
+    """The options that were found or given."""
+    for stack in STACKS:
+        own = {name: options.get(f"{stack}_{name}") for name in ("layers", "embed_dim", "ffn_embed_dim")}
+        yield (
+            f"{stack}: {own['layers']} layers, width {own['embed_dim']}, feed-forward {own['ffn_embed_dim']}, "
+            f"{options[f'{stack}_attention_heads']} heads, {options[f'{stack}_norm']}-norm, "
+            f"groups {options[f'{stack}_groups']}, relative positions {options.get(f'{stack}_max_relative_length', 0)}"
+        )
+    others = {name: value for name, value in options.items() if not name.startswith(STACKS) or name.endswith("_pos")}
+    for name, value in others.items():
+        yield f"{name.replace('_', '-')}: {'yes' if value is True else value}"

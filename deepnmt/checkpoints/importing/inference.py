@@ -41,12 +41,12 @@ class Given:
 
 
 def infer(tensors: Mapping[str, Tensor], published: Mapping[str, Tensor], given: Given) -> dict[str, Any]:
-    """The options of the model.
+    """Return the options of the model.
 
     Args:
         tensors: under the names that they have here
-        published: the state dict as it was given, for what it holds beside parameters
-        given: what is to be added to what they say
+        published: the state dict as it was given, for its entries beside parameters
+        given: answers to the questions that both leave open
 
     Raises:
         UserError: says what is missing, contradictory or to be given, a line each

@@ -60,10 +60,7 @@ def counts_norms_from_one(names: Collection[str], stack: str) -> bool:
 
 
 def translate(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors under the names that they have here, and for each of these the published name.
-
-    Args:
-        tensors: the published state dict
+    """Return the published tensors under the names that they have here, and for each of these the published name.
 
     Raises:
         UserError: names that are not known, that stand for the same parameter, or that come with an impossible shape

@@ -1,24 +1,21 @@
 """The work of scripts/align.sh, in a folder: from two texts to alignments, scores and lexicons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Optional
 
 from deepnmt import console
-from deepnmt.corpus.alignment import pharaoh
 from deepnmt.corpus.alignment.best_links import PairAligner, aligned_share
-from deepnmt.corpus.alignment.grow_diag import Link, grow_diag_final
+from deepnmt.corpus.alignment.grow_diag import Link, grow_diag_final, line_of, parse_line
 from deepnmt.corpus.alignment.learning import SIDES, Learning
 from deepnmt.corpus.alignment.lexicon import Entry, link_entries, table_entries, write_lexicon
 from deepnmt.corpus.alignment.parallel_text import ParallelText
 from deepnmt.errors import UserError
-from deepnmt.text.in_order import in_order
+from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.lines import check_parallel, count_lines, read_lines
 from deepnmt.text.record import sha256
 from deepnmt.text.words import Words
@@ -90,18 +87,6 @@ class AlignJob:
             options |= {"learn_from": self.learn_from, "rounds": self.rounds}
         return {**options, "inputs": {name: sha256(path) for name, path in inputs.items()}}
 
-    def places(self) -> dict[str, object]:
-        """Return the job as JSON has it."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
-
-    @classmethod
-    def of(cls, places: dict[str, object]) -> AlignJob:
-        """Return the job that `places` has described."""
-        paths = {
-            name: Path(str(places[name])) for name in ("source", "target", "forward", "reverse") if places[name]
-        }  # fmt: skip
-        return cls(**{**places, **paths})  # type: ignore[arg-type]
-
     def check(self) -> int:
         """Return the number of pairs. Raises `UserError` if files are missing, empty or of different lengths."""
         for path in (self.source, self.target, *self.given):
@@ -118,21 +103,15 @@ class AlignJob:
         learning = self.learning(folder, workers)
         if not self.given:
             learning.run()
-        with console.progress(learning.pairs, "aligning", " pairs") as bar:
-            # The estimate of the time left is of what this start does.
-            bar.initial = bar.n = sum(
-                min(BLOCK, learning.pairs - start) for start in self._starts(folder, learning.pairs)
-            )
+        starts = (start for start in range(0, learning.pairs, BLOCK) if block_path(folder, start).exists())
+        aligned = sum(min(BLOCK, learning.pairs - start) for start in starts)
+        with console.progress(learning.pairs, "aligning", " pairs", aligned) as bar:
             for done in in_order(partial(_block_writer, self, folder), self._missing(folder), workers):
                 bar.update(done)
 
-    def _starts(self, folder: Path, pairs: int) -> Iterator[int]:
-        """Yield where the blocks that are there start."""
-        return (start for start in range(0, pairs, BLOCK) if block_path(folder, start).exists())
-
     def _missing(self, folder: Path) -> Iterator[Block]:
         given = zip(*map(read_lines, self.given)) if self.given else iter(())
-        for number, lines in enumerate(self.text.blocks(BLOCK)):
+        for number, lines in enumerate(blocks(self.text.pairs(), BLOCK)):
             alignments = list(islice(given, BLOCK))
             if not block_path(folder, number * BLOCK).exists():
                 yield number * BLOCK, lines, alignments
@@ -165,7 +144,7 @@ class AlignJob:
         words = self.text.words
         for (source, target), line in zip(self.text.pairs(), read_lines(path)):
             pair = words(source), words(target)
-            yield *pair, pharaoh.parse_line(line, len(pair[0]), len(pair[1]), str(path))
+            yield *pair, parse_line(line, len(pair[0]), len(pair[1]), str(path))
 
 
 def block_path(folder: Path, start: int) -> Path:
@@ -188,7 +167,7 @@ def _block_writer(job: AlignJob, folder: Path) -> Callable[[Block], int]:
         with console.whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             if align is not None:
                 for found in align(pairs):
-                    links = (pharaoh.line_of(each) for each in found[:3])
+                    links = (line_of(each) for each in found[:3])
                     file.write("\t".join((*links, *(f"{score:.6g}" for score in found.scores))) + "\n")
             else:
                 for number, (pair, given) in enumerate(zip(pairs, alignments), start=start + 1):
@@ -201,9 +180,7 @@ def _block_writer(job: AlignJob, folder: Path) -> Callable[[Block], int]:
 def _joined(files: Sequence[Path], number: int, pair: tuple[Words, Words], given: tuple[str, str]) -> list[str]:
     """Return the fields of a pair whose alignments are given."""
     source, target = map(len, pair)
-    forward, reverse = (
-        pharaoh.parse_line(line, source, target, f"{path}:{number}") for path, line in zip(files, given)
-    )
+    forward, reverse = (parse_line(line, source, target, f"{path}:{number}") for path, line in zip(files, given))
     joined = grow_diag_final(forward, reverse)
     share = aligned_share(joined, source, target)
-    return [*(pharaoh.line_of(links) for links in (forward, reverse, joined)), f"{share:.6g}"]
+    return [*(line_of(links) for links in (forward, reverse, joined)), f"{share:.6g}"]

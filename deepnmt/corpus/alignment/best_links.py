@@ -1,17 +1,15 @@
 """Align pairs with what has been learnt, and score how well their words fit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from deepnmt.corpus.alignment.expectation import DIAGONAL, prior
 from deepnmt.corpus.alignment.grow_diag import Link, grow_diag_final
 from deepnmt.corpus.alignment.links import Links, Pair, pieces
-from deepnmt.corpus.alignment.priors import DIAGONAL, prior
-from deepnmt.corpus.alignment.word_numbers import WordNumbers
+from deepnmt.corpus.alignment.parallel_text import WordNumbers
 from deepnmt.corpus.alignment.word_table import Tables, WordPairs
 from deepnmt.text.words import Words
 

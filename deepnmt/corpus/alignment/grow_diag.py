@@ -1,14 +1,17 @@
-"""Alignments of both directions joined: grow-diag-final (Koehn 2003, N03-1017; Moses).
+"""Alignments as text and as links, and those of both directions joined: grow-diag-final (Koehn 2003, N03-1017; Moses).
 
-Starts from the links that both directions have. A link of either direction that touches one of those taken so far, also
-diagonally, is taken if one of its words has no link yet; at last so are links of the forward direction, then of the
-reverse one, that have such a word, wherever they stand.
+Text is in the format of Pharaoh: a pair a line, `0-0 1-2`, source words first, from 0.
+
+Joining starts from the links that both directions have. A link of either direction that touches one of those taken so
+far, also diagonally, is taken if one of its words has no link yet; at last so are links of the forward direction, then
+of the reverse one, that have such a word, wherever they stand.
 """
 
-from __future__ import annotations
-
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush
+
+from deepnmt.errors import UserError
 
 # A link: the source word's place in its sentence, and the target word's, from 0.
 Link = tuple[int, int]
@@ -53,3 +56,35 @@ def grow_diag_final(forward: Collection[Link], reverse: Collection[Link]) -> lis
                 sources.add(i)
                 targets.add(j)
     return sorted(taken)
+
+
+LINK = re.compile("([0-9]{1,9})-([0-9]{1,9})")
+
+
+def line_of(links: Iterable[Link]) -> str:
+    """Return the line of a pair."""
+    return " ".join(f"{i}-{j}" for i, j in links)
+
+
+def parse_line(line: str, source: int, target: int, place: str) -> list[Link]:
+    """Return the links of a line.
+
+    Args:
+        line: of a file
+        source: words of the source
+        target: words of the target
+        place: file and line, for messages
+
+    Raises:
+        UserError: a link is none, or is of a word that the pair does not have
+    """
+    links = []
+    for text in line.split():
+        match = LINK.fullmatch(text)
+        if match is None:
+            raise UserError(f"{place}: a link must be two places from 0 such as 3-4, but is '{text[:40]}'")
+        i, j = int(match[1]), int(match[2])
+        if i >= source or j >= target:
+            raise UserError(f"{place}: must link {source} source and {target} target words, but has {text}")
+        links.append((i, j))
+    return links

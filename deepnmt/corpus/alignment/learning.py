@@ -9,8 +9,6 @@ tables of the last round. Everything appears whole. Counts are added in the orde
 the same bit for bit, however many processes there are and however often they were stopped.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -22,11 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deepnmt import console
-from deepnmt.corpus.alignment.expectation import Expected, expected
+from deepnmt.corpus.alignment.expectation import DIAGONAL, MODEL_1, Expected, expected
 from deepnmt.corpus.alignment.links import Links, Pair, pieces
-from deepnmt.corpus.alignment.parallel_text import ParallelText
-from deepnmt.corpus.alignment.priors import DIAGONAL, MODEL_1
-from deepnmt.corpus.alignment.word_numbers import WordNumbers
+from deepnmt.corpus.alignment.parallel_text import ParallelText, WordNumbers
 from deepnmt.corpus.alignment.word_table import BAYES, LIKELIHOOD, MEAN, Tables, WordPairs, union
 from deepnmt.corpus.distinct import Keys
 from deepnmt.errors import UserError
@@ -166,9 +162,7 @@ class Learning:
             self._write_round(0, word_pairs.uniform(), [])
             done = 0
         pieces_ = self._numbers()
-        with console.progress(len(kinds) * len(pieces_), "learning", " pieces") as bar:
-            # The estimate of the time left is of what this start has done.
-            bar.initial = bar.n = done * len(pieces_)
+        with console.progress(len(kinds) * len(pieces_), "learning", " pieces", done * len(pieces_)) as bar:
             for number in range(done, len(kinds)):
                 history = self._read_history(number)
                 last = number == len(kinds) - 1

@@ -1,7 +1,5 @@
 """Lexicons: for each word the words that it is translated to, most probable first, as TSV with a header line."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

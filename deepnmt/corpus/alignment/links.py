@@ -4,8 +4,6 @@ Pairs with m source and n target words form one group, so that what is computed 
 shape k x n x m, k the pairs of the group, and a prior that depends on positions is one n x m matrix for the group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deepnmt.corpus.alignment.word_numbers import Numbers
+from deepnmt.corpus.alignment.parallel_text import Numbers
 from deepnmt.corpus.distinct import Keys, distinct
 
 # Links in a piece: bounds what a process needs, about 60 bytes for each.
@@ -63,7 +61,7 @@ class Links:
     inverse: Numbers
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], stride: int) -> Links:
+    def of(cls, pairs: Sequence[Pair], stride: int) -> "Links":
         """Return the links of pairs with at least one word on each side.
 
         Args:

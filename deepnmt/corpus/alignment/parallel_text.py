@@ -1,14 +1,56 @@
-"""Two texts whose lines are pairs, as words."""
+"""Two texts whose lines are pairs, as words, and the numbers of the words of a side."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
-from deepnmt.text.lines import check_parallel, read_lines
+import numpy as np
+import numpy.typing as npt
+
+from deepnmt.console import whole_file
+from deepnmt.text.lines import read_lines
 from deepnmt.text.words import Words, spread, words_of
+
+Numbers = npt.NDArray[np.int32]
+
+
+class WordNumbers:
+    """The words from which a table is learnt, numbered as they occur first, and one number above them for all others.
+
+    Args:
+        words: different ones
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.number = {word: number for number, word in enumerate(words)}
+
+    @property
+    def unknown(self) -> int:
+        """The number of a word that was not learnt from."""
+        return len(self.number)
+
+    def __len__(self) -> int:
+        """Return how many numbers there are, that of unknown words included."""
+        return len(self.number) + 1
+
+    def encode(self, words: Sequence[str]) -> Numbers:
+        """Return the numbers of words."""
+        get, unknown = self.number.get, self.unknown
+        return np.fromiter((get(word, unknown) for word in words), np.int32, len(words))
+
+    def words(self) -> list[str]:
+        """Return the words by their numbers."""
+        return list(self.number)
+
+    def write(self, path: Path) -> None:
+        """Write the words, one a line."""
+        with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{word}\n" for word in self.number)
+
+    @classmethod
+    def read(cls, path: Path) -> "WordNumbers":
+        """Return what `write` has written."""
+        return cls(line[:-1] for line in read_lines(path))
 
 
 @dataclass(frozen=True)
@@ -25,10 +67,6 @@ class ParallelText:
     target: Path
     raw: bool = False
 
-    def count(self) -> int:
-        """Return the number of pairs. Raises `UserError` if the files have different numbers of lines, or none."""
-        return check_parallel([self.source, self.target])
-
     def words(self, line: str) -> Words:
         """Return the words of a line."""
         return words_of(line, self.raw)
@@ -41,9 +79,3 @@ class ParallelText:
         """Yield the words of `number` of the `total` pairs, evenly spread over the text; of all if there are fewer."""
         for source, target in spread(self.pairs(), number, total):
             yield self.words(source), self.words(target)
-
-    def blocks(self, size: int) -> Iterator[list[tuple[str, str]]]:
-        """Yield the lines of both sides, `size` pairs at a time."""
-        pairs = self.pairs()
-        while block := list(islice(pairs, size)):
-            yield block

@@ -7,8 +7,6 @@ Half of those drawn get another term's translation, in the source and in the tar
 translations leaves out those that it does not expect.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

@@ -7,8 +7,6 @@ Estimates from the expected numbers c of links, a = c + alpha:
     mean         t = a / sum a, the mean of t under the same posterior; this one sums to 1
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma, gammaln
 
-from deepnmt.corpus.alignment.word_numbers import Numbers
+from deepnmt.corpus.alignment.parallel_text import Numbers
 from deepnmt.corpus.distinct import Keys
 
 ALPHA = 0.01
@@ -53,7 +51,7 @@ class Tables(NamedTuple):
             np.save(folder / f"{name}.npy", values)
 
     @classmethod
-    def read(cls, folder: Path) -> Tables:
+    def read(cls, folder: Path) -> "Tables":
         """Return what `write` has written; it stays in the files, which all processes share."""
         return cls(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in cls._fields))
 

@@ -10,8 +10,6 @@ numbers      one number is another; in pairs that have none it is added to one s
 Words are those of the measures: in a language without spaces between words, each sign is one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random

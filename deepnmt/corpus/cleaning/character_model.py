@@ -9,10 +9,9 @@ With counts n of the characters c after a, b, and `P(c) = (n(c) + 0.1) / (N + 0.
 Sigma is half the distance between the 16th and the 84th percentile of `(h - median h) sqrt(characters)`, so that faulty
 lines do not widen it. Odd characters have a high z. A line of the other side's language has a lower h by the other
 side's model than by its own, and a line of a third language much the same h by both; good lines are far from that.
-Counts are kept in tables by hashes of the characters: a collision adds two counts.
+Counts are kept in tables by hashes of the characters: a collision adds two counts. Lines are arrays of code points, so
+that something is counted in all lines of a chunk at once.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,42 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.corpus.cleaning.code_points import CodePoints, Floats
+Floats = NDArray[np.float64]
+LINE_FEEDS = 2  # before each line
+
+
+class CodePoints:
+    """The characters of lines, each line after two line feeds.
+
+    Args:
+        lines: without line feeds
+
+    Attributes:
+        codes: of all characters and line feeds
+        lengths: of each line
+        places: of the lines' own characters in `codes`
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lengths = np.array([len(line) for line in lines], dtype=np.int64)
+        joined = "".join(f"\n\n{line}" for line in lines)
+        self.codes = np.frombuffer(joined.encode("utf-32-le"), dtype=np.uint32)
+        own = np.ones(len(self.codes), dtype=bool)
+        starts = np.cumsum(self.lengths + LINE_FEEDS) - self.lengths
+        own[starts - 1] = own[starts - 2] = False
+        self.places = np.flatnonzero(own)
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum over each line of a value for each of the lines' own characters."""
+        total = np.concatenate([[0.0], np.cumsum(values)])
+        ends = np.cumsum(self.lengths)
+        sums: Floats = total[ends] - total[ends - self.lengths]
+        return sums
+
+    def count(self, marked: NDArray[np.bool_]) -> Floats:
+        """Return how many characters of each line are marked in a table of all code points."""
+        return self.sums(marked[self.codes[self.places]].astype(np.float64))
+
 
 SINGLE, PAIR, TRIPLE = 1 << 16, 1 << 18, 1 << 21  # sizes of the tables
 WEIGHT, FLOOR = 2.0, 0.1
@@ -48,7 +82,7 @@ class CharacterModel:
     sigma: float = 1.0
 
     @classmethod
-    def learn(cls, text: Trigrams) -> CharacterModel:
+    def learn(cls, text: "Trigrams") -> "CharacterModel":
         """Return the model of some lines."""
         singles, pairs, triples = (
             np.bincount(hashes, minlength=size).astype(np.float32)
@@ -63,14 +97,14 @@ class CharacterModel:
         low, _, high = np.percentile((entropies - middle)[some] * np.sqrt(lengths[some]), SIGMA)
         return cls(singles, pairs, triples, middle, max(float(high - low) / 2, LEAST_SIGMA))
 
-    def entropies(self, text: Trigrams) -> Floats:
+    def entropies(self, text: "Trigrams") -> Floats:
         """Return h of each line; 0 where it is empty."""
         usual = (self.singles + FLOOR) / (self.singles.sum(dtype=np.float64) + FLOOR * SINGLE)
         chance = (self.triples[text.triple] + WEIGHT * usual[text.single]) / (self.pairs[text.pair] + WEIGHT)
         sums = text.text.sums(-np.log(chance))
         return sums / np.maximum(text.text.lengths, 1)
 
-    def __call__(self, text: Trigrams) -> Floats:
+    def __call__(self, text: "Trigrams") -> Floats:
         """Return z of each line; 0 where it is empty."""
         lengths = text.text.lengths
         return np.where(lengths, (self.entropies(text) - self.middle) * np.sqrt(lengths) / self.sigma, 0)

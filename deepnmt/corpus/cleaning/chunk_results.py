@@ -4,8 +4,6 @@ A chunk's file has, for each pair, the first such filter that it does not pass, 
 corpus need; and for each column of a measure a histogram of all the chunk's pairs.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,19 +1,15 @@
 """What `deepnmt clean` was asked for, and the index of the files that it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
 from deepnmt.corpus.alignment.align_job import LEXICONS
-from deepnmt.corpus.cleaning.best_pairs import Best
-from deepnmt.corpus.cleaning.corpus_index import FileIndex
+from deepnmt.corpus.cleaning.corpus_index import FileIndex, Header, ScoreColumn
 from deepnmt.corpus.cleaning.filter_recipe import Filter, split_column
 from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.corpus.cleaning.pair_lexicon import check_folder
-from deepnmt.corpus.cleaning.score_file import Header, ScoreColumn
 from deepnmt.corpus.cleaning.writing_systems import LANGUAGES, knows
 from deepnmt.errors import UserError
 from deepnmt.text.languages import language_fault
@@ -24,6 +20,26 @@ NEEDED = {
     "lexicon": "a folder made by align.sh --raw --lexicon",
     "language_models": "two files made by ngram.sh train --raw",
 }
+
+
+@dataclass(frozen=True)
+class Best:
+    """How many pairs are kept: a number, or a share of those that pass the filters."""
+
+    text: str
+
+    def check(self) -> None:
+        """Raise `UserError` if it is neither a number nor a share."""
+        try:
+            right = 0 < float(self.text) <= 1 if "." in self.text else int(self.text) >= 1
+        except ValueError:
+            right = False
+        if not right:
+            raise UserError(f"--keep-best must be a number of pairs, or a share such as 0.9, but is '{self.text}'")
+
+    def of(self, pairs: int) -> int:
+        """Return how many of some pairs are kept."""
+        return min(pairs, max(round(float(self.text) * pairs), 1) if "." in self.text else int(self.text))
 
 
 @dataclass(frozen=True)
@@ -142,7 +158,7 @@ class CleanJob:
     files: dict[str, FileIndex] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> CleanJob:
+    def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> "CleanJob":
         """Return the job with the index of all its files.
 
         Args:

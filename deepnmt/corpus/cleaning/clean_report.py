@@ -1,12 +1,16 @@
-"""The report of a cleaning as text: a table of the filters, and examples of what each has removed."""
-
-from __future__ import annotations
+"""The report of a cleaning as text and as one HTML page, which loads nothing from elsewhere: a table of the filters,
+examples of what each has removed, and on the page the histograms of all measures.
+"""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tabulate import tabulate
 
+from deepnmt.corpus.cleaning.decisions import Decisions, Histogram
+from deepnmt.corpus.cleaning.filter_recipe import Filter
 from deepnmt.corpus.cleaning.outcome import Outcome
+from deepnmt.pages import render
 
 WIDTH = 110
 
@@ -19,10 +23,7 @@ def summary(pairs: int, kept: int, unseen: int) -> str:
 
 def table(outcomes: Sequence[Outcome], kept: int) -> str:
     """Return the table of the filters: how many pairs each has met and removed."""
-    rows = [
-        (each.filter.label, f"{each.reached:,}", f"{each.removed:,}", f"{each.removed / max(each.reached, 1):.2%}")
-        for each in outcomes
-    ]
+    rows = [(each.filter.label, f"{each.reached:,}", f"{each.removed:,}", f"{each.share:.2%}") for each in outcomes]
     headers = ("filter", "pairs", "removed", "share")
     align = ("left", "right", "right", "right")
     return str(tabulate([*rows, ("kept", f"{kept:,}", "", "")], headers, disable_numparse=True, colalign=align))
@@ -47,3 +48,41 @@ def shortened(text: str) -> str:
     """Return a text that fits into a line, without control characters."""
     plain = "".join(sign if sign.isprintable() else " " for sign in text)
     return plain if len(plain) <= WIDTH else plain[: WIDTH - 3] + "..."
+
+
+def html_page(outcomes: Sequence[Outcome], decisions: Decisions, name: str) -> str:
+    """Return the page.
+
+    Args:
+        outcomes: what each filter did
+        decisions: about all pairs
+        name: of the corpus
+    """
+    histograms: list[list[dict[str, Any]]] = [[] for _ in outcomes]
+    for key, histogram in decisions.histograms.items():
+        number, _, column = key.partition(" ")
+        histograms[int(number)].append(drawn(outcomes[int(number)].filter, column, histogram))
+    return render(
+        "cleaning.html",
+        title=f"Cleaning of {name}",
+        summary=summary(len(decisions.reasons), decisions.kept, decisions.unseen),
+        outcomes=outcomes,
+        kept=decisions.kept,
+        most=max((each.removed for each in outcomes), default=0) or 1,
+        histograms=histograms,
+        shortened=shortened,
+    )
+
+
+def drawn(each: Filter, column: str, histogram: Histogram) -> dict[str, Any]:
+    """Return what `histogram.svg` draws: bars that are orange where the filter does not let pairs pass."""
+    edges, counts = histogram.edges, histogram.counts
+    middles = (edges[1:] + edges[:-1]) / 2
+    passes = (middles >= each.low) & (middles <= each.high)
+    return {
+        "label": f"{column}: {each.text}",
+        "bars": list(zip(middles.tolist(), counts.tolist(), passes.tolist())),
+        "highest": max(int(counts.max()), 1),
+        "low": float(edges[0]),
+        "width": float(edges[-1] - edges[0]),
+    }

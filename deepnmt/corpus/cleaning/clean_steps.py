@@ -1,7 +1,5 @@
 """The steps of `deepnmt clean`: measure chunks, decide about all pairs, write pairs and reports; the record is last."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -12,8 +10,7 @@ from typing import Any
 from deepnmt import console
 from deepnmt.corpus.cleaning.chunk_results import ChunkMeasurer, header, result_path, scores_path
 from deepnmt.corpus.cleaning.clean_job import CleanJob, Options
-from deepnmt.corpus.cleaning.clean_page import html_page
-from deepnmt.corpus.cleaning.clean_report import summary, table, text_report
+from deepnmt.corpus.cleaning.clean_report import html_page, summary, table, text_report
 from deepnmt.corpus.cleaning.decisions import decide
 from deepnmt.corpus.cleaning.learnt import CLASSIFIER, Learnt
 from deepnmt.corpus.cleaning.outcome import write_pairs
@@ -86,9 +83,7 @@ def measure(job: CleanJob, folder: Path, processes: int) -> None:
         return
     print("learning from a sample of the corpus", file=sys.stderr)
     measurer = ChunkMeasurer(job, folder, Learnt.of(job, folder))
-    with console.progress(job.pairs, "measuring", " pairs") as bar:
-        # The estimate of the time left is of what this start has done.
-        bar.initial = bar.n = job.pairs - left
+    with console.progress(job.pairs, "measuring", " pairs", job.pairs - left) as bar:
         # Processes share what was learnt with this one, where the system can fork.
         for done in in_order(partial(_itself, measurer), todo, min(processes, len(todo))):
             bar.update(done)
@@ -136,8 +131,7 @@ def finish(job: CleanJob, folder: Path, made: Job) -> None:
         "removed": {each.filter.label: each.removed for each in outcomes},
         "files": {name: path.stat().st_size for name, path in made.files.items() if name != RECORD},
     }
-    with console.whole_file(made.record) as temporary:
-        write_record(temporary, record)
+    write_record(made.record, record)
     print(f"{table(outcomes, decisions.kept)}\n{summary(job.pairs, decisions.kept, decisions.unseen)}")
 
 

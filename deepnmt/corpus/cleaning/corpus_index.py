@@ -1,6 +1,8 @@
-"""Where the chunks of a file begin, so that processes can read them independently of each other."""
+"""Files with a line for each pair: where their chunks begin, so that processes can read them independently, and scores.
 
-from __future__ import annotations
+Scores that other tools have written are numbers with tabs between them. A first line that is not of numbers names the
+columns, as in what `clean --score` writes. Other columns have the numbers 1, 2, ... as their names.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -8,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deepnmt.errors import UserError
-from deepnmt.text.lines import decode_lines, open_file, without_mark
+from deepnmt.text.lines import decode_lines, open_file, read_lines, without_mark
 
 BLOCK = 1 << 22
 
@@ -38,7 +41,7 @@ class FileIndex:
     @classmethod
     def of(
         cls, path: Path, size: int, skipped: int = 0, tell: Callable[[int], object] = lambda size: None
-    ) -> FileIndex:
+    ) -> "FileIndex":
         """Return the index of a file, which is read once.
 
         Args:
@@ -92,3 +95,71 @@ class FileIndex:
         """Return the lines of a chunk as text. Raises `UserError` with the number of a line that is not UTF-8."""
         first = chunk * self.size + self.skipped
         return list(decode_lines(self.read(chunk), str(self.path), first + 1))
+
+
+@dataclass(frozen=True)
+class Header:
+    """The columns of a file.
+
+    Attributes:
+        names: of the columns
+        lines: 1 if the first line has the names, else 0
+    """
+
+    names: tuple[str, ...]
+    lines: int
+
+    @classmethod
+    def of(cls, path: Path) -> "Header":
+        """Return the columns of a file. Raises `UserError` if it is empty."""
+        cells = next(read_lines(path), "").rstrip("\r\n").split("\t")
+        if cells == [""]:
+            raise UserError(f"{path}: must have a number a line, but begins with an empty one")
+        if all(map(_is_number, cells)):
+            return cls(tuple(str(place) for place in range(1, len(cells) + 1)), 0)
+        return cls(tuple(cells), 1)
+
+    def place(self, path: Path, column: str) -> int:
+        """Return where a column is, from 0; the only one has no need of a name. Raises `UserError` if it is none."""
+        if not column and len(self.names) == 1:
+            return 0
+        if column not in self.names:
+            has = f"but is '{column}'" if column else "but is not given"
+            raise UserError(f"{path}: the column must be one of {', '.join(self.names)}, {has}")
+        return self.names.index(column)
+
+
+@dataclass(frozen=True)
+class ScoreColumn:
+    """A column of a file of scores.
+
+    Attributes:
+        index: of the file
+        place: of the column, from 0
+    """
+
+    index: FileIndex
+    place: int
+
+    def read(self, chunk: int) -> NDArray[np.float32]:
+        """Return the scores of a chunk. Raises `UserError` with the number of a line that has none."""
+        scores = np.empty(len(self.index.lines_of(chunk)), dtype=np.float32)
+        for row, line in enumerate(self.index.read_text(chunk)):
+            cells = line.rstrip("\r").split("\t")
+            try:
+                scores[row] = float(cells[self.place])
+            except (ValueError, IndexError):
+                number = self.index.lines_of(chunk)[row] + self.index.skipped + 1
+                has = cells[self.place][:40] if self.place < len(cells) else "missing"
+                raise UserError(
+                    f"{self.index.path}:{number}: column {self.place + 1} must be a number, but is {has}"
+                ) from None
+        return scores
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -3,11 +3,13 @@
 A pair meets the filters in their order. A filter that looks for duplicates counts only pairs that have passed all
 before it, and keeps the first of those that are equal. The best by a score are chosen last. Memory: a byte for each
 pair, and while duplicates are looked for, or the best, about 30 bytes for each pair that has come so far.
+
+Quality and coverage pull apart: the best pairs are often the short and common ones. A pair that the score leaves out
+stays if it has a word that is kept fewer than C times so far, the best of these pairs first.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.console import progress
-from deepnmt.corpus.cleaning.best_pairs import Best, needed, ranked, seen_too_rarely
 from deepnmt.corpus.cleaning.chunk_results import KEPT, SCORE_BINS, ChunkResult, edges_of, histogram, read_result
-from deepnmt.corpus.cleaning.clean_job import CleanJob
+from deepnmt.corpus.cleaning.clean_job import Best, CleanJob
 from deepnmt.corpus.cleaning.filter_recipe import Filter
 from deepnmt.corpus.cleaning.learnt import read_pairs
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.errors import UserError
 
 Mask = NDArray[np.bool_]
+Word = tuple[int, str]
 Number = TypeVar("Number", np.uint64, np.float32)
 RANGE = (0.5, 99.5)  # percentiles of the scores that a histogram shows
 
@@ -155,3 +157,55 @@ def is_repeated(keys: NDArray[np.uint64]) -> Mask:
     repeated = np.zeros(len(keys), dtype=bool)
     repeated[order[1:][ordered[1:] == ordered[:-1]]] = True
     return repeated
+
+
+def ranked(scores: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the places of scores, the best first; of equal ones the first is better."""
+    return np.argsort(-scores, kind="stable")
+
+
+def words_of(pairs: Pairs) -> Iterator[list[Word]]:
+    """Yield the words of each pair, each with its side, without case and punctuation."""
+    for source, target in zip(pairs.source.types, pairs.target.types):
+        yield [*((0, word) for word in source), *((1, word) for word in target)]
+
+
+def seen_too_rarely(
+    chunks: Callable[[], Iterator[tuple[Pairs, Mask, Mask]]], least: int
+) -> tuple[Counter[Word], list[list[Word]]]:
+    """Return how often words are kept, and of each pair left out the words that are kept too rarely.
+
+    Memory grows with the different words of the pairs, and with the rare words of those left out.
+
+    Args:
+        chunks: yields pairs, and which of them are kept, and left out; is called twice
+        least: how often a word should be kept
+    """
+    counts: Counter[Word] = Counter()
+    for pairs, kept, _ in chunks():
+        for words, there in zip(words_of(pairs), kept):
+            if there:
+                counts.update(words)
+    rare: list[list[Word]] = []
+    for pairs, _, left_out in chunks():
+        for words, there in zip(words_of(pairs), left_out):
+            if there:
+                rare.append([word for word in words if counts[word] < least])
+    return counts, rare
+
+
+def needed(counts: Counter[Word], rare: Sequence[Sequence[Word]], order: Sequence[int], least: int) -> list[int]:
+    """Return which of the pairs left out are kept after all.
+
+    Args:
+        counts: how often words are kept; changed
+        rare: words that are kept too rarely, of each pair left out
+        order: of these pairs, the best first
+        least: how often a word should be kept
+    """
+    back = []
+    for place in order:
+        if any(counts[word] < least for word in rare[place]):
+            counts.update(rare[place])
+            back.append(place)
+    return back

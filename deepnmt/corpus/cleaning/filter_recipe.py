@@ -12,8 +12,6 @@
 An option of the command wins over the recipe's line of its name; other filters come after those of the recipe.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

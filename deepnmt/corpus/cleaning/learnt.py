@@ -1,7 +1,5 @@
 """What is learnt from a sample of the corpus before its chunks are measured: spreads, models, perhaps a classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +38,7 @@ class Learnt:
     classifier: Optional[PairClassifier] = None
 
     @classmethod
-    def of(cls, job: CleanJob, folder: Path) -> Learnt:
+    def of(cls, job: CleanJob, folder: Path) -> "Learnt":
         """Return what a job's pairs are measured by: what is in the folder of its work, or is learnt and put there."""
         options = job.options
         learning = any(KINDS[each.name].learnt for each in options.filters)
@@ -99,17 +97,17 @@ class Sample:
     well_scored: tuple[bool, ...]
 
     @classmethod
-    def of(cls, job: CleanJob, most: int) -> Sample:
+    def of(cls, job: CleanJob, most: int) -> "Sample":
         """Return pairs that are evenly spread over the corpus, however it is cut into chunks."""
         with progress(job.pairs, "taking a sample", " pairs") as bar:
             return cls._of(spread(_scored_pairs(job, bar.update), most, job.pairs), job.options.languages)
 
     @classmethod
-    def _of(cls, drawn: Iterable[ScoredPair], languages: tuple[str, str]) -> Sample:
+    def _of(cls, drawn: Iterable[ScoredPair], languages: tuple[str, str]) -> "Sample":
         rows = list(drawn)
         return cls(Pairs([row[0] for row in rows], [row[1] for row in rows], languages), tuple(row[2] for row in rows))
 
-    def spread(self, most: int) -> Sample:
+    def spread(self, most: int) -> "Sample":
         """Return so many of the pairs, evenly spread over them."""
         rows = zip(self.pairs.source.lines, self.pairs.target.lines, self.well_scored)
         languages = (self.pairs.source.language, self.pairs.target.language)

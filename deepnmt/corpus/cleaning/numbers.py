@@ -14,8 +14,6 @@ equal. A date, a time or a list that is written as one number on one side alone 
 | 2万  1.5億                    | 2, 20000; 1.5, 150000000 |                                        |
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

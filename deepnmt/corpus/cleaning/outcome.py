@@ -1,7 +1,5 @@
 """The last step: kept and rejected pairs as files, and examples of what each filter has removed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -44,6 +42,11 @@ class Outcome:
     reached: int
     removed: int
     examples: tuple[Example, ...]
+
+    @property
+    def share(self) -> float:
+        """The share of the pairs that came as far which did not pass."""
+        return self.removed / max(self.reached, 1)
 
 
 def write_pairs(

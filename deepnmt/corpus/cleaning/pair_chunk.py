@@ -1,14 +1,11 @@
 """Consecutive pairs of a corpus, and what several measures need of them: their words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from deepnmt.corpus.cleaning.character_model import Trigrams
-from deepnmt.corpus.cleaning.code_points import CodePoints, Floats
+from deepnmt.corpus.cleaning.character_model import CodePoints, Floats, Trigrams
 from deepnmt.corpus.cleaning.writing_systems import letters, letters_of, spaces
 from deepnmt.text.words import counted_words, words_alone, words_of
 
@@ -22,7 +19,7 @@ class Side:
         place: 0 for the source, 1 for the target
     """
 
-    other: Side
+    other: "Side"
 
     def __init__(self, lines: Sequence[str], language: str, place: int = 0) -> None:
         self.lines, self.language, self.place = lines, language, place

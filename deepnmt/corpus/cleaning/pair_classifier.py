@@ -6,8 +6,6 @@ The score is the logarithm of the odds that a pair is a good one, where half of 
 file of numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.console import whole_file
 from deepnmt.corpus.cleaning.breaking import FAULTS, broken
 from deepnmt.corpus.cleaning.filters import KINDS, measures
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
@@ -65,11 +62,10 @@ class PairClassifier:
     def write(self, path: Path, languages: Sequence[str]) -> None:
         """Write the classifier."""
         record = {"format": FORMAT, "languages": list(languages), **asdict(self), "areas": dict(self.areas)}
-        with whole_file(path) as temporary:
-            write_record(temporary, record)
+        write_record(path, record)
 
     @classmethod
-    def read(cls, path: Path, languages: Sequence[str]) -> PairClassifier:
+    def read(cls, path: Path, languages: Sequence[str]) -> "PairClassifier":
         """Return the classifier in a file. Raises `UserError` if it is none, or of other languages."""
         keys = dict.fromkeys(("languages", "measures", "mean", "scale", "weights"), list)
         record = read_record(path, format=int, bias=float, areas=dict, **keys)

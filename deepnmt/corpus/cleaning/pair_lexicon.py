@@ -8,8 +8,6 @@ and the same the other way. It is computed for a chunk at once, by a product of 
 sources times the translations of words. The words of the targets are picked from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +42,7 @@ class Lexicon:
     table: sparse.csr_matrix
 
     @classmethod
-    def read(cls, path: Path, header: str) -> Lexicon:
+    def read(cls, path: Path, header: str) -> "Lexicon":
         """Return the lexicon in a file. Raises `UserError` if the file is none."""
         words: dict[str, int] = {}
         others: dict[str, int] = {}
@@ -89,7 +87,7 @@ class PairLexicon:
     reverse: Lexicon
 
     @classmethod
-    def read(cls, folder: Path) -> PairLexicon:
+    def read(cls, folder: Path) -> "PairLexicon":
         """Return the lexicons in a folder of `align.sh --lexicon`. Raises `UserError` if one is faulty."""
         check_folder(folder)
         return cls(*(Lexicon.read(folder / name, header) for name, header in zip(LEXICONS, HEADERS)))

@@ -1,7 +1,5 @@
 """The values of measures of pairs (`filters`), and what they learn from the corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional
@@ -9,8 +7,7 @@ from typing import Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnmt.corpus.cleaning.character_model import SIGMA, CharacterModel, Trigrams
-from deepnmt.corpus.cleaning.code_points import Floats
+from deepnmt.corpus.cleaning.character_model import SIGMA, CharacterModel, Floats, Trigrams
 from deepnmt.corpus.cleaning.filters import KINDS, length_ratio
 from deepnmt.corpus.cleaning.pair_chunk import Pairs
 from deepnmt.corpus.cleaning.pair_lexicon import PairLexicon
@@ -27,7 +24,7 @@ class Spread:
     sigma: float = 1.0
 
     @classmethod
-    def of(cls, pairs: Pairs) -> Spread:
+    def of(cls, pairs: Pairs) -> "Spread":
         """Return the spread over pairs, by percentiles, so that faulty pairs do not widen it.
 
         Lengths are whole numbers: sigma is at least the change of the ratio by half a word, in the median of the
@@ -65,7 +62,7 @@ class Fitted:
     language_models: Optional[tuple[NgramModel, NgramModel]] = None
 
     @classmethod
-    def of(cls, pairs: Pairs) -> Fitted:
+    def of(cls, pairs: Pairs) -> "Fitted":
         """Return what is learnt from some pairs."""
         source, target = (CharacterModel.learn(side.trigrams) for side in pairs.sides)
         return cls(Spread.of(pairs), (source, target))

@@ -1,7 +1,5 @@
 """Which letters a language is written with, by the names that Unicode gives them."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 from functools import cache, lru_cache

@@ -1,7 +1,5 @@
 """ARPA files: a model as text, which KenLM, SRILM and others read and write."""
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Iterator

@@ -9,19 +9,18 @@ different words that it follows. Of n_i, the number of n-grams of an order with 
     Y = n_1 / (n_1 + 2 n_2),  D(i) = i - (i + 1) Y n_{i+1} / n_i for i = 1, 2, and D(3) for all above
 """
 
-from __future__ import annotations
-
 import sys
-from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count as count_from
 from typing import NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
 
 from deepnmt.corpus.distinct import Keys, Numbers, distinct
-from deepnmt.corpus.ngram.ngram_model import BEGIN, END, SPECIAL, UNKNOWN, Level, NgramModel
+from deepnmt.corpus.ngram.ngram_model import BEGIN, SPECIAL, UNKNOWN, Level, NgramModel, number_lines
 
 # Where a text is so small or so regular that the formula gives none: those of KenLM.
 FALLBACK = (0.5, 1.0, 1.5)
@@ -60,33 +59,23 @@ class Text:
     places: Numbers
 
     @classmethod
-    def of(cls, lines: Iterable[Sequence[str]], known: Optional[set[str]] = None) -> Text:
+    def of(cls, lines: Iterable[Sequence[str]], known: Optional[set[str]] = None) -> "Text":
         """Return the text of lines.
 
         Args:
             lines: words
             known: words that are not `<unk>`, also those that the lines lack; by default all but `SPECIAL`
         """
-        unknown, begin, end = (SPECIAL.index(word) for word in (UNKNOWN, BEGIN, END))
-        words = [*SPECIAL, *sorted((known or set()) - set(SPECIAL))]
-        number = {word: place if place >= len(SPECIAL) else unknown for place, word in enumerate(words)}
-        numbers, lengths = array("i"), array("q")
-        for line in lines:
-            numbers.append(begin)
-            for word in line:
-                if word not in number:
-                    if known is not None:
-                        numbers.append(unknown)
-                        continue
-                    number[word] = len(words)
-                    words.append(word)
-                numbers.append(number[word])
-            numbers.append(end)
-            lengths.append(len(line) + 2)
-        sizes = np.frombuffer(lengths, np.int64) if lengths else np.zeros(0, np.int64)
+        unknown = SPECIAL.index(UNKNOWN)
+        number: dict[str, int] = defaultdict(count_from(len(SPECIAL)).__next__, dict.fromkeys(SPECIAL, unknown))
+        for word in sorted((known or set()) - set(SPECIAL)):
+            number[word]
+        numbers, sizes = number_lines(
+            lines, number.__getitem__ if known is None else lambda word: number.get(word, unknown)
+        )
         starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-        text = np.frombuffer(numbers, np.int32) if numbers else np.zeros(0, np.int32)
-        return cls(words, text, (np.arange(len(text)) - starts).astype(np.int32))
+        words = [*SPECIAL, *list(number)[len(SPECIAL) :]]
+        return cls(words, numbers, (np.arange(len(numbers)) - starts).astype(np.int32))
 
 
 def count(text: Text, order: int) -> list[Counted]:

@@ -7,9 +7,8 @@ k - 1 words * types + last word`, in rising order, so that all n-grams of a text
 the model has orders. Logarithms are to base 10, as in ARPA files.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -61,13 +60,10 @@ class NgramModel:
         """The numbers of words; `SPECIAL` are none when they stand in a text."""
         return {word: number for number, word in enumerate(self.words) if word not in SPECIAL}
 
-    def numbers(self, lines: Iterable[Sequence[str]]) -> tuple[Numbers, npt.NDArray[np.int64]]:
-        """Return the numbers of lines' words, each line between `<s>` and `</s>`, and the lengths with these."""
-        return number_lines(lines, self.number)
-
     def log_probabilities(self, lines: Iterable[Sequence[str]]) -> tuple[npt.NDArray[np.float64], Numbers]:
         """Return log10 P of each word of lines, `</s>` included, one line after the other, and the lines' lengths."""
-        text, lengths = self.numbers(lines)
+        unknown = SPECIAL.index(UNKNOWN)
+        text, lengths = number_lines(lines, lambda word: self.number.get(word, unknown))
         score = self.levels[0].log_p[text].astype(np.float64)
         history = text  # the number of the n-gram of the next lower order that ends at a place
         for lower, level in zip(self.levels, self.levels[1:]):
@@ -88,14 +84,14 @@ class NgramModel:
         return -NATS * np.add.reduceat(score, np.cumsum(lengths) - lengths) / lengths
 
 
-def number_lines(lines: Iterable[Sequence[str]], number: dict[str, int]) -> tuple[Numbers, npt.NDArray[np.int64]]:
+def number_lines(lines: Iterable[Sequence[str]], number: Callable[[str], int]) -> tuple[Numbers, npt.NDArray[np.int64]]:
     """Return the numbers of lines' words, each line between those of `<s>` and `</s>`, and the lengths with these."""
-    unknown, begin, end = (SPECIAL.index(word) for word in (UNKNOWN, BEGIN, END))
-    numbers: list[int] = []
-    lengths = []
+    begin, end = SPECIAL.index(BEGIN), SPECIAL.index(END)
+    # Not lists, whose numbers take several times the memory.
+    numbers, lengths = array("i"), array("q")
     for line in lines:
         numbers.append(begin)
-        numbers.extend([number.get(word, unknown) for word in line])
+        numbers.extend(map(number, line))
         numbers.append(end)
         lengths.append(len(line) + 2)
     return np.array(numbers, np.int32), np.array(lengths, np.int64)

@@ -1,12 +1,9 @@
 """The work of `deepnmt ngram`: estimate a language model from a text, and score the lines of a text by one."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from deepnmt import console
@@ -15,7 +12,7 @@ from deepnmt.corpus.ngram.kneser_ney import HIGHEST_ORDER, estimate
 from deepnmt.corpus.ngram.ngram_model import NgramModel
 from deepnmt.errors import UserError
 from deepnmt.jobs.job import Job
-from deepnmt.text.in_order import in_order
+from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.lines import count_lines, read_lines
 from deepnmt.text.record import sha256
 from deepnmt.text.words import spread, words_of
@@ -69,13 +66,10 @@ def block_path(folder: Path, start: int) -> Path:
     return folder / f"block-{start // BLOCK:06d}.tsv"
 
 
-def blocks(text: Path, folder: Path) -> Iterator[Block]:
+def missing(text: Path, folder: Path) -> Iterator[Block]:
     """Yield the blocks of lines that have no scores yet."""
-    lines, start = read_lines(text), 0
-    while block := list(islice(lines, BLOCK)):
-        if not block_path(folder, start).exists():
-            yield start, block
-        start += len(block)
+    numbered = enumerate(blocks(read_lines(text), BLOCK))
+    return ((n * BLOCK, block) for n, block in numbered if not block_path(folder, n * BLOCK).exists())
 
 
 def scorer(folder: Path, model: NgramModel, raw: bool) -> Callable[[Block], int]:
@@ -126,10 +120,8 @@ def score(program: str, model: Path, text: Path, output: Path, raw: bool, column
         if done < total:
             # Read once, before the processes are started, which share it.
             make = partial(scorer, parts, arpa.read(model), raw)
-            with console.progress(total, "scoring", " lines") as bar:
-                # The estimate of the time left is of what this start does.
-                bar.initial = bar.n = done
-                for number in in_order(make, blocks(text, parts), workers):
+            with console.progress(total, "scoring", " lines", done) as bar:
+                for number in in_order(make, missing(text, parts), workers):
                     bar.update(number)
         with console.whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             file.write(f"{column}\n")

@@ -1,7 +1,5 @@
 """A data folder of the training pairs of another one that are like a text."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,14 +9,19 @@ from typing import Any
 import numpy as np
 
 from deepnmt import console
-from deepnmt.corpus.selection.chosen import Scorer, best, score_all
-from deepnmt.corpus.selection.cross_entropy_difference import CrossEntropyDifference
-from deepnmt.corpus.selection.tfidf import TfIdf
+from deepnmt.corpus.selection.likeness import CrossEntropyDifference, Scorer, TfIdf, best, score_all
 from deepnmt.errors import UserError
 from deepnmt.text.data_folder import check_dictionaries, check_subset, check_texts
 from deepnmt.text.in_order import cores
-from deepnmt.text.leakage import held_out
-from deepnmt.text.like_folder import TRAIN, binarise_text, check_like, copy_frame, frame_record, settings_record
+from deepnmt.text.like_folder import (
+    TRAIN,
+    binarise_text,
+    check_like,
+    copy_frame,
+    frame_record,
+    held_out_lines,
+    settings_record,
+)
 from deepnmt.text.lines import clean, read_lines, read_text
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.record import SELECTED_ON, read_record, selected_on, sha256
@@ -62,7 +65,7 @@ class Selection:
         if not 1 <= self.number < pairs:
             must = f"must be from 1 to {pairs - 1}, one less than the pairs of {data}"
             raise UserError(f"--number {must}, but is {self.number}")
-        self._check_text(held_out(data, languages[1]))
+        self._check_text(held_out_lines(data, languages[1]))
         return {
             **settings_record(data),
             **frame_record(data),

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import json
 import logging
+import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import ctranslate2
 
-from deepnmt.engines.ctranslate2.processor import sums_int8_exactly
 from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.errors import UserError
@@ -40,6 +40,9 @@ PADDING = "<pad>"
 SHORT_FIRST = -10
 # Rows whose probabilities of all types are in memory at once.
 SCORED = 64
+FLAGS = Path("/proc/cpuinfo")
+X86 = ("x86_64", "amd64")
+VNNI = {"avx512_vnni", "avx_vnni"}
 
 
 def load(folder: ModelFolder, threads: int | None) -> CTranslate2Engine:
@@ -73,13 +76,7 @@ class _Found(NamedTuple):
 
 
 class CTranslate2Engine:
-    """See `deepnmt.engines.engine.Engine`.
-
-    Args:
-        files: CTranslate2's model
-        weights: "float32" or "int8"
-        threads: None: as many as CTranslate2 likes
-    """
+    """See `deepnmt.engines.engine.Engine`; the weights are "float32" or "int8"."""
 
     def __init__(self, files: Path, weights: str = "float32", threads: int | None = None) -> None:
         compute = weights
@@ -210,3 +207,17 @@ class CTranslate2Engine:
         # As fairseq prints them.
         printed = [token for token in tokens if token not in (self.eos, self.bos, PADDING)]
         return Hypothesis(printed, total / (len(tokens) + 1) ** settings.lenpen)
+
+
+def sums_int8_exactly() -> bool:
+    """Return whether products of int8 are summed in 32 bits; on x86 without VNNI, sums of two are cut to 16 bits.
+
+    Where that cannot be told, it is no.
+    """
+    if platform.machine().lower() not in X86:
+        return True
+    try:
+        text = whole_text(FLAGS, errors="replace")
+    except OSError:
+        return False
+    return any(line.startswith("flags") and VNNI & set(line.split()) for line in text.splitlines())

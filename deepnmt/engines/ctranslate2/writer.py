@@ -1,48 +1,132 @@
 """A model for CTranslate2: its specification, filled from a Transformer of this package or fairseq's own.
 
 The files stand in ctranslate2/ of the model folder, which CTranslate2 reads by itself, too: config.json, model.bin and
-the vocabularies.
+the vocabularies. What CTranslate2 does not know is folded into the tensors:
+
+Skipping (15) multiplies a sublayer's function by a factor in inference: so are its last matrix and bias.
+
+Scaled residuals, DeepNorm's constant (4) and Admin's vector (14), stand in post-norm stacks alone. For a sublayer that
+computes LN(w x + F(x)), CTranslate2 computes LN(y + F(y / w)) with y = w x: what writes y, the embedding or the norm
+before, is multiplied by w, and the columns of F's first matrices, which read it, are divided by w.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ctranslate2.specs import common_spec, transformer_spec
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
+from deepnmt.checkpoints.contents import is_buffer
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.engines.ctranslate2.engine import FILES, LONGEST_SOURCE, LONGEST_TARGET
-from deepnmt.engines.ctranslate2.layers import (
-    Array,
-    Tensors,
-    residual_scales,
-    set_embeddings,
-    set_layer,
-    set_norm,
-    set_output,
-    set_positions,
-)
 from deepnmt.engines.ctranslate2.options import ACTIVATIONS, faults, options_of
 from deepnmt.engines.torch.engine import load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.stack import StackOptions
+from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
 
+Array = NDArray[np.float64]
 WEIGHTS = ("float32", "int8")
 
 
-def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
-    """Write ctranslate2/ into a model folder.
+class Tensors:
+    """The tensors of a model by their names, which notes those that are taken."""
 
-    Args:
-        checkpoints: one
-        data: folder of the data that it was trained on
-        folder: to write into
-        weights: "float32" or "int8"
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = {name: tensor for name, tensor in tensors.items() if not is_buffer(name)}
+        self._taken: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def take(self, name: str) -> Array:
+        """Return a copy of a tensor."""
+        self._taken.add(name)
+        return self._tensors[name].detach().cpu().double().numpy().copy()
+
+    def left(self) -> list[str]:
+        """Return the names of the tensors that were never taken."""
+        return [name for name in self._tensors if name not in self._taken]
+
+
+def set_norm(spec: Any, tensors: Tensors, name: str, scale: Array) -> None:
+    """Set a layer norm whose output is multiplied by `scale`, C."""
+    spec.gamma = _stored(tensors.take(f"{name}.weight") * scale)
+    spec.beta = _stored(tensors.take(f"{name}.bias") * scale)
+
+
+def residual_scales(tensors: Tensors, options: StackOptions) -> list[Array]:
+    """Return `w` of each sublayer of a stack, C each, and ones for the place after the last.
+
+    Raises:
+        UserError: one has a zero, by which nothing can be divided
+    """
+    scales = []
+    for layer in range(options.layers):
+        for sublayer in options.sublayers:
+            name = f"{options.name}.layers.{layer}.{sublayer}_residual.weight"
+            scale = np.full(options.width, options.residual_scale)
+            if options.residual_trained:
+                scale = tensors.take(name)
+            if not scale.all():
+                raise UserError(f"{name}: must have no zeros for --engine ctranslate2, but has; use --engine onnx")
+            scales.append(scale)
+    return [*scales, np.ones(options.width)]
+
+
+def set_layer(spec: Any, tensors: Tensors, options: StackOptions, layer: int, scales: Sequence[Array]) -> None:
+    """Set one layer of CTranslate2's; `scales` are `w` of its sublayers and of the one that follows."""
+    prefix, factors = f"{options.name}.layers.{layer}", options.inference_factors()[layer]
+    for number, (sublayer, factor) in enumerate(zip(options.sublayers, factors)):
+        part = {SELF_ATTENTION: "self_attention", CROSS_ATTENTION: "attention", FEED_FORWARD: "ffn"}[sublayer]
+        own: Any = getattr(spec, part)
+        read, written = 1 / scales[number], scales[number + 1]
+        set_norm(own.layer_norm, tensors, f"{prefix}.{sublayer}_layer_norm", written)
+        if sublayer == FEED_FORWARD:
+            _set_linear(own.linear_0, [_linear(tensors, f"{prefix}.fc1", read=read)])
+            _set_linear(own.linear_1, [_linear(tensors, f"{prefix}.fc2", factor=factor)])
+            continue
+        module = f"{prefix}.{sublayer}"
+        queries = _linear(tensors, f"{module}.q_proj", read=read)
+        # Another stack's output is read as it is.
+        source = read if sublayer == SELF_ATTENTION else np.ones(1)
+        keys_values = [_linear(tensors, f"{module}.{name}_proj", read=source) for name in "kv"]
+        maps = [[queries, *keys_values]] if sublayer == SELF_ATTENTION else [[queries], keys_values]
+        for linear, parts in zip(own.linear, [*maps, [_linear(tensors, f"{module}.out_proj", factor=factor)]]):
+            _set_linear(linear, parts)
+        if hasattr(own, "relative_position_keys"):
+            keys = tensors.take(f"{module}.relative_keys")
+            has_values = f"{module}.relative_values" in tensors
+            values = tensors.take(f"{module}.relative_values") if has_values else np.zeros_like(keys)
+            own.relative_position_keys, own.relative_position_values = _stored(keys), _stored(values)
+
+
+def _linear(tensors: Tensors, name: str, read: Array | None = None, factor: float = 1.0) -> tuple[Array, Array]:
+    """Return matrix, out x in, and bias; its columns are multiplied by `read`, all by `factor`."""
+    weight = tensors.take(f"{name}.weight") * (1.0 if read is None else read)
+    bias = tensors.take(f"{name}.bias") if f"{name}.bias" in tensors else np.zeros(len(weight))
+    return weight * factor, bias * factor
+
+
+def _set_linear(spec: common_spec.LinearSpec, parts: Sequence[tuple[Array, Array]]) -> None:
+    """Set one map from several that read the same input, their outputs side by side."""
+    spec.weight = _stored(np.concatenate([weight for weight, _ in parts]))
+    spec.bias = _stored(np.concatenate([bias for _, bias in parts]))
+
+
+def _stored(values: Array) -> NDArray[np.float32]:
+    return np.ascontiguousarray(values, dtype=np.float32)
+
+
+def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
+    """Write ctranslate2/ of one checkpoint into a model folder; see `deepnmt.engines.registry`.
 
     Raises:
         UserError: CTranslate2 cannot express the model; a line for each reason
@@ -67,12 +151,7 @@ def save(spec: transformer_spec.TransformerSpec, folder: Path, weights: str = "f
 
 
 def specification(model: Any, source: Any, target: Any) -> transformer_spec.TransformerSpec:
-    """Return the specification of a model.
-
-    Args:
-        model: in evaluation mode
-        source: fairseq's dictionary
-        target: the same
+    """Return the specification of a model in evaluation mode with these dictionaries of fairseq.
 
     Raises:
         UserError: CTranslate2 cannot express the model; a line for each reason
@@ -115,7 +194,7 @@ def _decoder(model: Any, config: DLCLTransformerConfig, tensors: Tensors) -> tra
     shared = _shared(config, "decoder")
     spec = transformer_spec.TransformerDecoderSpec(len(model.decoder.layers), no_final_norm=not final_norm, **shared)
     _set_stack(spec, spec.embeddings, model.decoder, config.stack("decoder"), tensors)
-    set_output(spec.projection, tensors, "decoder.output_projection")
+    spec.projection.weight = _stored(tensors.take("decoder.output_projection.weight"))
     return spec
 
 
@@ -139,9 +218,9 @@ def _set_stack(spec: Any, embeddings: Any, stack: Any, options: StackOptions, te
     ones = np.ones(options.width)
     # What the first sublayer reads is written by the norm of the embedding or, without one, by the embedding itself.
     written = ones if stack.layernorm_embedding is not None else scales[0]
-    set_embeddings(embeddings, tensors, f"{name}.embed_tokens.weight", written)
+    embeddings.weight = _stored(tensors.take(f"{name}.embed_tokens.weight") * written)
     if hasattr(spec, "position_encodings"):
-        set_positions(spec.position_encodings, _positions(stack, options, tensors), written)
+        spec.position_encodings.encodings = _stored(_positions(stack, options, tensors) * written)
     if stack.layernorm_embedding is not None:
         set_norm(spec.layernorm_embedding, tensors, f"{name}.layernorm_embedding", scales[0])
     count = len(options.sublayers)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepnmt.engines.onnx.graph import FLOAT, Graph, Value
-from deepnmt.engines.onnx.linear import linear
+from deepnmt.engines.onnx.layers import linear
 from deepnmt.model.relative_position import RelativeSelfAttention
 
 
@@ -229,11 +229,7 @@ class MergedAttentionStep(SourceAttentionStep):
     An input of the graph is the sum, a row for each hypothesis of the step before; an output, that of this step.
 
     Args:
-        graph: see `SourceAttentionStep`
-        module: see there
-        lead: see there
-        mask: see there
-        layer: see there
+        graph, module, lead, mask, layer: see `SourceAttentionStep`
         parents: of each row, the row of the step before that it continues
         count: positions so far, this one included; a number as float
     """

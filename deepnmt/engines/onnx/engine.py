@@ -1,7 +1,7 @@
 """The onnx engine: a model of this package by ONNX Runtime, with neither torch nor fairseq.
 
-Files of its model folders: encoder.onnx and step.onnx, whose inputs and outputs `deepnmt/engines/onnx/encoder.py` and
-`deepnmt/engines/onnx/step.py` describe.
+Files of its model folders: encoder.onnx and step.onnx, whose inputs and outputs `deepnmt/engines/onnx/graphs.py` and
+`deepnmt/engines/onnx/graphs.py` describe.
 
 Shapes: N sentences of M hypotheses; S source positions; E entries, the keys of a sentence's hypotheses in all steps so
 far, those of the first step (one of each sentence) first; P positions so far.
@@ -53,14 +53,7 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
 
 
 class OnnxEngine:
-    """See `deepnmt.engines.engine.Engine`.
-
-    Args:
-        encoder: session of its graph
-        step: session of the graph of a step
-        source: types of the source by their numbers
-        target: types of the target
-    """
+    """See `deepnmt.engines.engine.Engine`; made of both graphs, and both sides' types by their numbers."""
 
     def __init__(self, encoder: Any, step: Any, source: Sequence[str], target: Sequence[str]) -> None:
         self.encoder, self.step = encoder, step
@@ -108,13 +101,7 @@ class OnnxEngine:
 
 
 class OnnxSteps:
-    """The decoder during the search of one batch; see `deepnmt.engines.onnx.search.Steps`.
-
-    Args:
-        encoder: session of its graph
-        step: session of the graph of a step
-        tokens: of the sources, N x S
-    """
+    """The decoder during the search of one batch of sources, N x S; see `deepnmt.engines.onnx.search.Steps`."""
 
     def __init__(self, encoder: Any, step: Any, tokens: Integers) -> None:
         self.session = step
@@ -175,11 +162,7 @@ def _ages(step: Step) -> Integers:
 
 
 def session(path: Path, threads: int | None) -> Any:
-    """Return the session of a graph.
-
-    Args:
-        path: of the graph
-        threads: that it may use; None: as many as there are cores
+    """Return the session of a graph on `threads` threads, by default as many as there are cores.
 
     Raises:
         UserError: there is none

@@ -6,8 +6,8 @@ of model through ONNX Runtime, and each operation is chosen here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Callable, NewType, Union
+from collections.abc import Callable, Mapping, Sequence
+from typing import NewType, Union
 
 import numpy as np
 import onnx
@@ -32,10 +32,8 @@ LARGEST = 2**31 - 2**24
 class Graph:
     """Collects inputs, constants, operations and outputs.
 
-    Axes of inputs and outputs are numbers or names; axes of one name are equally long.
-
-    Args:
-        int8: products of rows by a model's matrices are of 8-bit numbers (`linear.py`)
+    Axes of inputs and outputs are numbers or names; axes of one name are equally long. With `int8`, products of rows by
+    a model's matrices are of 8-bit numbers (`layers.py`).
     """
 
     def __init__(self, int8: bool = False) -> None:
@@ -93,11 +91,7 @@ class Graph:
         return self._shared[name, x]
 
     def model(self, facts: Mapping[str, str]) -> onnx.ModelProto:
-        """Return the graph as a model that has been checked, with facts about it.
-
-        Raises:
-            UserError: it is larger than the file format allows
-        """
+        """Return the graph as a model, checked, with facts about it. Raises `UserError` if it is too large."""
         size = sum(values.nbytes for values in self._constants.values())
         if size > LARGEST:
             raise UserError(

@@ -1,23 +1,41 @@
-"""The layers of both stacks as operations of a graph.
+"""The layers of both stacks, their linear maps and their history, as operations of a graph.
 
-Twin: deepnmt/model/layers.py
+Twins: deepnmt/model/layers.py, deepnmt/model/dlcl.py
 
-Shapes: rows x C, where a row is a position of a sentence, or of a hypothesis.
+Linear maps are in float32 or by products of 8-bit numbers:
+
+    float32     y = x A + b
+    int8        y_r = s_r t * (round(x_r / s_r) round(A / t)) + b,  s_r = max |x_r| / 127,  t_o = max |A_o| / 127
+
+Each row r of x has a scale of its own, and each column o of A. ONNX Runtime's `quantize_dynamic` has one scale for all
+rows, which is a tenth faster but lets a translation depend on the rest of its batch.
+
+Shapes: rows x C, where a row is a position of a sentence, or of a hypothesis; n outputs that a row of weights reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from torch import nn
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
 
-from deepnmt.engines.onnx.graph import Graph, Value
-from deepnmt.engines.onnx.linear import linear
+from deepnmt.engines.onnx.graph import OWN, Graph, Value
+from deepnmt.model.dlcl import LayerHistory
 from deepnmt.model.layers import DeepLayer
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
 
+Floats = npt.NDArray[np.float32]
+
+LARGEST = 127
+# The products take numbers without a sign for x: 128 stands for 0.
+ZERO = np.array(128, dtype=np.uint8)
+# The scale of a row of zeros.
+SMALLEST = 1e-30
 Branch = Callable[[Value], Value]
 # --activation-fn
 ACTIVATIONS: dict[str, Callable[[Graph, Value], Value]] = {
@@ -28,6 +46,37 @@ ACTIVATIONS: dict[str, Callable[[Graph, Value], Value]] = {
     "tanh": lambda graph, x: graph.op("Tanh", x),
     "linear": lambda graph, x: x,
 }
+
+
+def linear(graph: Graph, x: Value, *projections: Any, scale: float = 1.0) -> Value:
+    """Return the maps of rows by several `nn.Linear`, side by side, that of the first multiplied by `scale`."""
+    factors = [scale, *[1.0] * (len(projections) - 1)]
+    weight = torch.cat([module.weight.detach() * factor for module, factor in zip(projections, factors)])
+    matrix = weight.float().t().contiguous().numpy()
+    y = _int8_product(graph, x, matrix) if graph.int8 else graph.op("MatMul", x, graph.constant(matrix))
+    if projections[0].bias is None:
+        return y
+    bias = torch.cat([module.bias.detach() * factor for module, factor in zip(projections, factors)])
+    return graph.op("Add", y, graph.weight(bias))
+
+
+def _int8_product(graph: Graph, x: Value, matrix: Floats) -> Value:
+    numbers, scales = graph.once("int8", x, lambda: _quantised(graph, x))
+    columns = np.maximum(np.abs(matrix).max(0) / LARGEST, SMALLEST).astype(np.float32)
+    weight, zero = graph.constant(np.round(matrix / columns).astype(np.int8)), graph.constant(ZERO)
+    # One operation for product and scales; of x, it takes a single scale.
+    scaled = graph.op(
+        "MatMulIntegerToFloat", numbers, weight, graph.number(1.0), graph.constant(columns), zero, domain=OWN
+    )
+    return graph.op("Mul", scaled, graph.op("Unsqueeze", scales, graph.integers(1)))
+
+
+def _quantised(graph: Graph, x: Value) -> tuple[Value, Value]:
+    """Return the numbers of x, 128 for 0, and the scale of each row."""
+    largest = graph.op("ReduceMax", graph.op("Abs", x), graph.integers(1), keepdims=0)
+    scales = graph.op("Max", graph.op("Mul", largest, graph.number(1 / LARGEST)), graph.number(SMALLEST))
+    zeros = graph.op("Expand", graph.constant(ZERO), graph.op("Shape", scales))
+    return graph.op("QuantizeLinear", x, scales, zeros, axis=0), scales
 
 
 def norm(graph: Graph, module: Any, x: Value) -> Value:
@@ -47,14 +96,14 @@ def feed_forward(graph: Graph, layer: Any, activation: str) -> Branch:
 
 
 def run_layer(graph: Graph, layer: Any, x: Value, branches: dict[str, Branch], factors: Sequence[float]) -> Value:
-    """Return the output of a layer.
+    """Return the output of a layer, of this package or fairseq's own.
 
     Args:
         graph: to which operations are added
-        layer: of this package or fairseq's own
+        layer: the module
         x: its input
         branches: the function F of each sublayer
-        factors: what F is multiplied by, for each sublayer that the layer has
+        factors: of F, for each sublayer that the layer has
     """
     layer_input = x
     for name, factor in zip(sublayers_of(layer), factors):
@@ -82,3 +131,43 @@ def _scaled(graph: Graph, residual: Any, x: Value) -> Value:
     if residual.weight is not None:
         return graph.op("Mul", x, graph.weight(residual.weight))
     return x if residual.scale == 1.0 else graph.op("Mul", x, graph.number(residual.scale))
+
+
+class History:
+    """The input of a layer: (5) or (6), or in a plain stack the output of the layer before it."""
+
+    def __init__(self, graph: Graph, stack: Any) -> None:
+        self.graph = graph
+        self.history: LayerHistory | None = getattr(stack, "history", None)
+        self.group = 0
+        self.outputs: list[Value] = []
+
+    def input(self, index: int, x: Value) -> Value:
+        """Return the input of layer `index`, from 0, where `x` is the previous output, or the embedding."""
+        if self.history is None or self.history.group_of[index] == self.group:
+            return x
+        return self._next(self.history, self.history.group_of[index], x)
+
+    def finish(self, x: Value) -> Value:
+        """Return the output of the stack, where `x` is the output of the last layer."""
+        return x if self.history is None else self._next(self.history, len(self.history.layer_norms) + 1, x)
+
+    def _next(self, history: LayerHistory, row: int, x: Value) -> Value:
+        layer_norm = history.norm(row - 1)  # of the newest output, or of the sum
+        output = norm(self.graph, layer_norm, x) if history.normalize_before else x
+        self.outputs.append(self.graph.op("Unsqueeze", output, self.graph.integers(0)))
+        self.group = row
+        total = self._total(history.row(row).detach(), self.outputs[history.oldest(row) : row], x)
+        return total if history.normalize_before else norm(self.graph, layer_norm, total)
+
+    def _total(self, weights: Tensor, outputs: list[Value], like: Value) -> Value:
+        """Return the sum of outputs, 1 x rows x C each, by weights, n x 1 or n x C."""
+        graph = self.graph
+        together = graph.op("Concat", *outputs, axis=0)
+        if weights.size(1) > 1:
+            product = graph.op("Mul", together, graph.constant(weights.unsqueeze(1).float().numpy()))
+            return graph.op("ReduceSum", product, graph.integers(0), keepdims=0)
+        # The outputs are on the first axis: as a product over the last one, a search would take four times as long.
+        flat = graph.op("Reshape", together, graph.integers(len(outputs), -1))
+        total = graph.op("MatMul", graph.constant(np.ascontiguousarray(weights.float().t().numpy())), flat)
+        return graph.op("Reshape", total, graph.op("Shape", like))

@@ -47,15 +47,7 @@ ENCODER_LAYERS = (TransformerEncoderLayerBase, TransformerEncoderLayer, DeepEnco
 
 
 def check(model: Any, options: Any) -> None:
-    """Refuse a model that the graphs cannot express.
-
-    Args:
-        model: fairseq's
-        options: of the model
-
-    Raises:
-        UserError: a line for each fault, with the engine that can
-    """
+    """Raise `UserError` for a model that the graphs cannot express, a line a fault, with an engine that can."""
     faults = list(_option_faults(options))
     if not faults and (obstacle := model_obstacle(model) or _encoder_obstacle(model.encoder)):
         faults.append(f"{obstacle}: use --engine torch")

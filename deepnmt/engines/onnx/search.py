@@ -147,12 +147,7 @@ class Candidates(NamedTuple):
 
 
 class Hypotheses:
-    """The hypotheses of a batch, under fairseq's rules.
-
-    Args:
-        sentences: of the batch
-        limits: of the search
-    """
+    """The hypotheses of a batch, under fairseq's rules."""
 
     def __init__(self, sentences: int, limits: Limits) -> None:
         self.limits, self.count = limits, sentences
@@ -180,11 +175,7 @@ class Hypotheses:
         return Step(tokens, self.ancestors, self.parents, np.full_like(tokens, END), best)
 
     def extend(self, prediction: Prediction) -> Optional[Move]:
-        """Finish and continue hypotheses.
-
-        Returns:
-            how the sentences that are left have moved; None: all are left
-        """
+        """Finish and continue hypotheses; return how the sentences that are left have moved, None if all are left."""
         candidates = self._candidates(prediction)
         ending = (candidates.types == END) & (candidates.sums != -math.inf)
         ending[:, : self.beam] &= ~self.ignored

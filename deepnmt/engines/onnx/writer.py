@@ -11,23 +11,16 @@ from fairseq import checkpoint_utils
 import deepnmt
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.checkpoints.file import read
-from deepnmt.engines.onnx.encoder import encoder_graph
 from deepnmt.engines.onnx.engine import ENCODER, FACTS, STEP
+from deepnmt.engines.onnx.graphs import encoder_graph, step_graph
 from deepnmt.engines.onnx.options import check
-from deepnmt.engines.onnx.step import step_graph
 from deepnmt.errors import UserError
 
 WEIGHTS = ("float32", "int8")
 
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
-    """Write the graphs of a checkpoint.
-
-    Args:
-        checkpoints: fairseq's; one
-        data: folder of the data that it was trained on
-        folder: to write into
-        weights: type of the numbers
+    """Write the graphs of one checkpoint into a model folder; see `deepnmt.engines.registry`.
 
     Raises:
         UserError: the graphs cannot express the model, or it cannot be read
@@ -48,17 +41,7 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
 
 
 def write_model(model: Any, options: Any, folder: Path, weights: str) -> None:
-    """Write the graphs of a model.
-
-    Args:
-        model: fairseq's, in evaluation mode
-        options: of the model
-        folder: to write into
-        weights: "float32" or "int8"
-
-    Raises:
-        UserError: the graphs cannot express the model
-    """
+    """Write the graphs of a model in evaluation mode with its options. Raises `UserError` if they cannot express it."""
     check(model, options)
     facts: dict[str, int] = {}
     for side, stack in (("source", model.encoder), ("target", model.decoder)):

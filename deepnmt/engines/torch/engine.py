@@ -187,11 +187,7 @@ class TorchEngine:
         return generator
 
     def _parts(self, settings: SearchSettings) -> tuple[SearchOptions, Namespace, Optional[Any]]:
-        """Return the package's options, fairseq's, and the language model.
-
-        Raises:
-            UserError: there is no option of a name, or its value is wrong, a line for each
-        """
+        """Return the package's options, fairseq's, and the language model. Raises `UserError`, a line a fault."""
         more = dict(settings.more)
         path, weight = more.pop("lm_path", None), more.pop("lm_weight", 0.0)
         options, faults = _search_options(more)

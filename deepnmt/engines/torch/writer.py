@@ -21,13 +21,7 @@ PLACES = ("path", "file", "dir", "pair_weights", "finetune_from_model")
 
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
-    """Write model.pt, and of an ensemble model2.pt, model3.pt, ...
-
-    Args:
-        checkpoints: fairseq's
-        data: folder of the data that they were trained on
-        folder: to write into
-        weights: type of the numbers
+    """Write model.pt, and of an ensemble model2.pt, model3.pt, ...; see `deepnmt.engines.registry`.
 
     Raises:
         UserError: a checkpoint cannot be read, the disk is full, or the processor cannot compute with such weights

@@ -5,8 +5,6 @@ one is a new file and a line here. `default` keeps fairseq's weights. A method t
 for which `from_batches.py` does the rest.
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional, Union
 
 from deepnmt.model.initializers.admin import Admin

@@ -8,8 +8,6 @@ The pass runs in training mode, on each batch of the first update by itself; `w`
 layer is left out in it. A model awaits the pass only while every `w` is still 1, as it is built.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

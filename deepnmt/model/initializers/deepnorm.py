@@ -9,8 +9,6 @@ and query and key matrices with gain 1. Biases of these matrices start as zeros;
 the layers stay fairseq's.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

@@ -9,8 +9,6 @@ the variance, not the bound, by 1 / sqrt(l). Biases of these matrices start as z
 stays fairseq's.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

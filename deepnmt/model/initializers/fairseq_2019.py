@@ -11,8 +11,6 @@ and biases at random: at 512 x 2048 channels that is 0.91 times the deviation he
 for the second. What is outside the layers stays fairseq's.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

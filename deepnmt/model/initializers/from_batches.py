@@ -3,8 +3,6 @@
 It is the weights in a checkpoint that say that this is over: a restart or a fine-tuning keeps what has been trained.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -20,9 +18,7 @@ logger = logging.getLogger(__name__)
 def initialize_from_batches(trainer: Any, samples: Sequence[Any]) -> None:
     """Set the weights that need data, unless the model has none or they have been set or trained before.
 
-    Args:
-        trainer: fairseq's, before its first update
-        samples: the batches of the first update on this worker; an empty one stands for none
+    The samples are the batches of fairseq's trainer's first update on this worker; an empty one stands for none.
     """
     model = trainer.get_model()
     method = batch_initializer(model)

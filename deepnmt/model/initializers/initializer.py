@@ -1,10 +1,8 @@
 """What an initialiser is: a function of model and options, or one that needs batches of the training data too."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, Callable, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 from torch import Tensor
 

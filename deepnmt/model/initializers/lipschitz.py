@@ -8,8 +8,6 @@ It speaks of all of them, wherever they stand: also of learned positions, and of
 an embedding table.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -16,8 +16,6 @@ These are the paper's words, which do not speak of biases: here they start as ze
     biases of queries, keys, values    U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), those of nn.Linear
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ No formula speaks of relative positions, the weights of a history and those of r
 Embeddings loaded from a file (--encoder-embed-path, --decoder-embed-path) stay as loaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

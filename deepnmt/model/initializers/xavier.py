@@ -6,8 +6,6 @@ the feed-forward matrices, which is near (13). Biases of these matrices start as
 stays fairseq's.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

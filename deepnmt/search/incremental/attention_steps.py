@@ -56,10 +56,7 @@ class Step:
     def for_heads(self, source: Memory, backward: Optional[Memory], like: Tensor) -> Step:
         """Return the step with the padding of what a model attends to, and a mask of its heads and the type of `like`.
 
-        Args:
-            source: of the model
-            backward: the states of a two-sided model
-            like: has the type
+        `backward` are the states of a two-sided model.
         """
         mask = self.mask.type_as(like).unsqueeze(1).expand(-1, source.heads, -1, -1).flatten(0, 1)
         second = None if backward is None else backward.padding()
@@ -106,12 +103,7 @@ def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
 
 
 class AttentionSteps:
-    """What attention to the target and to the source have in common.
-
-    Args:
-        module: fairseq's
-        maps: of the model
-    """
+    """The common part of attention to the target and to the source, of a module of fairseq's and its model's maps."""
 
     # Each as the products read it fastest; views of one memory, for the products and for what is written.
     keys: Tensor  # NH x D x entries
@@ -152,14 +144,7 @@ class AttentionSteps:
 
 
 class SelfAttentionSteps(AttentionSteps):
-    """A layer's self-attention.
-
-    Args:
-        module: fairseq's
-        maps: of the model
-        sentences: N at first
-        beam: K
-    """
+    """A layer's self-attention, for a beam of K in each of at first N sentences."""
 
     def __init__(self, module: Any, maps: Maps, sentences: int, beam: int) -> None:
         super().__init__(module, maps)
@@ -224,13 +209,7 @@ class RelativeSelfAttentionSteps(SelfAttentionSteps):
 
 
 class SourceAttentionSteps(AttentionSteps):
-    """A layer's attention to the source.
-
-    Args:
-        module: fairseq's
-        maps: of the model
-        memory: the encoder's output
-    """
+    """A layer's attention to the source, whose memory is the encoder's output."""
 
     weights: Tensor  # the last step's probabilities, NH x M x entries
 

@@ -64,11 +64,9 @@ class DecoderSteps:
         return self.maps.vocabulary(self.decoder.output_projection)
 
     def __call__(self, tokens: Tensor, step: Step) -> Tensor:
-        """Return the features of one position, NM x C, sentence-major.
+        """Return the features of one position, NM x C, sentence-major, for the newest tokens, N x M.
 
-        Args:
-            tokens: the newest of each hypothesis, N x M
-            step: which it is; the mask is N x M x KP
+        The step's mask is N x M x KP.
         """
         x = self._embed(tokens.t().flatten(), step.position)
         step = step.for_heads(self.source, self.backward, x)
@@ -88,12 +86,7 @@ class DecoderSteps:
     def attention(self, step: Step, layers: Sequence[int] = (-1,)) -> Optional[Tensor]:
         """Return the attention to the source in the last step, the mean of heads and layers: N x M x S.
 
-        Args:
-            step: the last
-            layers: which count; by default the last, as in fairseq
-
-        Returns:
-            None if there is a layer among them that has no cross-attention
+        By default the last layer counts, as in fairseq. None: one of the layers has no cross-attention.
         """
         found = []
         for index in layers:

@@ -16,11 +16,7 @@ from deepnmt.search.incremental.layer_steps import norm_function
 
 
 class HistorySteps:
-    """The sums of (5) and (6), where a position's outputs are few and nothing is kept for gradients.
-
-    Args:
-        history: the model's
-    """
+    """The sums of (5) and (6), where a position's outputs are few and nothing is kept for gradients."""
 
     def __init__(self, history: LayerHistory) -> None:
         self.group_of = history.group_of

@@ -23,12 +23,7 @@ class Maps:
         self._kept: dict[tuple[object, ...], Kept[Product]] = {}
 
     def __call__(self, *projections: Any, scale: float = 1.0) -> Product:
-        """Return the map of rows by several projections of one input: outputs side by side, those of the first scaled.
-
-        Args:
-            projections: `nn.Linear`
-            scale: of the first
-        """
+        """Return the map of rows by several `nn.Linear` of one input: outputs side by side, the first scaled."""
         parameters = [each for linear in projections for each in (linear.weight, linear.bias) if each is not None]
         kind = kind_of(projections[0])
         kept = self._kept.setdefault((*map(id, projections), scale, kind), Kept())

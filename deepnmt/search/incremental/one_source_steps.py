@@ -24,13 +24,7 @@ from deepnmt.search.reduced import kind_of
 
 
 class OneSourceAttentionSteps(SourceAttentionSteps):
-    """A layer's attention to the source of a sentence for which `fits` is true.
-
-    Args:
-        module: fairseq's
-        maps: of the model
-        memory: the encoder's output
-    """
+    """A layer's attention to the source of a sentence for which `fits` is true."""
 
     def __init__(self, module: Any, maps: Maps, memory: Memory) -> None:
         super().__init__(module, maps, memory)

@@ -19,9 +19,7 @@ from deepnmt.search.incremental.decoder_steps import DecoderSteps
 class OutputSteps:
     """Log-probabilities of all types, in memory that is used again in each step.
 
-    Args:
-        temperature: what logits are divided by
-        shared: whether the memory may be used again; not with several models, whose results are needed together
+    It is not `shared` with several models, whose results are needed together.
     """
 
     def __init__(self, temperature: float, shared: bool) -> None:

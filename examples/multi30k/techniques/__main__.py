@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 
 from deepnmt import console
 from deepnmt.errors import UserError
-from deepnmt.jobs.job import locked
-from deepnmt.text.record import read_record, sha256, write_record
+from deepnmt.jobs.in_place import InPlace
+from deepnmt.text.record import read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings
 from techniques.commands import ROOT, run
 from techniques.curves import over_length_penalty
@@ -43,8 +42,7 @@ def main() -> None:
     if arguments.errors:
         shares(arguments.errors)
     TextSettings.read(arguments.data)
-    check_same(models, arguments, out)
-    with locked(out, "OUT"):
+    with job_of(models, arguments, out).begun():
         measure(arguments, models, wanted)
 
 
@@ -61,7 +59,9 @@ def measure(arguments: argparse.Namespace, models: Models, wanted: Sequence[tupl
     for kind, value in wanted:
         checkpoint(kind, value, data, out, options)
     # Once more, with those that have been trained now.
-    check_same(models, arguments, out)
+    job = job_of(models, arguments, out)
+    job.check()
+    job.write()
     if arguments.limit:
         first_pairs(data, arguments.limit, out / "data")
         data = out / "data"
@@ -105,8 +105,8 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def check_same(models: Models, arguments: argparse.Namespace, out: Path) -> None:
-    """Refuse to mix measurements of different models or data. Raises `UserError` if OUT has those of others.
+def job_of(models: Models, arguments: argparse.Namespace, out: Path) -> InPlace:
+    """Return the job of measurements, which are not to be mixed with those of other models or data.
 
     What OUT does not say of them, as that of an earlier version or before a model was trained, is noted.
     """
@@ -118,13 +118,8 @@ def check_same(models: Models, arguments: argparse.Namespace, out: Path) -> None
             file = path.stat()
             now[f"model {path}"] = f"{file.st_size} bytes of {file.st_mtime_ns} ns"
     before = read_record(out / MODELS, models=list, limit=int) if (out / MODELS).exists() else {}
-    for key, value in now.items():
-        if before.get(key, value) != value:
-            difference = f"{key} {json.dumps(value)}, but is of {json.dumps(before[key])}"
-            raise UserError(f"{out}: must be of {difference}; remove it or choose another OUT")
-    out.mkdir(parents=True, exist_ok=True)
-    with console.whole_file(out / MODELS) as temporary:
-        write_record(temporary, before | now)
+    # A model that is gone may be trained again.
+    return InPlace("search.sh", out, MODELS, before | now, late=("model ", "data", "max-update"))
 
 
 def errors(arguments: argparse.Namespace, data: Path, out: Path) -> Curve:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from deepnmt.text.data_folder import check_dictionaries
-from deepnmt.text.index_writer import binarise
+from deepnmt.text.index_file import binarise
 from deepnmt.text.lines import whole_text
 from deepnmt.text.settings import RECORD, TextSettings
 from deepnmt.text.translated_folder import lines_of, write_text

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 from unittest import mock
 
 import torch

@@ -17,14 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.checkpoints import BAD_STATES, checkpoint, model_of, with_model_options, with_optimizer
 
-from deepnmt.checkpoints.grow import Growth
-from deepnmt.checkpoints.grow.grow_model import grow_state
+from deepnmt.checkpoints.grow import Growth, grow_state
 from deepnmt.checkpoints.rewrite import rewritten
-from deepnmt.checkpoints.shrink import Shrinking
-from deepnmt.checkpoints.shrink.shrink_model import shrink_state
+from deepnmt.checkpoints.shrink import Shrinking, shrink_state
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.resumable import check_resumable
+from deepnmt.fairseq_patches.checks.resumable import check_resumable
 from deepnmt.model.transformer import NAME
 
 VALUES = st.one_of(

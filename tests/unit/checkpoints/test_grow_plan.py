@@ -10,16 +10,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnmt.checkpoints.grow.grow_plan import (
+from deepnmt.checkpoints.plans import (
     STRATEGIES,
+    HistoryPlan,
+    LayerPlan,
     cuts_a_group,
+    fitting_groups,
     grown_groups,
     grown_history,
     grown_layers,
 )
-from deepnmt.checkpoints.grow.grow_tensors import grow_weight, kept_weight
-from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, fitting_groups
-from deepnmt.checkpoints.tensors import sources
+from deepnmt.checkpoints.tensors import grow_weight, kept_weight, sources
 
 # strategy, old depth, new depth: the old layer of each new one, and which of the new ones are added, all from 1
 LAYERS: list[tuple[str, int, int, list[int], list[int]]] = [

@@ -14,8 +14,8 @@ from support.models import EXAMPLE, SIZE, build, incremental_logits, logits, tas
 from torch import Tensor, nn
 
 from deepnmt.checkpoints.grow import Growth, grow
-from deepnmt.checkpoints.grow.grow_plan import grown_layers
-from deepnmt.checkpoints.grow.preserving import preserve
+from deepnmt.checkpoints.plans import grown_layers
+from deepnmt.checkpoints.preserving import preserve
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.norm_position import NormPosition

@@ -18,8 +18,7 @@ from support.trainings import binarised_text
 from torch import Tensor
 
 from deepnmt.criterions import distillation
-from deepnmt.criterions.distillation import Distillation, DistillationConfig
-from deepnmt.criterions.teachers import Teachers, digest, load_teachers
+from deepnmt.criterions.distillation import Distillation, DistillationConfig, Teachers, digest, load_teachers
 from deepnmt.errors import UserError
 from deepnmt.kernels import projection
 from deepnmt.kernels.linear_cross_entropy import Taught, linear_cross_entropy

@@ -23,8 +23,7 @@ from torch import Tensor
 
 import deepnmt.criterions  # noqa: F401  registers them
 from deepnmt.criterions import minimum_risk
-from deepnmt.criterions.minimum_risk import MinimumRisk, MinimumRiskConfig
-from deepnmt.criterions.translations import Translations, Words
+from deepnmt.criterions.minimum_risk import MinimumRisk, MinimumRiskConfig, Translations, Words
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel

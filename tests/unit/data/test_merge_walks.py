@@ -15,8 +15,8 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from support.cut_data import random_words
 
-from deepnmt.data.line_draws import LineDraws
 from deepnmt.data.merge_walks import MISSING, MergeWalks, read_merges
+from deepnmt.data.recut_text import LineDraws
 from deepnmt.errors import UserError
 
 Merges = dict[tuple[str, str], int]

@@ -82,7 +82,7 @@ def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
         result = f"BEST/results/ensemble-{number}/test"
         assert f"generate.sh {models} out/data {result} --subset test --beam 5 --lenpen 1" in tests
     # Weighted on validation; lists of the test set are not scored by themselves.
-    place, rerank = "BEST/results/reranked", "deepnmt-rerank --nbest BEST/results/reranked/lists"
+    place, rerank = "BEST/results/reranked", "python3 -m deepnmt rerank --nbest BEST/results/reranked/lists"
     more = "--features model --data out/data --reverse back=BEST/de-en/results/r_drop-1/trained/last5.pt"
     options = "--beam 20 --nbest 20 --lenpen 1"
     assert [call for call in calls if "rerank" in call] == [
@@ -95,8 +95,8 @@ def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     ]
     # The command itself takes them.
     for call in calls:
-        if call.startswith("deepnmt-rerank "):
-            monkeypatch.setattr(sys, "argv", call.split())
+        if call.startswith("python3 -m deepnmt rerank "):
+            monkeypatch.setattr(sys, "argv", call.split()[3:])
             assert parse_rerank().reverse[0][0] == "back"
     sweeps = [call for call in calls if call.startswith("sweep.sh")]
     assert len(sweeps) == 6
@@ -123,16 +123,16 @@ def test_reranking_follows_its_models(root: Path) -> None:
     calls = run(root, *command)
     assert not [call for call in calls if call.startswith("train.sh")]
     back = "back=BEST/de-en/results/control-1/trained/last5.pt"
-    assert len([call for call in calls if call.startswith("deepnmt-rerank") and back in call]) == 2
+    assert len([call for call in calls if call.startswith("python3 -m deepnmt rerank") and back in call]) == 2
     new = root / "out" / "best" / "results" / "control-1" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 60, time.time() + 60))
-    assert len([call for call in run(root, *command) if call.startswith("deepnmt-rerank")]) == 2
+    assert len([call for call in run(root, *command) if call.startswith("python3 -m deepnmt rerank")]) == 2
     # A newer model of the other direction alone: the lists stay.
     os.utime(new, (time.time() - 600, time.time() - 600))
     new = root / "out" / "best" / "de-en" / "results" / "control-1" / "trained" / "last5.pt"
     os.utime(new, (time.time() + 120, time.time() + 120))
     calls = run(root, *command)
-    assert len([call for call in calls if call.startswith("deepnmt-rerank")]) == 2
+    assert len([call for call in calls if call.startswith("python3 -m deepnmt rerank")]) == 2
     assert not [call for call in calls if call.startswith("generate.sh") and "lists" in call]
 
 
@@ -141,7 +141,7 @@ def test_reranking_of_short_members_stays_theirs(root: Path) -> None:
     run(root, "best.sh", "--short", *stages)
     run(root, "best.sh", "--member", "control:1", *stages)
     # Test translates both, each by its own models, whatever the members are now.
-    calls = [call for call in run(root, "best.sh", "--stage", "test") if call.startswith("deepnmt-rerank")]
+    calls = [call for call in run(root, "best.sh", "--stage", "test") if call.startswith("python3 -m deepnmt rerank")]
     assert [call.partition("--reverse ")[2] for call in calls] == [
         f"back=BEST/de-en/results/{first}-1/trained/last5.pt --weights BEST/results/{name}/valid/weights.json "
         f"BEST/results/{name}/test"

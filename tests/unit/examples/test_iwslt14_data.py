@@ -18,8 +18,7 @@ from support.models import ROOT
 from test_iwslt14_fetch import tar_of
 
 from deepnmt.errors import UserError
-from deepnmt.preparation.held_out import hold_out
-from deepnmt.preparation.splits import Preparer, Rules
+from deepnmt.preparation.splits import Preparer, Rules, hold_out
 from deepnmt.text import TextSettings
 
 EXAMPLE = ROOT / "examples" / "iwslt14"

@@ -22,7 +22,7 @@ from support.models import ROOT, dictionary, task
 
 from deepnmt import recipe
 from deepnmt.recipe.checking import check_recipe
-from deepnmt.recipe.global_batch import share
+from deepnmt.recipe.own_keys import share
 
 FILES = sorted(CONFIGS.rglob("*.yaml"))
 BASES = {"base", "dlcl", "t_fixup", "dlcl_t_fixup", "peers/fairseq", "peers/consistency"}

@@ -14,7 +14,7 @@ import techniques.runs
 import techniques.trainings
 from sacrebleu.metrics.bleu import BLEU
 from support.data_folders import data_folder
-from techniques.__main__ import check_same, main, shares
+from techniques.__main__ import job_of, main, shares
 from techniques.curves import EXPONENTS, over_length_penalty
 from techniques.findings import HEADER, findings, repeated, settings_of
 from techniques.first_pairs import first_pairs
@@ -230,18 +230,23 @@ def settings(data: Path, limit: int | None = None, max_update: int | None = None
     return argparse.Namespace(data=data, limit=limit, max_update=max_update)
 
 
+def begin(models: Models, arguments: argparse.Namespace, out: Path) -> None:
+    with job_of(models, arguments, out).begun():
+        pass
+
+
 def test_a_folder_is_of_one_set_of_models(tmp_path: Path) -> None:
     out, data = tmp_path / "out", data_folder(tmp_path / "data")
     for _ in range(2):
-        check_same(EVERY, settings(data, max_update=20), out)
+        begin(EVERY, settings(data, max_update=20), out)
     end = "; remove it or choose another OUT$"
-    with pytest.raises(UserError, match=f"out: must be of limit 9, but is of 0{end}"):
-        check_same(EVERY, settings(data, 9, 20), out)
+    with pytest.raises(UserError, match=f"out was begun with limit 0, not 9{end}"):
+        begin(EVERY, settings(data, 9, 20), out)
     # Models that were trained to try it must not pass for others.
-    with pytest.raises(UserError, match=f"out: must be of max_update 2500, but is of 20{end}"):
-        check_same(EVERY, settings(data, max_update=2500), out)
-    with pytest.raises(UserError, match=rf'must be of models \["c\.pt", .*\], but is of \["a\.pt", "b\.pt", .*\]{end}'):
-        check_same(replace(EVERY, best=Path("c.pt")), settings(data, max_update=20), out)
+    with pytest.raises(UserError, match=f"out was begun with max-update 20, not 2500{end}"):
+        begin(EVERY, settings(data, max_update=2500), out)
+    with pytest.raises(UserError, match=rf"was begun with models a\.pt, b\.pt, .*, not c\.pt, .*{end}"):
+        begin(replace(EVERY, best=Path("c.pt")), settings(data, max_update=20), out)
 
 
 @pytest.mark.parametrize("earlier", [False, True])
@@ -255,32 +260,32 @@ def test_a_folder_is_of_one_data_folder_and_of_models_as_they_were(tmp_path: Pat
         out.mkdir()
         record = {"models": [str(model), str(trained), "", "", ""], "limit": 0}
         (out / "models.json").write_text(json.dumps(record))
-    check_same(models, settings(data), out)
+    begin(models, settings(data), out)
     # The same by another name.
     (tmp_path / "link").symlink_to(data)
-    check_same(models, settings(tmp_path / "link"), out)
-    with pytest.raises(UserError, match=r"must be of data .*/other .*, but is of .*/data .*; remove it or choose"):
-        check_same(models, settings(other), out)
+    begin(models, settings(tmp_path / "link"), out)
+    with pytest.raises(UserError, match=r"was begun with data .*/data .*, not .*/other .*; remove it or choose"):
+        begin(models, settings(other), out)
     # One that was not there is noted when it is trained, and from then on the same.
     trained.parent.mkdir(parents=True)
     trained.write_text("one")
-    check_same(models, settings(data), out)
+    begin(models, settings(data), out)
     for path in (model, trained):
         before = path.stat()
         for text, time in (("another", before.st_mtime_ns), ("two", before.st_mtime_ns + 1)):
             path.write_text(text)
             os.utime(path, ns=(time, time))
             now, noted = f"{len(text)} bytes of {time} ns", f"3 bytes of {before.st_mtime_ns} ns"
-            fault = rf'must be of model {path} "{now}", but is of "{noted}"; remove it or choose another OUT$'
+            fault = rf"was begun with model {path} {noted}, not {now}; remove it or choose another OUT$"
             with pytest.raises(UserError, match=fault):
-                check_same(models, settings(data), out)
+                begin(models, settings(data), out)
         path.write_text("one")
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        check_same(models, settings(data), out)
+        begin(models, settings(data), out)
     # Made anew under the same name.
     (data / "preprocess.json").write_text((data / "preprocess.json").read_text().replace("w0", "w1") + "\n")
-    with pytest.raises(UserError, match=r"must be of data .*/data \(preprocess.json: .*, but is of .*/data "):
-        check_same(models, settings(data), out)
+    with pytest.raises(UserError, match=r"was begun with data .*/data \(preprocess.json: .*, not .*/data "):
+        begin(models, settings(data), out)
 
 
 def test_what_is_trained_for_the_measurements_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +310,7 @@ def test_what_is_trained_for_the_measurements_is_noted(tmp_path: Path, monkeypat
     assert f"model {trained}" in json.loads((out / "models.json").read_text())
     # Removed, to be trained anew: another model.
     trained.unlink()
-    with pytest.raises(UserError, match=r"must be of model .*average\.pt "):
+    with pytest.raises(UserError, match=r"was begun with model .*average\.pt "):
         main()
 
 
@@ -345,9 +350,9 @@ def test_what_is_wrong_with_paths_is_said_before_anything_is_trained(
         monkeypatch.setattr("sys.argv", [*command[:3], name, *command[4:]])
         with pytest.raises(UserError, match=f"^OUT: must be without commas and colons, but is {name}$"):
             main()
-    check_same(EVERY, settings(data_folder(tmp_path / "data")), tmp_path / "out")
+    begin(EVERY, settings(data_folder(tmp_path / "data")), tmp_path / "out")
     monkeypatch.setattr("sys.argv", command)
-    with pytest.raises(UserError, match=r"out: must be of .*models/r2l/average\.pt.* but is of .*b\.pt"):
+    with pytest.raises(UserError, match=r"out was begun with models .*b\.pt.*, not .*models/r2l/average\.pt"):
         main()
 
 

@@ -27,7 +27,7 @@ from wmt14_text import PARTS, Part, extract
 from deepnmt import recipe
 from deepnmt.errors import UserError
 from deepnmt.recipe.checking import check_recipe
-from deepnmt.recipe.global_batch import share
+from deepnmt.recipe.own_keys import share
 
 EXAMPLE, CONFIGS = ROOT / "examples" / "wmt14", ROOT / "configs" / "wmt14"
 FILES = sorted(CONFIGS.rglob("*.yaml"))

@@ -27,14 +27,15 @@ def test_files_that_were_replaced_are_refused(tmp_path: Path, monkeypatch: pytes
 
     def plan() -> None:
         every = {"encoder": "2", "decoder": ""}
-        Depths(tmp_path / "model.pt", data, output, "valid", every, ["--terms", str(terms)]).plan()
+        with Depths(tmp_path / "model.pt", data, output, "valid", every, ["--terms", str(terms)]).job().begun():
+            pass
 
     terms.write_text("old")
     plan()
     noted = json.loads((output / "models.json").read_text(encoding="utf-8"))
     assert {"contents of DATA", f"contents of {terms}"} <= noted.keys()
     terms.write_text("other")
-    with pytest.raises(UserError, match=rf"out must be of the same contents of {terms}, .*, but is of .*; remove it"):
+    with pytest.raises(UserError, match=rf"out was begun with other contents of {terms}; remove it or"):
         plan()
     # As an earlier version has noted it.
     earlier = {key: value for key, value in noted.items() if not key.startswith("contents of ")}
@@ -49,9 +50,9 @@ def test_a_model_of_the_other_direction(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(data_folders, "TYPES", len(state["model"]["encoder.embed_tokens.weight"]))
     data, every = data_folder(tmp_path / "data"), {"encoder": "2", "decoder": ""}
     with pytest.raises(UserError, match="must translate de to en, but translates en to de; --reverse translates"):
-        Depths(tmp_path / "back.pt", data, tmp_path / "out", "valid", every, ["--beam", "1"]).plan()
-    found = Depths(tmp_path / "back.pt", data, tmp_path / "out", "valid", every, ["--reverse", "--beam", "1"]).plan()
-    assert [model["option"] for model in found] == ["", "--encoder-every=2"]
+        Depths(tmp_path / "back.pt", data, tmp_path / "out", "valid", every, ["--beam", "1"]).job()
+    found = Depths(tmp_path / "back.pt", data, tmp_path / "out", "valid", every, ["--reverse", "--beam", "1"]).job()
+    assert [model["option"] for model in found.told["models"]] == ["", "--encoder-every=2"]
 
 
 @pytest.mark.parametrize(
@@ -73,5 +74,5 @@ def test_a_model_that_cannot_be_shrunk_is_refused_before_it_is_translated(
     torch.save(state, tmp_path / "model.pt")
     every = {"encoder": "2", "decoder": ""}
     with pytest.raises(UserError, match=message):
-        Depths(tmp_path / "model.pt", data_folder(tmp_path / "data"), tmp_path / "out", "valid", every, []).plan()
+        Depths(tmp_path / "model.pt", data_folder(tmp_path / "data"), tmp_path / "out", "valid", every, []).job()
     assert not (tmp_path / "out").exists()

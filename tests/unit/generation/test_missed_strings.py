@@ -102,7 +102,7 @@ def test_results_of_a_file_that_was_replaced_are_refused(name: str, folder: Path
         # The first two numbers of the first sentence.
         content = (folder / name).read_bytes()
         (tmp_path / name).write_bytes(content[2:4] + content[:2] + content[4:])
-    message = rf"^--out: must be of the same files, but .*out was made when .*{name} had other contents; remove it, or"
+    message = rf"out was begun with another input: .*{name}; remove it or choose another --out$"
     with pytest.raises(UserError, match=message):
         run(tmp_path, "out")
     assert (tmp_path / "out" / "sentences.tsv").read_text() == before
@@ -152,8 +152,8 @@ def test_refused(folder: Path, tmp_path: Path) -> None:
     run(folder, "refused", "--sentences=1")
     (tmp_path / "file").write_text("")
     for out, words, message in (
-        ("refused", ["--limit=5"], "--out: must be of the same command, but .* with limit 60.0, not 5.0; remove"),
-        ("data", [], "--out: must be a new folder or one of deepnmt search-errors, but is .*data$"),
+        ("refused", ["--limit=5"], ".*refused was begun with limit 60.0, not 5.0; remove it or choose another --out$"),
+        ("data", [], ".*data exists, and was not made by deepnmt search-errors; remove it or choose another --out$"),
         ("new", ["--limit=0"], "--limit must be a number of seconds above 0, but is '0'"),
         ("new", ["--limit=soon"], "--limit must be a number of seconds above 0, but is 'soon'"),
         ("new", ["--beams=0,5"], "--beams must be numbers from 1 to 256 with commas between them, but is '0,5'"),
@@ -168,7 +168,7 @@ def test_two_at_a_time_do_not_count_twice(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(job, "WAIT", 0)
     run(folder, "held", "--sentences=1")
     before = (folder / "held" / "sentences.tsv").read_bytes()
-    fault = r"^OUT must not be in use, but a command of an earlier run is still running in '.*held'$"
+    fault = r"^--out must not be in use, but a command of an earlier run is still running in '.*held'$"
     with locked(folder / "held", "OUT"), pytest.raises(UserError, match=fault):
         run(folder, "held", "--sentences=2")
     assert (folder / "held" / "sentences.tsv").read_bytes() == before

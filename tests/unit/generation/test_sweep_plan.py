@@ -6,7 +6,9 @@ import fcntl
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -84,6 +86,21 @@ def test_tags_are_scored_as_the_numbers_of_their_sentence(
     assert {line.split("\t")[3] for line in (output / "sweep.tsv").read_text().splitlines()[1:]} == {"100.00"}
 
 
+@pytest.mark.parametrize("language", ["zh", "ja"])
+def test_characters_are_compared_where_no_spaces_separate_words(language: str, tmp_path: Path) -> None:
+    output = searched(tmp_path / "out")
+    change_record(output / "data", target_lang=language)
+    found = [translation(0, 1, "我们看见红色", -5.0), translation(0, 2, "我们@@ 看见@@ 红色@@ 的@@ 书本", -6.0)]
+    for folder in output.glob("last5.beam*"):
+        (folder / "ref.tok.en").unlink()
+        (folder / f"ref.tok.{language}").write_text("我们看见红色的书本\n", encoding="utf-8")
+        write_nbest(folder / "nbest.tsv", found)
+    assert sweep.table(output)["lenpen"] == "1"
+    scores = {tuple(line.split("\t")[2:]) for line in (output / "sweep.tsv").read_text("utf-8").splitlines()[1:]}
+    # exp(1 - 9 / 6) of a perfect precision. As words, both translations are single ones, of BLEU 0.
+    assert scores == {("1", "100.00", "1.000"), ("0", "60.65", "0.667")}
+
+
 def test_the_best_is_kept_with_its_own_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = searched(tmp_path / "out")
     sweep.table(output)
@@ -119,7 +136,7 @@ def save_checkpoints(folder: Path) -> Path:
 def test_faulty_numbers_are_refused(texts: tuple[str, str, str], message: str, tmp_path: Path) -> None:
     save = save_checkpoints(tmp_path / "save")
     with pytest.raises(UserError, match=f"^{message}$"):
-        sweep.plan(tmp_path / "out", save, tmp_path, texts, [])
+        sweep.job_of(tmp_path / "out", save, tmp_path, texts, [])
     assert not (tmp_path / "out").exists()
 
 
@@ -152,10 +169,18 @@ def test_lists_that_begin_with_a_minus_are_no_options(options: list[str], messag
 def test_negative_penalties_are_planned(tmp_path: Path) -> None:
     save, data = save_checkpoints(tmp_path / "save"), data_folder(tmp_path / "data")
     options = ["--unkpen", "-1", "--fp16"]
-    assert sweep.plan(tmp_path / "out", save, data, ("", "5", "-1,0.5"), options) == [(1, 5)]
+    with sweep.job_of(tmp_path / "out", save, data, ("", "5", "-1,0.5"), options).begun():
+        pass
     record = json.loads((tmp_path / "out" / "sweep.json").read_text(encoding="utf-8"))
     assert (record["lenpen"], record["last"], record["beam"]) == ([-1.0, 0.5], [1], [5])
     assert record["options"] == options
+
+
+def begin(out: Path, save: Path, data: Path, beam: str = "5", *options: str) -> Mapping[str, Any]:
+    """Begin a sweep, and return what it searches."""
+    job = sweep.job_of(out, save, data, ("", beam, "1"), [*options])
+    with job.begun():
+        return job.told
 
 
 @pytest.mark.parametrize("option", ["--nbest", "--nbest=3", "--subset=test", "--coverage-weight", "--prune-gap=1"])
@@ -169,66 +194,63 @@ def test_averages_of_checkpoints_that_were_replaced_are_refused(tmp_path: Path) 
     save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
     data = data_folder(tmp_path / "data")
     path = save / "checkpoint1.pt"
-    sweep.plan(output, save, data, ("", "5", "1"), [])
+    begin(output, save, data)
     noted = (output / "sweep.json").read_text(encoding="utf-8")
     before = path.stat()
     # The same name, update and size.
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 10**6))
-    message = rf"out must be of the same checkpoints as before, .* 7, {before.st_size} bytes of .* remove it or choose "
+    message = (
+        rf"out was begun with checkpoints .* 7, {before.st_size} bytes of .*, not .*; remove it or choose another OUT$"
+    )
     with pytest.raises(UserError, match=message):
-        sweep.plan(output, save, data, ("", "5", "1"), [])
+        begin(output, save, data)
     assert (output / "sweep.json").read_text(encoding="utf-8") == noted
-    # As earlier versions wrote it.
-    names = [os.path.realpath(save), "checkpoint1.pt of update 7"]
-    (output / "sweep.json").write_text(json.dumps({**json.loads(noted), "checkpoints": names}), encoding="utf-8")
-    sweep.plan(output, save, data, ("", "4", "1"), [])
-    record = json.loads((output / "sweep.json").read_text(encoding="utf-8"))
-    assert record["beam"] == [4]
-    assert record["checkpoints"][1].startswith(f"{names[1]}, {before.st_size} bytes of ")
 
 
 def test_data_that_was_made_anew_is_refused(tmp_path: Path) -> None:
     """See test_search_inputs.py for the files that options name."""
     save, output, data = save_checkpoints(tmp_path / "save"), tmp_path / "out", data_folder(tmp_path / "data")
-    sweep.plan(output, save, data, ("", "5", "1"), [])
+    begin(output, save, data)
+    noted = json.loads((output / "sweep.json").read_text(encoding="utf-8"))
     change_record(data, inputs={"valid.de": "another"})
-    with pytest.raises(UserError, match=r"out must be of the same contents of DATA as before, .*; remove it or choose"):
-        sweep.plan(output, save, data, ("", "5", "1"), [])
+    with pytest.raises(UserError, match=r"out was begun with other contents of DATA; remove it or choose another OUT$"):
+        begin(output, save, data)
+    # As an earlier version has noted it.
+    del noted["contents of DATA"]
+    (output / "sweep.json").write_text(json.dumps(noted), encoding="utf-8")
+    begin(output, save, data)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     save, output = save_checkpoints(tmp_path / "save"), tmp_path / "out"
     data = data_folder(tmp_path / "data")
-    assert sweep.plan(output, save, data, ("", "5,4", "1"), []) == [(1, 4), (1, 5)]
-    with pytest.raises(
-        UserError, match=r"out must be of the same options as before, \[\], .* now \['--fp16'\]; remove"
-    ):
-        sweep.plan(output, save, data, ("", "5", "1"), ["--fp16"])
+    assert begin(output, save, data, "5,4") == {"last": [1], "beam": [4, 5], "lenpen": [1.0]}
+    with pytest.raises(UserError, match=r"out was begun without options --fp16; remove it or choose another OUT$"):
+        begin(output, save, data, "5", "--fp16")
     (save / "checkpoint1.pt").rename(save / "checkpoint2.pt")
-    with pytest.raises(UserError, match=r"out must be of the same checkpoints as before, .*checkpoint1\.pt of update"):
-        sweep.plan(output, save, data, ("", "5", "1"), [])
+    with pytest.raises(UserError, match=r"out was begun with checkpoints .*checkpoint1\.pt of .*, not .*2\.pt of "):
+        begin(output, save, data)
     with pytest.raises(
         UserError, match=r"save exists, and was not made by deepnmt sweep; remove it or choose another OUT$"
     ):
-        sweep.plan(save, save, data, ("", "5", "1"), [])
+        begin(save, save, data)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"empty: must have checkpoints, but has none$"):
-        sweep.plan(output, tmp_path / "empty", data, ("", "5", "1"), [])
+        begin(output, tmp_path / "empty", data)
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "WAIT", 0.0)
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "sweep.json").write_text("the first one's")
+    save, out, data = save_checkpoints(tmp_path / "save"), tmp_path / "out", data_folder(tmp_path / "data")
+    begin(out, save, data)
+    noted = (out / "sweep.json").read_bytes()
     with (out / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(UserError, match=f"^OUT must not be in use, but a command .* is still running in '{out}'$"):
-            main([str(tmp_path / "model"), str(tmp_path / "data"), str(out)])
-    assert (out / "sweep.json").read_text() == "the first one's"
+            begin(out, save, data, "4")
+    assert (out / "sweep.json").read_bytes() == noted
     # What is refused for another reason gets no lock.
-    (out / "sweep.json").unlink()
     (out / "lock").unlink()
-    with pytest.raises(UserError, match=r"data/preprocess\.json: no such file"):
-        main([str(tmp_path / "model"), str(tmp_path / "data"), str(out)])
-    assert [*out.iterdir()] == []
+    with pytest.raises(UserError, match=r"nothing/preprocess\.json: no such file"):
+        main([str(save), str(tmp_path / "nothing"), str(out)])
+    assert [path.name for path in out.iterdir()] == ["sweep.json"]

@@ -14,7 +14,9 @@ from support.script_runs import folder_of_translations
 from deepnmt.errors import UserError
 from deepnmt.generation import term_constraints
 from deepnmt.text.found_terms import note_terms
+from deepnmt.text.pipeline import Tokenizer
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.terms import terms_from
 from deepnmt.text.truecase import model_name
 
 
@@ -77,9 +79,10 @@ def test_terms_that_no_source_has_are_one_warning(
 
 def test_terms_are_counted_in_every_form(tmp_path: Path) -> None:
     hypotheses = ["the Apple Inc. here .", "the Apple Inc .", "the Apple here", "&apos; 90s"]
-    folder = folder_of_translations(tmp_path / "out", {"hyp.tok": hypotheses})
-    (tmp_path / "constraints").write_text("App@@ le Inc@@ .\n" * 3 + "&apos;@@ 90s\n")
-    note_terms(tmp_path / "constraints", folder, TextSettings("de", "en"))
+    folder, settings = folder_of_translations(tmp_path / "out", {"hyp.tok": hypotheses}), TextSettings("de", "en")
+    sides = Tokenizer(settings, "de"), Tokenizer(settings, "en")
+    wanted = [terms_from([("here", ("Wort", text))], *sides).values() for text in ["Apple Inc."] * 3 + ["'90s"]]
+    note_terms(folder, list(map(list, wanted)), settings, "terms")
     assert json.loads((folder / "generate.json").read_text())["terms"] == {"wanted": 4, "found": 3}
 
 

@@ -44,7 +44,7 @@ def test_the_record_says_what_came_out(tmp_path: Path, capsys: pytest.CaptureFix
     assert (record["types"], record["files"]) == (dict.fromkeys(LANGUAGES, TYPES), sizes)
     make(job(out, max_len=3))
     assert capsys.readouterr().out.splitlines()[-2:] == [f"{out} is ready", f"{out} is up to date"]
-    with pytest.raises(UserError, match=f"^{out} was made with max_len 3, not 4; remove it or choose another --dest$"):
+    with pytest.raises(UserError, match=f"^{out} was made with max-len 3, not 4; remove it or choose another --dest$"):
         make(job(out, max_len=4))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -65,7 +65,7 @@ def test_work_that_resumes_stays_and_has_its_options(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^a faulty text$"):
         job(out, resumes=True, max_len=3).do(fail)
     assert (tmp_path / "out.parts" / "piece").read_text() == "begun"
-    begun = f"^{out}.parts was begun with max_len 3, not 4; remove it or choose another --dest$"
+    begun = f"^{out}.parts was begun with max-len 3, not 4; remove it or choose another --dest$"
     with pytest.raises(UserError, match=begun):
         make(job(out, resumes=True, max_len=4))
 

@@ -5,7 +5,8 @@ The kernels' own tests hold them against formulas written there; this is for the
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch

@@ -164,7 +164,7 @@ def test_other_settings_or_input_never_overwrite(made: tuple[dict[str, Path], Pa
     before = contents(data)
     same = ("--max-len", "20", "--max-ratio", "4", "--lowercase")
     (line,) = errors(preprocess(files, data, *same, "--bpe-merges", "30"))
-    assert f"{data} was made with bpe_merges 20, not 30; remove it or choose another --dest" in line
+    assert f"{data} was made with bpe-merges 20, not 30; remove it or choose another --dest" in line
     (line,) = errors(preprocess({**files, "valid": files["test"]}, data, *same))
     assert f"{data} was made with another input: valid.de" in line
     assert contents(data) == before

@@ -16,9 +16,8 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from deepnmt.errors import UserError
-from deepnmt.preparation.dictionaries import dropout_types, write_dictionary
-from deepnmt.preparation.segmenting import Segmentation
-from deepnmt.preparation.subword_learning import learn_merges
+from deepnmt.preparation.rewriting import Segmentation
+from deepnmt.preparation.subword_learning import dropout_types, learn_merges, write_dictionary
 from deepnmt.text import in_order
 from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.lines import clean

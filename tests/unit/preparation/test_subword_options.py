@@ -9,7 +9,7 @@ import pytest
 from support.flow import contents, corpus, errors, in_process, preprocess, refused, write
 
 from deepnmt.errors import UserError
-from deepnmt.preparation.tagging import tag
+from deepnmt.preparation.rewriting import tag
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.like_folder import check_like
 from deepnmt.text.pipeline import TextPipeline, tokens_of
@@ -144,6 +144,21 @@ def test_folders_of_earlier_versions_are_up_to_date(tmp_path: Path) -> None:
     assert (tmp_path / "more" / "text" / "train.tok.de").read_text().split()[:2] == ["Siehe", "AB-1"]
     assert "reversible" not in json.loads((tmp_path / "more" / "preprocess.json").read_text())
     assert "units_first" not in json.loads((tmp_path / "more" / "preprocess.json").read_text())
+
+
+def test_numbers_with_other_separators_are_recorded(tmp_path: Path) -> None:
+    text = ["Am 2020-12-31 um 3,5."]
+    files = {split: write(tmp_path / "raw", split, text * 5, text * 5) for split in ("train", "valid")}
+    data, options = tmp_path / "data", ["--placeholders", "numbers"]
+    assert preprocess(files, data, *options).returncode == 0
+    assert (data / "text" / "train.bpe.de").read_text().split("\n")[0].split().count("<num>") == 2
+    record = json.loads((data / "preprocess.json").read_text())
+    assert record.pop("all_numbers") is True
+    assert TextPipeline.read(data).encode(text[0]).split().count("<num>") == 2
+    # As c63d22f has left it.
+    (data / "preprocess.json").write_text(json.dumps(record, indent=2))
+    assert preprocess(files, data, *options).stdout == f"{data} is up to date\n"
+    assert TextPipeline.read(data).encode(text[0]).split().count("<num>") == 1
 
 
 def test_units_that_are_refused(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deepnmt.errors import UserError
-from deepnmt.options.option_table import OPTIONS, TRAINING, dashed
-from deepnmt.options.rule import is_json_mapping
+from deepnmt.options.option_table import OPTIONS, TRAINING, dashed, is_json_mapping
 from deepnmt.recipe import read_recipe
 from deepnmt.recipe.__main__ import main
 from deepnmt.recipe.checking import check_recipe

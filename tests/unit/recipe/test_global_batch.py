@@ -10,7 +10,7 @@ import pytest
 from deepnmt.errors import UserError
 from deepnmt.recipe import Option
 from deepnmt.recipe.__main__ import main
-from deepnmt.recipe.global_batch import share
+from deepnmt.recipe.own_keys import share
 
 Printed = Callable[..., list[str]]
 ALIASES = {"--max-sentences": "--batch-size"}

@@ -13,10 +13,9 @@ from support.nbest_folders import nbest_folder, number_folder, plain_lists, save
 
 from deepnmt.cli import combine
 from deepnmt.errors import UserError
-from deepnmt.reranking import combination
+from deepnmt.reranking import combined_lists
 from deepnmt.reranking.confusion_network import Slot
-from deepnmt.reranking.loaded_models import load_models
-from deepnmt.reranking.model_scores import Kind, ModelFeature, Scorer
+from deepnmt.reranking.model_scores import Kind, ModelFeature, Scorer, load_models
 from deepnmt.reranking.prefix_scores import PrefixScorer
 from deepnmt.text.nbest import read_nbest
 
@@ -84,11 +83,11 @@ def test_a_network_must_fit_the_positions(folders: Path) -> None:
         paths = (folders / "a.pt", save_model(folders / "short.pt", **sizes))
         loaded = load_models(paths, folders / "data", ("de", "en"))
         with pytest.raises(UserError, match=message) if message else nullcontext():
-            combination.check_lengths(networks, sources, loaded)
+            combined_lists.check_lengths(networks, sources, loaded)
 
 
 def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combination, "TOGETHER", 2)
+    monkeypatch.setattr(combined_lists, "TOGETHER", 2)
     models = ["--models", f"{folders / 'a.pt'}:{folders / 'b.pt'}", "--paths", 3]
     call(folders, *models, folders / "out")
     lines = read_nbest(folders / "out" / "nbest.tsv")
@@ -101,13 +100,13 @@ def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypat
     assert {path.name for path in (folders / "out" / "scores").iterdir()} == {"0.json", "2.json"}
     # Of what is kept, only the part that is missing is made again.
     searched: list[int] = []
-    stock = combination.search_all
+    stock = combined_lists.search_all
 
     def counted(slots: Any, *rest: Any) -> Any:
         searched.append(len(slots))
         return stock(slots, *rest)
 
-    monkeypatch.setattr(combination, "search_all", counted)
+    monkeypatch.setattr(combined_lists, "search_all", counted)
     (folders / "out" / "scores" / "2.json").unlink()
     before = (folders / "out" / "nbest.tsv").read_bytes()
     call(folders, *models, folders / "out")

@@ -8,8 +8,18 @@ import random
 
 import pytest
 
-from deepnmt.reranking.confusion_network import NOTHING, Slot, Word, align, network, paths, words_of
-from deepnmt.reranking.network_search import Prefix, SearchWeights, search_all
+from deepnmt.reranking.confusion_network import (
+    NOTHING,
+    Prefix,
+    SearchWeights,
+    Slot,
+    Word,
+    align,
+    network,
+    paths,
+    search_all,
+    words_of,
+)
 
 
 def words(text: str) -> list[Word]:

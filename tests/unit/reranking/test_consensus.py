@@ -8,11 +8,10 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from deepnmt.reranking.choice import by_consensus
-from deepnmt.reranking.consensus import expected_similarity
+from deepnmt.reranking.consensus import bleu, chrf, expected_similarity
 from deepnmt.reranking.corpus import Corpus
 from deepnmt.reranking.merged_lists import Candidate, MergedLists
-from deepnmt.reranking.similarity import bleu, chrf
+from deepnmt.reranking.reranked_lists import by_consensus
 from deepnmt.text.settings import TextSettings
 
 TEXTS = [
@@ -45,7 +44,7 @@ def test_consensus_compares_as_the_languages_bleu_does(language: str, tokenised:
     texts = ["今天天气很好我们去公园。", "今天天气很好,我们去公园玩", "今天 天气 很好,我们 去公园", "hello,world 3,5"]
     found = [Candidate(text, {}, chance) for text, chance in zip(texts, (0.2, 0.25, 0.25, 0.3))]
     corpus = Corpus([texts], [""], [""], TextSettings("de", language), tokenised)
-    (order,) = by_consensus(MergedLists("valid", False, [found], ()), corpus, "bleu", "model").orders
+    (order,) = by_consensus(MergedLists("valid", False, [found], ()), corpus, "bleu", "model")
     metric = BLEU(effective_order=True, tokenize=name)
     expected = [
         sum(each.probability * metric.sentence_score(text, [each.subwords]).score for each in found) for text in texts

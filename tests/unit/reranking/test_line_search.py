@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu, table
+from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu, oracle, table
 from deepnmt.reranking.feature_table import FeatureTable
-from deepnmt.reranking.line_search import best_point
-from deepnmt.reranking.oracle import oracle
-from deepnmt.reranking.tuning import bleu_of, tune
+from deepnmt.reranking.tuning import best_point, bleu_of, tune
 
 WORDS = ["a", "b", "c", "d", "e"]
 

@@ -22,7 +22,7 @@ from support.nbest_folders import (
 
 from deepnmt.cli import rerank
 from deepnmt.errors import UserError
-from deepnmt.reranking import lists_scoring, reranked_lists
+from deepnmt.reranking import model_scores, reranked_lists
 from deepnmt.reranking.merged_lists import read_lists
 from deepnmt.reranking.model_scores import Kind, ModelFeature
 from deepnmt.reranking.weights_file import as_option, weights_for
@@ -130,9 +130,9 @@ def test_models_are_features_and_their_scores_are_kept(folders: Path, monkeypatc
     assert {len(line.features) for line in read_nbest(out / "nbest.tsv")} == {4}
     # With other weights, no model is needed again; a score file that is cut off is not taken.
     scored: list[str] = []
-    stock = lists_scoring.Scorer.__init__
+    stock = model_scores.Scorer.__init__
     monkeypatch.setattr(
-        lists_scoring.Scorer,
+        model_scores.Scorer,
         "__init__",
         lambda self, feature, *rest: (scored.append(feature.name), stock(self, feature, *rest))[1],
     )
@@ -238,7 +238,7 @@ def test_a_faulty_model_leaves_nothing(folders: Path) -> None:
 def test_a_scoring_that_is_stopped_resumes_with_the_next_model(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_model(folders / "a.pt")
     words = ["--score", f"a={folders / 'a.pt'}", "--score", f"b={folders / 'a.pt'}", "--tune", "--starts", 1]
-    stock = lists_scoring.Scorer.__call__
+    stock = model_scores.Scorer.__call__
 
     def interrupted(self: Any, *rest: Any) -> Any:
         if self.feature.name == "b":
@@ -246,13 +246,13 @@ def test_a_scoring_that_is_stopped_resumes_with_the_next_model(folders: Path, mo
         return stock(self, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(lists_scoring.Scorer, "__call__", interrupted)
+        patch.setattr(model_scores.Scorer, "__call__", interrupted)
         with pytest.raises(KeyboardInterrupt, match="scoring b"):
             call(folders, "valid", *words, folders / "out")
     assert [path.name for path in (folders / "out").rglob("*")] == ["scores", "a.json"]
     with monkeypatch.context() as patch:
         patch.setattr(
-            lists_scoring.Scorer, "__call__", lambda self, *rest: stock(self, *rest) * (self.feature.name == "b")
+            model_scores.Scorer, "__call__", lambda self, *rest: stock(self, *rest) * (self.feature.name == "b")
         )
         call(folders, "valid", *words, folders / "out")
     lines = read_nbest(folders / "out" / "nbest.tsv")

@@ -120,7 +120,7 @@ def test_a_training_that_began_with_another_checkpoint_is_not_resumed(folders: d
     state = contents(folders)
     state["model"]["encoder.embed_tokens.weight"] += 1
     torch.save(state, model)
-    message = rf"^SAVE must have been begun with CHECKPOINT, but {save} was begun with {model}, whose .* another SAVE$"
+    message = rf"^{save} was begun with another CHECKPOINT; remove it or choose another SAVE$"
     with pytest.raises(UserError, match=message):
         finetuning.write_recipe(model, folders["data"], save / "recipe.yaml")
     assert (save / "recipe.yaml").read_text() == recipe
@@ -139,7 +139,7 @@ def test_a_training_that_began_with_another_checkpoint_is_not_resumed(folders: d
 
 def test_a_training_that_began_with_no_checkpoint_is_not_resumed(folders: dict[str, Path], tmp_path: Path) -> None:
     shutil.copy(folders["model"], tmp_path / "checkpoint_last.pt")
-    message = rf"^SAVE must be new or of finetune\.sh, but {tmp_path}/checkpoint_last\.pt is of .* choose another SAVE$"
+    message = rf"^{tmp_path} exists, and was not made by deepnmt finetune: .*checkpoint_last\.pt is of .* another SAVE$"
     with pytest.raises(UserError, match=message):
         finetuning.write_recipe(folders["model"], folders["data"], tmp_path / "recipe.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint_last.pt"]
@@ -239,7 +239,11 @@ def test_the_training_that_is_begun(folders: dict[str, Path], tmp_path: Path, mo
     assert begun == [(tmp_path / "recipe.yaml", str(tmp_path / "data"), tmp_path, [*start, *old, "--lr", "2"])]
     assert (tmp_path / "data" / "old.de-en.de.bin").exists()
     # It is held as long as the process lives, here of all tests.
-    with finetuning.HELD, (tmp_path / "lock").open("w") as lock, pytest.raises(BlockingIOError, match="Resource"):
+    with (
+        finetuning.training.HELD,
+        (tmp_path / "lock").open("w") as lock,
+        pytest.raises(BlockingIOError, match="Resource"),
+    ):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

@@ -17,7 +17,9 @@ from support.data_folders import data_folder
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.jobs import job
 from deepnmt.runs import training
+from deepnmt.runs.supervision import LOCK
 
 RECIPE = "arch: dlcl_transformer_tiny\noptimizer: adam\nmax-tokens: 100\nlr: 0.001\nbf16: true\n"
 RECIPE += "encoder-layers: 2\ndecoder-layers: 2\nencoder-ffn-embed-dim: 8\ndecoder-ffn-embed-dim: 8\n"
@@ -57,18 +59,18 @@ def test_two_precisions_are_refused(places: list[str], monkeypatch: pytest.Monke
 
 
 def test_folder_of_a_training_that_still_works_is_refused(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(job, "WAIT", 0.3)
     save = Path(places[2])
     save.mkdir()
     with (save / "train.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(UserError, match=f"^SAVE must not be in use, but another training is .* in '{save}'$"):
+        with pytest.raises(UserError, match=f"^SAVE must not be in use, but a command .* is .* in '{save}'$"):
             start(monkeypatch, 0, *places, "--bf16")
     assert [path.name for path in save.iterdir()] == ["train.lock"]
     start(monkeypatch, 0, *places)
     # A training that is killed may leave children behind, which have its files.
-    held = training.KEPT[-1]
-    assert os.get_inheritable(held.fileno())  # type: ignore[attr-defined]
+    held = [int(path.name) for path in Path("/proc/self/fd").iterdir() if path.exists() and path.samefile(save / LOCK)]
+    assert any(map(os.get_inheritable, held))
     with pytest.raises(UserError, match="SAVE must not be in use"):
         start(monkeypatch, 0, *places)
 

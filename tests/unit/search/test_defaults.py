@@ -27,4 +27,4 @@ def test_no_other_file_has_a_default_beam() -> None:
     pattern = re.compile(r"""beam: int = \d|["']--?beam["'].*default=\d|["']beam["'], \d""")
     found = [path.name for path in PACKAGE.rglob("*.py") if pattern.search(path.read_text("utf-8"))]
     # Evaluation in a training, without a beam in its options; prefixes of a network, which are no search of a model.
-    assert sorted(found) == ["combine.py", "rule.py"]
+    assert sorted(found) == ["combine.py", "option_table.py"]

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from deepnmt.synthetic.closest import closest, similarity
+from deepnmt.synthetic.pair_making import closest, similarity
 
 REFERENCE = "the cat sat on the mat today"
 CANDIDATES = [

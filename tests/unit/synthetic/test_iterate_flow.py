@@ -106,7 +106,7 @@ def test_killed_in_any_kind_of_step_it_goes_on_with_that_step(
 
 def test_a_folder_in_use_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "WAIT", 0.0)
-    with locked(root / "held", "save"), pytest.raises(UserError, match=r"^save must not be in use, but a command"):
+    with locked(root / "held", "save"), pytest.raises(UserError, match=r"^--save must not be in use, but a command"):
         run(monkeypatch, "held")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from deepnmt.text import cut_words
 from deepnmt.text.subwords import Bpe
 from deepnmt.text.unigram import Unigram
 
@@ -22,7 +21,7 @@ def test_cut_words_are_bounded_and_cut_as_before(tmp_path: Path, monkeypatch: py
     words = ["".join(random.Random(number).choices("abcd", k=8)) for number in range(300)]
     free = Bpe(tmp_path / "codes")
     expected = [free(word) for word in words]
-    monkeypatch.setattr(cut_words, "MOST_CHARACTERS", 400)
+    monkeypatch.setattr("deepnmt.text.unigram.MOST_CHARACTERS", 400)
     for cut in (bpe := Bpe(tmp_path / "codes")), (unigram := Unigram({"a": -1.0, "ab": -1.5, "c</w>": -2.0})):
         largest = 0
         for word in words * 2:

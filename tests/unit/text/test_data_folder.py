@@ -19,7 +19,7 @@ from deepnmt.errors import UserError
 from deepnmt.text import check_data_folder, language_model_data, languages_of
 from deepnmt.text.data_folder import check_texts, check_training_data, subsets_of
 from deepnmt.text.index_file import OTHER_MAGICS
-from deepnmt.text.leakage import held_out
+from deepnmt.text.like_folder import held_out_lines
 from deepnmt.text.training_data import check_named_data
 
 SUBSETS = ("train", "valid", "test")
@@ -201,7 +201,7 @@ def test_languages_may_have_hyphens(source: str, target: str, tmp_path: Path) ->
         assert language_model_data.side(data, "valid", language) == data / f"valid.{source}-{target}.{language}"
         # What must not be trained on is found.
         (data / "text" / f"valid.tok.{language}").write_text("a b\nc\nd\n")
-        assert {"a b", "c", "d"} <= set(held_out(data, language))
+        assert {"a b", "c", "d"} <= set(held_out_lines(data, language))
 
 
 def test_texts_have_a_line_for_each_sentence(tmp_path: Path) -> None:

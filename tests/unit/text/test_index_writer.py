@@ -13,7 +13,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, make_builder
 
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import append_types, read_types
-from deepnmt.text.index_writer import Binarised, binarise, join, kind_for
+from deepnmt.text.index_file import Binarised, binarise, join, kind_for
 
 LINES = ["a b zz", "", "  b\t<unk>  ü ", "b"]
 

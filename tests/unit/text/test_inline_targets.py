@@ -68,6 +68,20 @@ def test_terms_are_told_in_their_order() -> None:
     assert [(term.text, term.translation) for term in terms] == [("Katze", "cat"), ("Hund", "dog"), ("Katze", "cat")]
 
 
+@pytest.mark.parametrize(
+    ("language", "term", "text", "expected"),
+    [
+        # Capitals by the language's rules, on both sides.
+        ("tr", "istanbul", "İstanbul büyük", "[ İstanbul = IJsje ] büyük"),
+        ("tr", "istanbul", "Istanbul büyük", "Istanbul büyük"),
+        ("ga", "n-athair", "nAthair mór", "[ nAthair = IJsje ] mór"),
+    ],
+)
+def test_capitals_follow_each_language(language: str, term: str, text: str, expected: str) -> None:
+    found = glossary(TextSettings(language, "nl", language_case=True), **{term: "ijsje"})
+    assert shown(found.inline(text)[0]) == expected
+
+
 def test_in_true_case_the_translation_gets_no_capital() -> None:
     found = glossary(TextSettings("de", "en", truecase=True), unbekannte="unknown")
     assert shown(found.inline("Unbekannte Wörter")[0]) == "[ Unbekannte = unknown ] Wörter"

@@ -72,8 +72,8 @@ def test_bleu_of_tokens_compares_the_words_of_the_language() -> None:
 def test_no_words_are_counted_at_white_space_alone() -> None:
     """Whoever counts words asks `counted_words`; these count something else, or make tokens."""
     others = {
-        "deepnmt/reranking/combination.py": "subwords, for positions",
-        "deepnmt/reranking/per_token.py": "subwords",
+        "deepnmt/reranking/combined_lists.py": "subwords, for positions",
+        "deepnmt/reranking/reranked_lists.py": "subwords",
     }
     counted = re.compile(r"len\((?:[^()]|\([^()]*\))*\.split\(\)\)")
     for folder in ("deepnmt", "scripts"):

@@ -14,8 +14,8 @@ from support.flow import write
 
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
-from deepnmt.preparation.dictionaries import write_dictionary
 from deepnmt.preparation.splits import Rules, prepare_split
+from deepnmt.preparation.subword_learning import write_dictionary
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.nbest import parse
 from deepnmt.text.pipeline import TextPipeline, Tokenizer

@@ -9,7 +9,7 @@ import pytest
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import Tokenizer
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.terms import forms_of, has_term, read_terms, terms_of
+from deepnmt.text.terms import forms_of, read_terms, terms_of
 
 ENGLISH, GERMAN = (Tokenizer(TextSettings(language, "fi"), language) for language in ("en", "de"))
 
@@ -21,9 +21,6 @@ def test_the_longest_term_at_each_place(tmp_path: Path) -> None:
     assert [term.translation for term in found] == ["alter hund", "der hund", "hund"]
     assert [term.text for term in found] == ["old dog", "the dog", "dog"]
     assert terms_of("dogs", terms) == []
-    assert has_term("der hund", "hund")
-    assert not has_term("der schäferhund", "hund")
-    assert has_term("der hund", "hündin", "hund")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from support.flow import SCRIPTS
 
-from deepnmt.corpus.cleaning.corpus_index import FileIndex
+from deepnmt.corpus.cleaning.corpus_index import FileIndex, Header
 from deepnmt.corpus.cleaning.filter_recipe import read_recipe as read_filters
-from deepnmt.corpus.cleaning.score_file import Header
 from deepnmt.corpus.ngram import arpa
 from deepnmt.errors import UserError
 from deepnmt.recipe import read_recipe

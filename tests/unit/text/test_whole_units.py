@@ -14,7 +14,7 @@ from deepnmt.errors import UserError
 from deepnmt.text import chinese
 from deepnmt.text.chinese import joined, segmenter
 from deepnmt.text.lines import clean
-from deepnmt.text.pipeline import Detokenizer, TextPipeline, Tokenizer, tokens_of
+from deepnmt.text.pipeline import Detokenizer, TextPipeline, Tokenizer, placeholders_of, tokens_of
 from deepnmt.text.placeholders import PATTERNS, Placeholders, parse_kinds
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.units import Units, escaped, read_patterns, shown, unescaped
@@ -74,12 +74,49 @@ def test_subwords_leave_units_whole(tmp_path: Path, codes: str) -> None:
         ("7, 8.", ["7", "8"]),
         ("12mm", []),
         ("3. 4:", ["3", "4"]),
+        ("٣٫٥ و ١٬٠٠٠،٥.", ["٣٫٥", "١٬٠٠٠،٥"]),
+        ("१,००,०००.५० और ४", ["१,००,०००.५०", "४"]),
+        ("１，５００．５ １４：３０", ["１，５００．５", "１４：３０"]),
+        ("1'500, 1’500.25 '90", ["1'500", "1’500.25", "90"]),
+        ("2020-12-31 um 14:30, 31.12.20 3/4/21 14.30", ["2020-12-31", "14:30", "31.12.20", "3/4/21", "14.30"]),
+        ("10\u201120 555-1234", ["10\u201120", "555-1234"]),
+        ("2½ und ½ Liter, ½x", ["2½", "½"]),
+        ("10-12x", []),
     ],
 )
 def test_a_part_of_a_number_is_none(text: str, numbers: list[str]) -> None:
     assert re.findall(PATTERNS["numbers"], text) == numbers
-    tokens = Tokenizer(TextSettings("de", "en", placeholders="numbers"), "de")(text)
-    assert Placeholders(["numbers"]).units(tokens)["<num>"] == numbers
+    settings = TextSettings("de", "en", placeholders="numbers", units_first=True, all_numbers=True)
+    tokens = Tokenizer(settings, "de")(text)
+    assert list(map(unescaped, placeholders_of(settings).units(tokens)["<num>"])) == numbers
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "numbers"),
+    [
+        ("zh", "2020年12月31日14：30，第10章 3.5万人。", ["2020", "12", "31", "14：30", "10", "3.5"]),
+        ("ja", "１２月、第3・5章に10-20人", ["１２", "3", "5", "10-20"]),
+        ("th", "เวลา๑๔:๓๐ที่ 5 มี10คน", ["๑๔:๓๐", "5", "10"]),
+        ("my", "၂၀၂၀ခုနှစ်", ["၂၀၂၀"]),
+        ("zh", "共100，200人，30号：1，000", ["100", "200", "30", "1", "000"]),
+        ("zh", "A10章", []),
+    ],
+)
+def test_numbers_beside_letters_of_scripts_without_spaces(language: str, text: str, numbers: list[str]) -> None:
+    settings = TextSettings(language, "en", placeholders="numbers", units_first=True, all_numbers=True)
+    tokens = Tokenizer(settings, language)(text)
+    assert placeholders_of(settings).units(tokens)["<num>"] == numbers
+    assert Detokenizer(language)(tokens) == text
+
+
+def test_numbers_of_earlier_folders() -> None:
+    numbers = ["1'500", "2020-12-31", "٣٫٥", "½", "1,5", "14:30", "٣"]
+    earlier = placeholders_of(TextSettings("de", "en", placeholders="numbers", units_first=True))
+    assert earlier.units(" ".join(numbers))["<num>"] == ["1,5", "14:30", "٣"]
+    late = placeholders_of(TextSettings("de", "en", placeholders="numbers,urls"))
+    assert late.units(" ".join(numbers))["<num>"] == ["1,5", "14:30", "٣"]
+    now = placeholders_of(TextSettings("de", "en", placeholders="numbers", units_first=True, all_numbers=True))
+    assert now.units(" ".join(numbers))["<num>"] == numbers
 
 
 KINDS = st.lists(

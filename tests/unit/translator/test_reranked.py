@@ -14,7 +14,7 @@ from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.errors import UserError
 from deepnmt.reranking.weights_file import as_option
 from deepnmt.text.settings import TextSettings
-from deepnmt.translator import reranked
+from deepnmt.translator.translator import rated_search
 
 FOUND = [
     [(["a"], -1.0), (["a", "b", "c"], -1.2), (["a", "<unk>"], -1.3)],
@@ -53,17 +53,17 @@ SOURCES = [["x"], ["y"], ["z"]]
     ],
 )
 def test_the_weighted_sum_chooses(weights: str, best: list[str], score: float) -> None:
-    first, second, third = reranked.search(Found(), SOURCES, SearchSettings(beam=3, rerank=weights))
+    first, second, third = rated_search(Found(), SOURCES, SearchSettings(beam=3, rerank=weights))
     assert [hypothesis.tokens for hypothesis in first] == [best]
     assert first[0].score == pytest.approx(score)
     assert (len(second), third) == (1, [])
 
 
 def test_all_of_the_beam_is_rated_and_ordered() -> None:
-    found = reranked.search(Found(), SOURCES, SearchSettings(beam=3, nbest=3, rerank="length=0,unk=0"))
+    found = rated_search(Found(), SOURCES, SearchSettings(beam=3, nbest=3, rerank="length=0,unk=0"))
     assert [hypothesis.tokens for hypothesis in found[0]] == [tokens for tokens, _ in FOUND[0]]
     assert [hypothesis.score for hypothesis in found[0]] == [0, 0, 0]
-    (one, *_) = reranked.search(Found(), SOURCES, SearchSettings(beam=3))
+    (one, *_) = rated_search(Found(), SOURCES, SearchSettings(beam=3))
     assert one == [Hypothesis(["a"], -1.0)]
 
 

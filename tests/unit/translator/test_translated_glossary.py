@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,8 +16,9 @@ from support.translation_models import write_checkpoint, write_data
 from deepnmt.checkpoints.data_fit import check_inline_targets, trained_settings
 from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.errors import UserError
+from deepnmt.text import second_pass
 from deepnmt.text.inline_targets import AS, END, MARKS, TERM
-from deepnmt.text.pipeline import TextPipeline
+from deepnmt.text.pipeline import TextPipeline, tokens_of
 from deepnmt.text.settings import TextSettings
 from deepnmt.translator.line_stream import LineStream, as_json
 from deepnmt.translator.translator import Translator
@@ -29,10 +31,14 @@ class Follower:
 
     longest = 14
 
+    def __init__(self) -> None:
+        self.read: list[list[str]] = []
+
     def check(self, settings: SearchSettings) -> None:
         """Everything goes."""
 
     def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        self.read += map(list, sentences)
         return [[Hypothesis(self.followed(list(sentence)), 0.0)] for sentence in sentences]
 
     def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
@@ -75,10 +81,10 @@ def test_words_that_no_text_has_are_spelt(tmp_path: Path) -> None:
     translator = Translator.of_parts(
         TextPipeline.of(HERE, tmp_path / "codes"), Follower(), SearchSettings(), tmp_path / "dict.de.txt"
     )
-    found = translator.run(["a b"], translator.settings(), glossary=translator.glossary({"b": "xyz"}))[0]
+    assert translator.translate("a b", glossary={"b": "xyz"}) == "a xyz"
+    engine: Any = translator.engine
     # The merges make a piece that is no type.
-    assert list(found.read) == ["a", TERM, "b", AS, "x@@", "y@@", "z", END]
-    assert found.translations[0].text == "a xyz"
+    assert engine.read == [["a", "b"], ["a", TERM, "b", AS, "x@@", "y@@", "z", END]]
 
 
 def test_marks_in_a_text_are_plain_text(tmp_path: Path) -> None:
@@ -96,15 +102,53 @@ def test_json_has_the_plain_source_and_the_terms(tmp_path: Path) -> None:
     stream.run([b"ab c\n", b"c\n"], "here", output, lambda lines: None)
     first, second = map(json.loads, output.getvalue().decode().splitlines())
     assert (first["text"], first["source_tokens"]) == ("x c", ["a@@", "b", "c"])
-    assert first["terms"] == [{"term": "ab", "translation": "x"}]
+    assert first["terms"] == [{"term": "ab", "translation": "x", "found": True}]
     assert "terms" not in second
 
 
-def test_what_is_too_long_with_its_terms(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_too_long_with_its_terms_is_translated_without(tmp_path: Path) -> None:
     translator = make(tmp_path)
-    assert translator.translate("a a a", glossary={"a": "x"}) == ""
-    assert "too long: 15 subwords with the glossary's; the model has 14" in caplog.text
-    assert translator.translate("a a", glossary={"a": "x"}) == "x x"
+    assert translator.translate(["a a a", "a a"], glossary={"a": "x"}) == ["a a a", "x x"]
+    found = translator.run(["a a a"], translator.settings(), glossary=translator.glossary({"a": "x"}))[0]
+    assert [term.translation for term in found.missing] == ["x", "x", "x"]
+
+
+def test_only_what_lacks_a_term_is_translated_again(tmp_path: Path) -> None:
+    translator = make(tmp_path)
+    engine: Any = translator.engine
+    glossary = translator.glossary({"a": "a", "b": "x y", "c": "d"})
+    # The last two have places for one term.
+    text = ["a b", "a", "g", "x y b", "c c d"]
+    assert translator.translate(text, glossary=glossary) == ["a x y", "a", "g", "x y b", "d d d"]
+    again = [" ".join(read) for read in engine.read if TERM in read]
+    assert sorted(again) == sorted(
+        [f"{TERM} a {AS} a {END} {TERM} b {AS} x y {END}", f"{TERM} c {AS} d {END} {TERM} c {AS} d {END} d"]
+    )
+
+
+class Stubborn(Follower):
+    """Drops what has marks, but for the first translation of terms; two translations of each sentence."""
+
+    def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        found = [" ".join(sentence).partition(END)[0] for sentence in sentences]
+        words = [text.partition(AS)[2].split() or text.split() for text in found]
+        return [[Hypothesis(each, -1.0 - (AS in text)), Hypothesis(["z"], -3.0)] for each, text in zip(words, found)]
+
+
+def test_the_second_translation_is_taken_if_it_has_more_terms(tmp_path: Path) -> None:
+    translator = make(tmp_path)
+    translator.engine = Stubborn()
+    glossary = {"a": "x", "b": "b", "c": "y"}
+    found = translator.nbest(["c d", "a b", "b b"], 2, glossary=glossary)
+    # Of `a b`, each of the two has one term: the first stays, with its list and its scores.
+    assert [[(each.text, each.score) for each in line] for line in found] == [
+        [("y", -2.0), ("z", -3.0)],
+        [("a b", -1.0), ("z", -3.0)],
+        [("b b", -1.0), ("z", -3.0)],
+    ]
+    run = translator.run(["a b"], translator.settings(), glossary=translator.glossary(glossary))[0]
+    assert [term.text for term in run.terms] == ["a", "b"]
+    assert [term.text for term in run.missing] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +201,7 @@ def test_a_checkpoint_says_what_it_was_trained_with(trained: tuple[Path, Path], 
         Translator.from_checkpoint(plain, data).translate("Der Hund schläft.", glossary={"Hund": "cat"})
 
 
-def test_all_engines_read_the_same(trained: tuple[Path, Path], tmp_path: Path) -> None:
+def test_all_engines_read_the_same(trained: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ctranslate2")
     from deepnmt.export.exporter import Export, export
@@ -166,7 +210,13 @@ def test_all_engines_read_the_same(trained: tuple[Path, Path], tmp_path: Path) -
     checkpoint = note(plain, tmp_path / "other.pt")
     text, terms = ["Der Hund schläft.", "Das ist z. B. ein Haus!"], {"Hund": "cat", "Haus": "eats"}
     direct = Translator.from_checkpoint(checkpoint, data)
-    expected, without = direct.translate(text, glossary=terms), direct.translate(text)
+    without = direct.translate(text)
+    plain = {tokens_of(" ".join(found[0].tokens), direct.pipeline.settings) for found in direct.nbest(text)}
+    # A random model follows no term.
+    monkeypatch.setattr(
+        second_pass, "missing_terms", lambda tokens, terms, settings: list(terms) if tokens in plain else []
+    )
+    expected = direct.translate(text, glossary=terms)
     assert expected != without
     for engine in ("torch", "onnx", "ctranslate2"):
         export(Export([checkpoint], data, engine, check=0), tmp_path / engine)

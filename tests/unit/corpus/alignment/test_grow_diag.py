@@ -7,9 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from deepnmt.corpus.alignment.grow_diag import grow_diag_final
+from deepnmt.corpus.alignment.grow_diag import grow_diag_final, line_of, parse_line
 from deepnmt.corpus.alignment.links import Links
-from deepnmt.corpus.alignment.pharaoh import line_of, parse_line
 from deepnmt.errors import UserError
 
 Link = tuple[int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deepnmt.corpus.cleaning.best_pairs import Best, needed, ranked
+from deepnmt.corpus.cleaning.decisions import Best, needed, ranked
 from deepnmt.errors import UserError
 
 

@@ -8,14 +8,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from deepnmt.corpus.cleaning.clean_page import svg_histogram
+from deepnmt.corpus.cleaning.clean_report import drawn
 from deepnmt.corpus.cleaning.decisions import Histogram
 from deepnmt.corpus.cleaning.filter_recipe import Filter
+from deepnmt.pages import render
 
 
 def test_bars_have_the_heights_and_colours_of_their_bins() -> None:
     histogram = Histogram(np.arange(6.0), np.array([1, 0, 16, 9, 4]))
-    root = ElementTree.fromstring(svg_histogram(Filter("ratio", "2:4", 2, 4), "ratio <&>", histogram))
+    root = ElementTree.fromstring(
+        render("histogram.svg", histogram=drawn(Filter("ratio", "2:4", 2, 4), "ratio <&>", histogram))
+    )
     bars = [(bar.get("class"), float(str(bar.get("height"))), bar[0].text) for bar in root.iter("rect")]
     assert [(kind, text) for kind, _, text in bars] == [
         ("fails", "0.5: 1"), ("passes", "2.5: 16"), ("passes", "3.5: 9"), ("fails", "4.5: 4"),

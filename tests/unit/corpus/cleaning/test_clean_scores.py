@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from test_clean import GOOD, cleaned, write
+from support.cleaned_corpora import GOOD, cleaned, write
 
 from deepnmt.errors import UserError
 from deepnmt.text.record import read_record, sha256

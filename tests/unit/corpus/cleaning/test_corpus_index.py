@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deepnmt.corpus.cleaning import corpus_index
-from deepnmt.corpus.cleaning.corpus_index import FileIndex
-from deepnmt.corpus.cleaning.score_file import Header, ScoreColumn
+from deepnmt.corpus.cleaning.corpus_index import FileIndex, Header, ScoreColumn
 from deepnmt.errors import UserError
 
 

@@ -77,7 +77,7 @@ def test_scores_of_several_processes_and_starts_are_those_of_one(
     def stopped(folder: Path, *rest: Any) -> Any:
         """Scores the blocks that start at 20 and 120, and is then killed."""
         score = ngram_scorer(folder, *rest)
-        blocks = list(ngram.blocks(text, folder))
+        blocks = list(ngram.missing(text, folder))
         scored.extend(start for start, _ in blocks)
         for number in () if scored != [0, 20, 40, 60, 80, 100, 120] else (1, 6):
             score(blocks[number])
@@ -89,7 +89,7 @@ def test_scores_of_several_processes_and_starts_are_those_of_one(
         with pytest.raises(KeyboardInterrupt, match=r"^resume from the work done in .*other\.tsv\.parts$"):
             ngram.score("ngram", model, text, other, False, "fluency", 1)
     assert not other.exists()
-    assert [start for start, _ in ngram.blocks(text, parts)] == [0, 40, 60, 80, 100]
+    assert [start for start, _ in ngram.missing(text, parts)] == [0, 40, 60, 80, 100]
     record = (parts / "ngram.json").read_bytes()
     ngram.score("ngram", model, text, other, False, "fluency", 2)
     assert other.read_bytes() == one.read_bytes()

@@ -77,7 +77,7 @@ def test_a_selection_from_a_selection_says_both_texts(data: Path, like: Path, tm
     old.write_text(json.dumps({**begun[1], "selected_on": own}))
     check_same(old, begun[1], "OUT")
     other = [{**own, "file": "other"}, own]
-    with pytest.raises(UserError, match=r"of-chosen was made with selected_on \{'file': 'like\.txt', .* not .*'other'"):
+    with pytest.raises(UserError, match=r"of-chosen was made with selected-on \{'file': 'like\.txt', .* not .*'other'"):
         check_same(old, {**begun[1], "selected_on": other}, "OUT")
 
 

@@ -12,9 +12,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from deepnmt.corpus.ngram.kneser_ney import estimate
-from deepnmt.corpus.selection import chosen
-from deepnmt.corpus.selection.cross_entropy_difference import CrossEntropyDifference
-from deepnmt.corpus.selection.tfidf import TfIdf
+from deepnmt.corpus.selection.likeness import CrossEntropyDifference, TfIdf, best, score_all
 
 
 def lines(number: int, seed: int, topic: str) -> list[list[str]]:
@@ -48,13 +46,13 @@ def test_the_memory_of_tfidf_does_not_grow_with_the_text(monkeypatch: pytest.Mon
         tracemalloc.stop()
         return size
 
-    monkeypatch.setattr("deepnmt.corpus.selection.tfidf.BLOCK", 100)
+    monkeypatch.setattr("deepnmt.corpus.selection.likeness.BLOCK", 100)
     assert peak(LIKE[:100] * 40) < 1.5 * peak(LIKE[:100])
 
 
 def test_tfidf_looks_at_all_lines_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = TfIdf(ALL, LIKE)(ALL)
-    monkeypatch.setattr("deepnmt.corpus.selection.tfidf.BLOCK", 7)
+    monkeypatch.setattr("deepnmt.corpus.selection.likeness.BLOCK", 7)
     np.testing.assert_array_equal(TfIdf(ALL, LIKE)(ALL), whole)
 
 
@@ -115,17 +113,17 @@ def test_a_known_word_that_the_sample_lacks_is_none_of_the_unknown_ones() -> Non
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_both_find_the_lines_of_the_topic(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chosen, "BLOCK", 70)
+    monkeypatch.setattr("deepnmt.corpus.selection.likeness.BLOCK", 70)
     text = [" ".join(line) + "\n" for line in ALL]
     shown: list[int] = []
     for scorer in (TfIdf(ALL, LIKE), CrossEntropyDifference(ALL[::3], LIKE)):
-        scores = chosen.score_all(scorer, text, "en", workers, shown.append)
+        scores = score_all(scorer, text, "en", workers, shown.append)
         np.testing.assert_allclose(scores, scorer(ALL))
-        found = chosen.best(scores, 120)
+        found = best(scores, 120)
         assert list(found) == sorted(found)
         assert np.mean(found % 2 == 0) > 0.8
     assert shown == [70, 70, 70, 70, 20] * 2
 
 
 def test_of_equal_scores_the_first_are_chosen() -> None:
-    assert chosen.best(np.array([1, 3, 1, 3, 1, 3.0]), 4).tolist() == [0, 1, 3, 5]
+    assert best(np.array([1, 3, 1, 3, 1, 3.0]), 4).tolist() == [0, 1, 3, 5]

@@ -10,8 +10,8 @@ import ctranslate2
 import pytest
 from support.models import PLAIN, build, dictionary
 
-from deepnmt.engines.ctranslate2 import engine, processor
-from deepnmt.engines.ctranslate2.processor import sums_int8_exactly
+from deepnmt.engines.ctranslate2 import engine
+from deepnmt.engines.ctranslate2.engine import sums_int8_exactly
 from deepnmt.engines.ctranslate2.writer import save, specification
 
 
@@ -30,7 +30,7 @@ def test_processors(
     machine: str, flags: str | None, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(processor, "FLAGS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(engine, "FLAGS", tmp_path / "cpuinfo")
     if flags is not None:
         (tmp_path / "cpuinfo").write_text(f"model name : avx_vnni\nflags : {flags}\n")
     assert sums_int8_exactly() is expected

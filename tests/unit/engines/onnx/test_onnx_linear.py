@@ -12,7 +12,7 @@ from torch import nn
 
 from deepnmt.engines.onnx.engine import session
 from deepnmt.engines.onnx.graph import FLOAT, Graph
-from deepnmt.engines.onnx.linear import linear
+from deepnmt.engines.onnx.layers import linear
 
 
 def computed(projection: nn.Linear, x: np.ndarray, int8: bool, scale: float = 1.0) -> np.ndarray:

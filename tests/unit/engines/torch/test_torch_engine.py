@@ -25,7 +25,8 @@ from deepnmt.engines.torch.engine import TorchEngine, load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.translator import Translator, reranked
+from deepnmt.translator import Translator
+from deepnmt.translator.translator import rated_search
 
 SETTINGS = {"beam": 3, "max_len_b": 12}
 LINES = [*GERMAN, "", "Die Katze.", "Ein Hund, ein Haus, eine Katze und 3 % mehr!"]
@@ -218,7 +219,7 @@ def test_weights_rate_what_the_search_has_added_up(
     settings = SearchSettings(beam=3, nbest=3, lenpen=0.0, max_len_b=9, more=more)
     # Without a length penalty, a score is the sum.
     (expected,) = both.search([source], settings)
-    (found,) = reranked.search(both, [source], replace(settings, rerank="model=1,length=0"))
+    (found,) = rated_search(both, [source], replace(settings, rerank="model=1,length=0"))
     assert [each.tokens for each in found] == [each.tokens for each in expected]
     assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-4)
     plain = [sum(scores) for scores in both.score([source] * 3, [each.tokens for each in found])]

@@ -1,0 +1,82 @@
+"""What a checkpoint's configuration says is read, never run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from omegaconf import OmegaConf
+
+from deepnmt.checkpoints.untrusted import SAFE_TYPES, forget_embedding_paths, untrusted_faults
+from deepnmt.criterions import distillation
+from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.patch import replaces, sets
+from deepnmt.literals import evaluate_literal
+
+
+@sets("eval in fairseq's modules", order=50, why="a file must not run a program (issue 4869)")
+def evaluate_literals_only() -> None:
+    """Put `evaluate_literal` in the place of `eval` in each of fairseq's modules.
+
+    A module's own name hides the built-in one, so that this holds for every place in the module, and a new one too.
+    """
+    for name, module in list(sys.modules.items()):
+        if module is not None and name.partition(".")[0] in ("fairseq", "fairseq_cli"):
+            vars(module)["eval"] = evaluate_literal
+
+
+class UntrustedText(UserError):
+    """A checkpoint's configuration holds more than plain values; which checkpoint's is not known yet."""
+
+
+@replaces(checkpoint_utils, "_upgrade_state_dict", order=10, why="check untrusted values before anything reads them")
+def check_before_upgrade(stock: Callable[..., Any], state: dict[str, Any]) -> Any:
+    """Check the configuration of a checkpoint before fairseq converts an old one's by composing it with Hydra.
+
+    Raises:
+        UntrustedText: with a line for each fault
+    """
+    faults: list[str] = []
+    if state.get("cfg") is not None:
+        # Unresolved: reading an interpolation would already expand it.
+        faults += untrusted_faults(OmegaConf.to_container(state["cfg"], resolve=False))
+    if state.get("args") is not None:
+        faults += untrusted_faults(vars(state["args"]))
+    if faults:
+        raise UntrustedText(*faults)
+    return stock(state)
+
+
+@replaces(checkpoint_utils, "load_checkpoint_to_cpu", order=30, why="name the file of a refused configuration")
+def load_untrusted(stock: Callable[..., Any], path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Load a checkpoint, name the file whose configuration is refused, and forget the paths that it names."""
+    try:
+        state = stock(path, arg_overrides, *args, **kwargs)
+    except UntrustedText as error:
+        raise UserError(*(f"{path}: {fault}" for fault in str(error).splitlines())) from None
+    if state.get("cfg") is not None:
+        given = arg_overrides or {}
+        if (model := state["cfg"].get("model")) is not None:
+            forget_embedding_paths(model, given)
+        forget_teachers(state["cfg"].get("criterion"), given)
+    return state
+
+
+def forget_teachers(criterion: Any, kept: Mapping[str, object]) -> None:
+    """Set the paths of teachers to None, in place: only a training reads them, and that has its own command line.
+
+    Args:
+        criterion: the options of a checkpoint's criterion
+        kept: options that the user has given, which stay
+    """
+    if "teacher" not in kept and getattr(criterion, "_name", None) == distillation.NAME:
+        criterion.teacher = None
+
+
+@sets("torch.serialization", order=60, why="reading with weights only refuses fairseq's checkpoints (issue 5610)")
+def allow_safe_types() -> None:
+    """Allow `SAFE_TYPES` in checkpoints."""
+    torch.serialization.add_safe_globals(SAFE_TYPES)

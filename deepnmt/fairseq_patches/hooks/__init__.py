@@ -1,0 +1,1 @@
+"""Features of the package where fairseq has no registry for them."""

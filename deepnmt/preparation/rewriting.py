@@ -1,0 +1,192 @@
+"""Texts from texts, line by line, on all cores: true case, tags, subwords.
+
+subword-nmt is called as a library: its commands leave files unclosed, so that a full disk cuts them off with status 0,
+and read a text with one process whatever --num-workers says.
+"""
+
+import os
+import random
+import sys
+from collections.abc import Callable, Container, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Optional
+
+from deepnmt.console import progress, whole_file
+from deepnmt.errors import UserError
+from deepnmt.text.in_order import lines_in_order
+from deepnmt.text.lines import check_parallel, read_lines
+from deepnmt.text.pipeline import placeholders_of, whole_units
+from deepnmt.text.placeholders import first_tag
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.subwords import Subwords
+from deepnmt.text.truecase import Truecaser, learn, model_name, sentence_case
+
+Lines = tuple[str, ...]
+Rewriter = Callable[[tuple[int, Lines]], Lines]
+
+
+def rewrite(
+    make: Callable[[], Rewriter], sources: Sequence[Path], targets: Sequence[Path], workers: int, doing: str
+) -> None:
+    """Write what a function makes of each line, or of each line of several parallel texts.
+
+    Args:
+        make: returns the function, of a line's number, from 0, and its text in each of the sources; called once in each
+            process
+        sources: texts to read
+        targets: as many to write; each appears when it is whole, and may be a source
+        workers: processes, at most
+        doing: what the progress bar says
+
+    Raises:
+        UserError: the texts are empty, or of different lengths, a line is not UTF-8, or the disk is full
+    """
+    total = check_parallel(sources)
+    with ExitStack() as stack:
+        temporary = [stack.enter_context(whole_file(path)) for path in targets]
+        files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
+        bar = stack.enter_context(progress(total, f"{doing} {targets[0].name}", " lines"))
+        texts = ((line.removesuffix("\n") for line in read_lines(path)) for path in sources)
+        for lines in lines_in_order(make, enumerate(zip(*texts)), workers, total):
+            for file, line in zip(files, lines):
+                file.write(line + "\n")
+            bar.update()
+
+
+def learn_case(text: Path, model: Path, language: str) -> None:
+    """Write the model of a text, by the rules of a language; see `deepnmt.text.truecase.learn`."""
+    if os.path.realpath(model) == os.path.realpath(text):
+        raise UserError(f"MODEL must be another file than TEXT, but is {model}")
+    print(f"{learn(text, model, language)} words in {model}", file=sys.stderr)
+
+
+def case_like(
+    data: Path, settings: TextSettings, languages: Sequence[str], texts: Sequence[Path], workers: int
+) -> None:
+    """Give texts the true case of a data folder, in their place.
+
+    Args:
+        data: with the models
+        settings: of the data
+        languages: of the texts
+        texts: in tokens
+        workers: processes, at most
+    """
+    cases = [(data / model_name(language), settings.case_language(language)) for language in languages]
+    rewrite(partial(_caser, cases, whole_units(settings)), texts, texts, workers, "casing")
+
+
+def apply_case(model: Path, text: Path, output: Path, language: str, workers: int) -> None:
+    """Write a text in true case. Raises `UserError` if a file is faulty."""
+    rewrite(partial(_caser, [(model, language)], ()), [text], [output], workers, "casing")
+
+
+def undo_case(text: Path, output: Path, language: str, workers: int) -> None:
+    """Write a text whose sentences begin with a capital. Raises `UserError` if a line is not UTF-8."""
+    rewrite(partial(_each, [partial(sentence_case, language=language)]), [text], [output], workers, "casing")
+
+
+def _caser(cases: Sequence[tuple[Path, Optional[str]]], units: Container[str]) -> Rewriter:
+    return _each([Truecaser(model, units, language) for model, language in cases])
+
+
+def _each(functions: Sequence[Callable[[str], str]]) -> Rewriter:
+    """Return what does one function to each of the texts."""
+
+    def all_sides(numbered: tuple[int, Lines]) -> Lines:
+        return tuple(function(line) for function, line in zip(functions, numbered[1]))
+
+    return all_sides
+
+
+def tag(settings: TextSettings, texts: Sequence[Path], outputs: Sequence[Path], training: bool, workers: int) -> None:
+    """Write both sides of a split with tags.
+
+    Args:
+        settings: of the data, which say what has tags
+        texts: in tokens, of the source and of the target
+        outputs: files to write
+        training: tag the source as its target, and not all its units, as when translating
+        workers: processes, at most
+
+    Raises:
+        UserError: a tag occurs in the text
+    """
+    names = tuple(path.name for path in texts)
+    rewrite(partial(_tagger, settings, names, training), texts, outputs, workers, "tagging")
+
+
+def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rewriter:
+    placeholders = placeholders_of(settings)
+    tags = list(placeholders.patterns)
+    lowers = [settings.casing(language).lower for language in settings.languages]
+
+    def tagged(numbered: tuple[int, Lines]) -> Lines:
+        number, lines = numbered
+        for name, line in zip(names, lines):
+            if found := first_tag(line, tags):
+                raise UserError(
+                    f"{name}:{number + 1}: must not have the tag {found}, which --placeholders uses, but does"
+                )
+        source, target = lines
+        both = placeholders.tagged_pair(source, target)
+        if not training:
+            both = placeholders.tagged(source), both[1]
+        # Addresses without a tag, which keep their case until now, are words like others.
+        return tuple(lower(side) for lower, side in zip(lowers, both)) if settings.lowercase else both
+
+    return tagged
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """How text is cut.
+
+    Attributes:
+        folder: with the codes
+        settings: of its data
+        languages: of the texts that are cut side by side
+        limited: by the types of the training text, too, where the settings say so
+        dropout: probability with which a merge is left out
+        seed: of dropout
+    """
+
+    folder: Path
+    settings: TextSettings
+    languages: tuple[str, ...]
+    limited: bool = True
+    dropout: float = 0
+    seed: int = 1
+
+    def write(self, texts: Sequence[Path], outputs: Sequence[Path], workers: int) -> None:
+        """Write texts in subwords.
+
+        Args:
+            texts: in tokens, one of each language
+            outputs: files to write
+            workers: processes, at most
+
+        Raises:
+            UserError: a text or the codes are faulty, or the disk is full
+        """
+        rewrite(partial(_segmenter, self), texts, outputs, workers, "segmenting")
+
+
+def _segmenter(how: Segmentation) -> Rewriter:
+    """Return what cuts lines; with dropout, by random numbers that the line's number seeds."""
+    cutters = [Subwords(how.folder, how.settings, language, how.limited) for language in how.languages]
+
+    def segment(numbered: tuple[int, Lines]) -> Lines:
+        number, lines = numbered
+        cut = []
+        for cutter, line in zip(cutters, lines):
+            if how.dropout:
+                # The same whatever the number of processes.
+                random.seed(f"{how.seed} {number}")
+            cut.append(cutter(line, how.dropout))
+        return tuple(cut)
+
+    return segment
