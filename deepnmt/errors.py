@@ -35,7 +35,7 @@ def in_place_of(kind: type[BaseException], *faults: str) -> UserError:
     """Return a `UserError` that a program which catches fairseq's own error, of this type, catches, too."""
     if issubclass(UserError, kind):
         return UserError(*faults)
-    return (kind if issubclass(kind, UserError) else _also(kind))(*faults)
+    return (kind if issubclass(kind, UserError) else _also(kind))(*faults)  # type: ignore[arg-type]
 
 
 @functools.lru_cache(maxsize=100)

@@ -99,7 +99,6 @@ def words_of(sentences: Iterable[Sequence[int]], types: Sequence[str]) -> Senten
     return SentenceWords(list(numbers), np.array(words, np.int32), np.array(lengths, np.int64))
 
 
-Integers = npt.NDArray[np.int64]
 # Words that are cut at a time, which bounds the memory.
 BLOCK = 1 << 20
 # From this number of states on, about 600 MB, the walks forget them all.
