@@ -4,8 +4,6 @@ A checkpoint counts once, whatever its number of copies: checkpoint_best.pt and 
 only for an update that no checkpointE.pt or checkpoint_E_U.pt holds.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Hashable, Sequence

@@ -7,8 +7,6 @@ extra_state            position in the data, scores, and so on
 last_optimizer_state   what the optimizer keeps; None where it was left out
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether checkpoints were trained on data like that of a folder, and in which direction."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import replace

@@ -6,8 +6,6 @@ Model, options, moving averages of the model, optimizer and learning rate change
 updates and scores stay. `deepnmt grow` is the same as a command.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ Checkpoints of earlier versions, and of fairseq alone, have no name: they are co
 that the training had taken.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

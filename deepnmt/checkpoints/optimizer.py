@@ -5,8 +5,6 @@ keeps for each of them a state: Adam a step and two moments of the parameter's s
 has a single parameter instead, all of them end to end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Large weights of linear maps and embeddings are rounded, a scale for each row of
 read back is rounded, and rounding it once more changes nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

@@ -15,8 +15,6 @@ A stack shrinks by the layers to keep. A group without a kept layer is gone, and
 other group stays a group.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

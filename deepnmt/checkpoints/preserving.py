@@ -16,8 +16,6 @@ layers that stay, the last projection of each sublayer makes up for that: LN(a' 
 c = a' f / (a f').
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -3,8 +3,6 @@
 Epoch, data position and number of updates stay as they are.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

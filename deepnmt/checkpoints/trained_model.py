@@ -4,8 +4,6 @@ The tensors are compared with a model that is built without memory (torch's `met
 those of the network itself and stand nowhere else.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from argparse import Namespace

@@ -8,8 +8,6 @@ paths that a configuration names.
 Nothing here imports fairseq.
 """
 
-from __future__ import annotations
-
 import codecs
 import importlib
 from argparse import Namespace

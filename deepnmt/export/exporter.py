@@ -1,7 +1,5 @@
 """Export checkpoints as a model folder, which appears when it is complete and has passed its check."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

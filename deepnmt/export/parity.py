@@ -6,8 +6,6 @@
 The checkpoints are computed by the torch engine in float32 on the CPU.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ The backward pass has the same shape. Each row depends on the one before it, so 
 rather than added to by one row after the other.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence

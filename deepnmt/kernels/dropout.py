@@ -6,8 +6,6 @@ it is kept, so that the expectation is exact; the rate of dropping is at most 1/
 torch's generator, so that seeds and restarts work as ever.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -6,8 +6,6 @@ The ReLU and its gradient are taken where their input lies, and biases are added
 positions x inner channels, one is written in each pass and no more.
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch

@@ -7,8 +7,6 @@ nothing is NaN, and by the gradient of the weights it would reach everything. Wh
 so that it may see all keys: that is finite, and has no gradient.
 """
 
-from __future__ import annotations
-
 from typing import Optional
 
 import torch

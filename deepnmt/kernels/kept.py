@@ -1,7 +1,5 @@
 """What was made of tensors, for as long as they stay as they were."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Generic, Optional, TypeVar
 

@@ -13,8 +13,6 @@ With the features h_i of pass i, the logits x_i = W h_i, the softmax p_i, L_i th
 The logits of some positions of both passes are made together, and gradients at once, as there.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Optional
 
 import torch

@@ -26,8 +26,6 @@ smoothing and with terms linear in h added to it, it takes 1.9 times the time of
 (`benchmarks/cross_entropy.py`; `benchmarks/results/2026-11-23_epyc-avx512_2cores.md`).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Optional, Union
 
 import torch

@@ -6,8 +6,6 @@ What is done with the log-probabilities is unknown when they are computed, so th
 in the forward pass, and again in the backward pass.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint

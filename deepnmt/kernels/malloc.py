@@ -4,8 +4,6 @@ By default it gives the memory of each large tensor back to the kernel, which cl
 wants it: a fifth of the time of an update and a twelfth of a search's (`docs/performance.md`).
 """
 
-from __future__ import annotations
-
 import ctypes
 
 from deepnmt.reference import reference_wanted

@@ -6,8 +6,6 @@ so that `x - mean`, which is all of the input that the gradients depend on, is `
 outputs are kept for the sums; keeping the inputs too would be one tensor more for each layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Optional
 

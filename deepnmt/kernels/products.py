@@ -13,8 +13,6 @@ With AVX-512, MKL uses its fastest kernels on Intel's processors only. On AMD's,
 products, where its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's (docs/performance.md).
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable, Iterator

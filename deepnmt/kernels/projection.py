@@ -3,8 +3,6 @@
 Shapes: N positions, C channels, V types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Optional, Union
 

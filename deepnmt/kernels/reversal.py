@@ -3,8 +3,6 @@
 Shapes: ... x T is any number of sentences of T positions.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

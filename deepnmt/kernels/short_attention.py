@@ -11,8 +11,6 @@ projections have written them, and the gradient of the input is summed by the pr
 fewer keys than a vector register holds, zeros take the places of those that are missing, and are hidden.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Optional
 
 import torch

@@ -3,8 +3,6 @@
 Shapes: B sentences, T tokens.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

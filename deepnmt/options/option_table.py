@@ -12,8 +12,6 @@ A row has a role, which says who holds values against its rule:
 Rules between options stand where both are known: `recipe/combinations.py`, `model/validate.py`, `search/options.py`.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import json

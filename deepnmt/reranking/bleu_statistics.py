@@ -3,8 +3,6 @@
 Statistics: matches of 1- to 4-grams, numbers of 1- to 4-grams, lengths of translation and reference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -9,8 +9,6 @@ Words with the same text are the same word, however they are cut. In a language 
 subwords join to clauses, each subword is a word: models write nothing smaller, and joins do not show in the text.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass

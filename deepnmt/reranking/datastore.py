@@ -1,7 +1,5 @@
 """The states of a model's decoder on known text, for `--datastore` of the search."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 from pathlib import Path

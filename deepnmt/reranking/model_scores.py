@@ -4,8 +4,6 @@ A pair has the sum of log P over its tokens, the end symbol included, in nats, b
 that were trained right to left get their targets reversed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum

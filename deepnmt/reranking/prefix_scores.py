@@ -8,8 +8,6 @@ continuations of the few beginnings that it keeps.
 Shapes: R beginnings of a batch; T tokens of the longest; C channels; V types; N subwords of a network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A folder of results that appears when it is complete; what is kept for resuming stays in it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

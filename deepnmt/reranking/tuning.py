@@ -1,7 +1,5 @@
 """Weights by minimum error rate training: line searches from many starts (Och 2003, ACL, P03-1021)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

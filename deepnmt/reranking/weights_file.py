@@ -1,7 +1,5 @@
 """Weights of features as a JSON file, with the models that the features are of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What each translation must have, for fairseq's constrained search (Post 2018, NAACL; Hu 2019, NAACL)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Optional
 

@@ -4,8 +4,6 @@ Shapes: N sentences of M hypotheses (1 in the first step, then the beam); V type
 Rows are sentence-major: all hypotheses of the first sentence, then those of the second.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

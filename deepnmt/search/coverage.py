@@ -11,8 +11,6 @@ Shapes: N sentences still in the search, of B in the batch; M hypotheses of each
 K); S source positions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Optional, Protocol
 

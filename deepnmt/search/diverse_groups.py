@@ -14,8 +14,6 @@ Here a group gives as many translations as it has places, and has done its part 
 Shapes: N sentences; a beam of K in G groups, place p in group p mod G; V types.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Optional
 

@@ -6,8 +6,6 @@ of the best string so far leads nowhere. A result of beam search is where it sta
 Shapes: N prefixes, V types.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ The model's keys and values stay cached while a sentence is searched, as those o
 Shapes: N sentences of M hypotheses; V types in W columns; C channels. Rows are sentence-major.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator

@@ -11,8 +11,6 @@ The loop is `beam.py`; `parts.py` puts together what the options ask for: step r
 prefixes, and models other than the Transformer with cached attention are left to fairseq's search.
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch

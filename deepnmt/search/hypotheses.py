@@ -7,8 +7,6 @@ Tokens, sums and attention stay where they were written, at their step and their
 which place each hypothesis descends from. When a sentence is done, the last one takes its place.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple, Optional
 

@@ -8,8 +8,6 @@ target token of some text: the model's state before the token, which is what its
 Shapes: R rows, one for each hypothesis; E entries; C channels; K neighbours; V types in W columns.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator, Sequence

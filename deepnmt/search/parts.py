@@ -3,8 +3,6 @@
 Shapes: B sentences of a batch; S source positions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Optional
 

@@ -4,8 +4,6 @@ The maps stay `nn.Linear`s with their parameters, and are called otherwise. Norm
 sums stay in float32, as do maps that are too small to profit.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -6,8 +6,6 @@ symbol and padding keep their places, so that reversing twice changes nothing.
 Shapes: T target positions; S source positions; B sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -8,8 +8,6 @@ is negative, a larger lp favours longer hypotheses.
 Shapes: E hypotheses that end in the same step, so that all have the length n; S source positions.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Optional, Protocol

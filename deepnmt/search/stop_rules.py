@@ -3,8 +3,6 @@
 Shapes: N sentences still in the search, of B in the batch; K hypotheses of each; n candidates.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Optional, Protocol

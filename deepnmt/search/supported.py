@@ -1,7 +1,5 @@
 """What the package's beam search does not do itself, and leaves to fairseq's."""
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 from fairseq import search

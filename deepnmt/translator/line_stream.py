@@ -1,7 +1,5 @@
 """Translate a stream of lines: a line in, a line out, in order, with warnings that name lines."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator

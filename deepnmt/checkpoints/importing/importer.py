@@ -1,7 +1,5 @@
 """From a published state dict to a whole checkpoint of fairseq's."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path

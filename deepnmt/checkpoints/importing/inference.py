@@ -1,7 +1,5 @@
 """The options of a model, as far as its tensors say, and as they are given where the tensors do not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ number 0 for the embedding without parameters, so that LN_k is number k. Wang's 
 (`scalar_n`), which it interleaves: channel c has weight c mod n.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 

@@ -10,8 +10,6 @@ computes LN(w x + F(x)), CTranslate2 computes LN(y + F(y / w)) with y = w x: wha
 before, is multiplied by w, and the columns of F's first matrices, which read it, are divided by w.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path

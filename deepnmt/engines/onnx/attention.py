@@ -9,8 +9,6 @@ Shapes: N sentences of M rows (positions in the encoder, hypotheses in a step); 
 positions; E entries, the keys of a sentence's hypotheses in all steps so far; R relative distances.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

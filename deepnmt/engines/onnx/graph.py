@@ -4,8 +4,6 @@ It is written directly rather than traced from torch, which takes half a minute 
 of model through ONNX Runtime, and each operation is chosen here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NewType, Union
 

@@ -27,8 +27,6 @@ Shapes: N sentences of S tokens and M hypotheses; E entries, the keys of a sente
 channels; V types. Rows are NS or NM, all positions or hypotheses of the first sentence first.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

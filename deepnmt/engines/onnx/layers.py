@@ -13,8 +13,6 @@ rows, which is a tenth faster but lets a translation depend on the rest of its b
 Shapes: rows x C, where a row is a position of a sentence, or of a hypothesis; n outputs that a row of weights reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write what the torch engine reads: the checkpoints, without what only a training needs."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C ch
 Rows are MN, hypothesis-major, inside; features leave as NM, sentence-major.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any, Optional

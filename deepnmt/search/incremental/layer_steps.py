@@ -8,8 +8,6 @@ Of a step of a few hypotheses, two fifths of the time are calls: what a call wou
 once, and results that nobody else reads are written over.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace

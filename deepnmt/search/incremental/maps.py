@@ -1,7 +1,5 @@
 """A decoder's linear maps, prepared for products with few rows, and kept from one batch to the next."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Optional
 from weakref import WeakKeyDictionary
