@@ -1,10 +1,10 @@
 """The required parts of a fairseq checkpoint and their kinds. Each reader checks them once.
 
-    - model: finite tensors by name
-    - cfg, or args: the options, in groups with `model` and `task` among them, or all of them in a Namespace
-    - optimizer_history: a list; its last entry names update, criterion, optimizer and schedule
-    - extra_state: position in the data, scores, and so on
-    - last_optimizer_state: the optimizer's state; None where it was left out
+- model: finite tensors by name
+- cfg, or args: the options, in groups with `model` and `task` among them, or all of them in a Namespace
+- optimizer_history: a list; its last entry names update, criterion, optimizer and schedule
+- extra_state: position in the data, scores, and so on
+- last_optimizer_state: the optimizer's state; None where it was left out
 """
 
 from __future__ import annotations
