@@ -188,7 +188,7 @@ class SelfAttentionStep:
 
 
 def source_entries(graph: Graph, module: Any, source: Value, lead: Value, layer: int) -> None:
-    """Output a source's keys, N x H x D x S, and values, N x H x S x D, made from its rows, NS x C."""
+    """Output a source's keys, N x H x D x S, and values, N x H x S x D. Its rows are NS x C."""
     heads, axes = Heads(graph, lead, module), ("sentences", module.num_heads)
     key, value = heads.project(source, module.k_proj, module.v_proj)
     graph.output(f"source_key_{layer}", FLOAT, swapped(graph, key), *axes, module.head_dim, "source")
