@@ -3,6 +3,7 @@
 `docs/importing.md` has the same as a table, with the source of each name. Published shapes equal the shapes here, with
 two exceptions. An attention's query, key and value projections may be one tensor, stacked vertically, as in fairseq
 before 0.9. A history's weight may lack its last dimension. Here it is R x R x S: R rows, S weights per layer output.
+
 Two conventions of a history's norms exist, told apart by their numbers. SDT's code (`fairseq/modules/layer_history.py`)
 has one per group and counts from 0, so LN_k is number k - 1. Wang's (`fairseq/modules/dlcl.py`) adds number 0 for the
 embedding, without parameters, so LN_k is number k. Wang's code alone has n weights per output (`scalar_n`), which it
