@@ -108,10 +108,10 @@ def rewrite_file(source: Path, target: Path, change: Change) -> list[str]:
 
 
 def rewritten(state: CheckpointState, change: Change) -> tuple[CheckpointState, list[str]]:
-    """Return a changed checkpoint, whose model is checked first, and the changes, a line a fact.
+    """Check a checkpoint's model, and return the changed checkpoint and the changes, a line each.
 
     Raises:
-        UserError: the model is not one of this package's, or not that of its options, or the change is not possible
+        UserError: the model is not one of this package's or contradicts its options, or the change is not possible
     """
     state.check_trained()
     config = model_config(state)

@@ -17,5 +17,5 @@ def reversal(tokens: Tensor, eos: int, pad: int) -> Tensor:
 
 
 def reversed_words(tokens: Tensor, eos: int, pad: int) -> Tensor:
-    """Return sentences, ... x T, with their words reversed; arguments are those of `reversal`."""
+    """Return sentences, ... x T, with their words reversed; arguments as in `reversal`."""
     return tokens.gather(-1, reversal(tokens, eos, pad))

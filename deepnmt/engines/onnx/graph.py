@@ -1,7 +1,7 @@
 """An ONNX graph, put together operation by operation.
 
-It is written directly rather than traced from torch, which takes half a minute a model: so the tests can run every kind
-of model through ONNX Runtime, and each operation is chosen here.
+The graph is written directly rather than traced from torch, which takes half a minute per model. The tests can
+therefore run every kind of model through ONNX Runtime, and each operation is chosen here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
