@@ -1,8 +1,8 @@
 """`deepnmt SUBCOMMAND`: one program, a module for each subcommand.
 
-A module has `main(words)`, which takes the words after the subcommand's name, or those of the command line if it is
-given none, and raises `UserError` for a fault that a user can put right. It imports little before it has read its
-options: `--help` and faulty options must not wait for torch or fairseq.
+A module has `main(words)`, which takes the words after the subcommand's name; without `words`, it reads the command
+line. It raises `UserError` for a fault that a user can correct. Before it has read its options, it imports little:
+`--help` and faulty options must not wait for torch or fairseq.
 """
 
 import sys
@@ -20,7 +20,7 @@ class Subcommand(NamedTuple):
     """A row of `deepnmt --help`.
 
     Attributes:
-        module: with the `main` of the subcommand
+        module: module whose `main` runs the subcommand
         summary: one line
     """
 
@@ -33,20 +33,20 @@ SUBCOMMANDS = {
     "clean": Subcommand("deepnmt.cli.clean", "keep the pairs of a corpus that are worth training on"),
     "select": Subcommand("deepnmt.cli.select", "choose the training pairs that are most like a text"),
     "preprocess": Subcommand("deepnmt.cli.preprocess", "turn raw parallel text into binarised data"),
-    "binarise": Subcommand("deepnmt.cli.binarise", "prepare more text as a data folder has it"),
-    "mix": Subcommand("deepnmt.cli.mix", "join real and synthetic pairs to one data folder"),
-    "synthesise": Subcommand("deepnmt.cli.synthesise", "make synthetic pairs by models"),
+    "binarise": Subcommand("deepnmt.cli.binarise", "prepare more text for an existing data folder"),
+    "mix": Subcommand("deepnmt.cli.mix", "join real and synthetic pairs in one data folder"),
+    "synthesise": Subcommand("deepnmt.cli.synthesise", "make synthetic pairs with models"),
     "iterate": Subcommand("deepnmt.cli.iterate", "back-translate or distil in rounds"),
     "align": Subcommand("deepnmt.cli.align", "align the words of pairs, and score each pair"),
-    "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text by one"),
+    "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text with one"),
     "truecase": Subcommand("deepnmt.cli.true_case", "learn, apply or undo true case"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
     "train": Subcommand("deepnmt.cli.train", "train the model of a recipe"),
     "train-lm": Subcommand("deepnmt.cli.train_lm", "train a language model on one side of a data folder"),
     "train-progressive": Subcommand("deepnmt.cli.train_progressive", "train, grow and train a model, stage by stage"),
     "finetune": Subcommand("deepnmt.cli.finetune", "train a model further on other data"),
-    "grow": Subcommand("deepnmt.cli.grow", "make a deeper checkpoint out of a shallower one"),
-    "shrink": Subcommand("deepnmt.cli.shrink", "make a shallower checkpoint out of a deeper one"),
+    "grow": Subcommand("deepnmt.cli.grow", "make a deeper checkpoint from a shallower one"),
+    "shrink": Subcommand("deepnmt.cli.shrink", "make a shallower checkpoint from a deeper one"),
     "import": Subcommand("deepnmt.cli.import_checkpoint", "convert a checkpoint of the published DLCL or SDT code"),
     "inspect": Subcommand("deepnmt.cli.inspect", "measure gradients, variances and weights of each sublayer"),
     "average": Subcommand("deepnmt.cli.average", "average checkpoints of a training"),
@@ -54,7 +54,7 @@ SUBCOMMANDS = {
     "score": Subcommand("deepnmt.cli.score", "score translations"),
     "sweep": Subcommand("deepnmt.cli.sweep", "find the best average, beam and length penalty on validation"),
     "search-errors": Subcommand("deepnmt.cli.search_errors", "count the sentences whose best string a search misses"),
-    "bleu-per-depth": Subcommand("deepnmt.cli.bleu_per_depth", "score a model with ever fewer of its layers"),
+    "bleu-per-depth": Subcommand("deepnmt.cli.bleu_per_depth", "score a model with fewer and fewer of its layers"),
     "rerank": Subcommand("deepnmt.cli.rerank", "choose from n-best lists by tuned features"),
     "combine": Subcommand("deepnmt.cli.combine", "combine n-best lists into new translations"),
     "datastore": Subcommand("deepnmt.cli.datastore", "store decoder states for nearest-neighbour search"),
@@ -79,7 +79,7 @@ subcommands:
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Run the program; a fault of the user's ends it with one line and status 2."""
+    """Run the program; a user's fault ends it with one line and status 2."""
     given = sys.argv[1:] if words is None else list(words)
     name = given[0] if given else "--help"
     if name in ("-h", "--help"):
@@ -96,7 +96,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def call(name: str, words: Sequence[str]) -> None:
-    """Run a subcommand in this process. Raises `UserError` for a fault that a user can put right."""
+    """Run a subcommand in this process. Raises `UserError` for a fault that a user can correct."""
     import_module(SUBCOMMANDS[name].module).main(list(words))
 
 

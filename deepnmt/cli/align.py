@@ -1,4 +1,4 @@
-"""`deepnmt align`: from the text of pairs to their alignments."""
+"""`deepnmt align`: word alignments of sentence pairs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 NAME = "align"
 RECORD = "align.json"
-DESCRIPTION = """Learn which words translate each other, in both directions, and align the words of each pair: IBM model
-1 by EM, then a prior for links along the diagonal with a variational Dirichlet prior, with fast_align's formula and
-defaults."""
-EPILOG = """OUT gets forward.align, reverse.align and joined.align (grow-diag-final), a pair a line, as in '0-0 1-2';
-align.json; and scores.tsv, a header and a line for each pair. Its columns are align, the mean of the next two;
-align_forward and align_reverse, the mean log P, in nats, of a target word and of a source word; aligned, the share of
-linked words of both sides. With --forward and --reverse, scores.tsv has the column aligned alone. Pairs with an empty
-side, or with more than 400 words on one, have no links and the lowest scores.
+DESCRIPTION = """Learn word translations in both directions, and align the words of each pair. IBM model 1 is trained by
+EM. Then comes a model with a prior for links along the diagonal and a variational Dirichlet prior, with fast_align's
+formula and defaults."""
+EPILOG = """OUT gets forward.align, reverse.align and joined.align (grow-diag-final), a line per pair, as in '0-0 1-2'.
+It also gets align.json, and scores.tsv with a header and a line per pair. align_forward and align_reverse are the mean
+log P, in nats, of a target word and of a source word. align is their mean; aligned is the share of linked words of both
+sides. With --forward and --reverse, scores.tsv has the column aligned alone. Pairs with an empty side, or with more
+than 400 words on one side, have no links and the lowest scores.
 
 Unfinished work is kept in OUT.parts. The command can be stopped at any moment; run it again to resume. Any number of
 starts and processes gives the same files. OUT appears only when everything is done.
@@ -43,23 +43,23 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
-    add("data", metavar="DATA", help="data folder; or, with the languages, the prefix of two texts, PREFIX.LANG")
+    add("data", metavar="DATA", help="data folder, or prefix of two texts, PREFIX.LANG (with the languages)")
     add("out", type=Path, metavar="OUT", help="folder to make")
     add("--source-lang", metavar="LANG", help="source language of PREFIX")
     add("--target-lang", metavar="LANG", help="target language of PREFIX")
     add("--subset", metavar="SUBSET", help="subset of DATA (default: train)")
     add("--subwords", action="store_true", help="align the subwords of DATA instead of its words")
-    add("--raw", action="store_true", help="PREFIX is not tokenised: split words and signs first, and ignore case")
+    add("--raw", action="store_true", help="split words and signs first, and ignore case: PREFIX is not tokenised")
     add("--lexicon", action="store_true", help="write lexicon.forward.tsv and lexicon.reverse.tsv: word, translation, "
         "probability of at least 0.001")  # fmt: skip
-    add("--learn-from", type=int, metavar="N", help="most pairs to learn from, evenly spread (default: 1000000); "
-        "memory grows by 60 bytes for each different word pair among them")  # fmt: skip
-    add("--rounds", type=int, metavar="N", help="rounds of each of the two models (default: 5)")
-    add("--forward", type=Path, metavar="FILE", help="alignments from elsewhere, source words first; nothing is learnt")
-    add("--reverse", type=Path, metavar="FILE", help="the same for the other direction")
+    add("--learn-from", type=int, metavar="N", help="maximum number of pairs to learn from, evenly spread (default: "
+        "1000000); memory grows by 60 bytes for each different word pair among them")  # fmt: skip
+    add("--rounds", type=int, metavar="N", help="training rounds of each of the two models (default: 5)")
+    add("--forward", type=Path, metavar="FILE", help="existing alignments, source words first; nothing is learnt")
+    add("--reverse", type=Path, metavar="FILE", help="existing alignments of the other direction")
     add_workers(parser)
     return parser
 
@@ -72,12 +72,12 @@ def job_of(given: Namespace) -> AlignJob:
     for option, value in (("--raw", given.raw and folder), ("--subset", given.subset and not folder)):
         if value:
             other = "a prefix" if folder else "a data folder"
-            raise UserError(f"{option} must be given with {other}, but DATA is '{given.data}'")
+            raise UserError(f"{option} needs {other}, but DATA is '{given.data}'")
     learning = {"learn_from": given.learn_from, "rounds": given.rounds}
     for name, value in learning.items():
         if value is not None and (given.forward or given.reverse):
             raise UserError(
-                f"--{name.replace('_', '-')} must not be given with --forward and --reverse: nothing is learnt"
+                f"--{name.replace('_', '-')} cannot be combined with --forward and --reverse: nothing is learnt"
             )
     texts = texts_of(given.data, given.subset or "train", given.subwords, (given.source_lang, given.target_lang))
     said = {name: value for name, value in learning.items() if value is not None}
@@ -90,15 +90,15 @@ def texts_of(data: str, subset: str, subwords: bool, languages: tuple[str | None
     Args:
         data: a data folder, or the prefix of two files
         subset: subset of the data folder
-        subwords: its subwords instead of its words
+        subwords: whether to take the subwords of the data folder instead of its words
         languages: languages of the two files
 
     Raises:
-        UserError: the languages are missing, or given for a data folder, which knows its own
+        UserError: the languages are missing, or given for a data folder, which has its own
     """
     if Path(data).is_dir():
         if any(languages):
-            raise UserError("--source-lang and --target-lang must not be given for a data folder, which has its own")
+            raise UserError("--source-lang and --target-lang cannot be combined with a data folder, which has its own")
         own = TextSettings.read(Path(data)).languages
         one, other = (Path(data) / "text" / f"{subset}.{'bpe' if subwords else 'tok'}.{name}" for name in own)
         return one, other
@@ -106,7 +106,7 @@ def texts_of(data: str, subset: str, subwords: bool, languages: tuple[str | None
         kinds = "a folder made by preprocess.sh, or a prefix with --source-lang and --target-lang"
         raise UserError(f"DATA must be {kinds}, but is '{data}'")
     if subwords:
-        raise UserError("--subwords must be given with a data folder, but DATA is a prefix")
+        raise UserError("--subwords needs a data folder, but DATA is a prefix")
     return Path(f"{data}.{languages[0]}"), Path(f"{data}.{languages[1]}")
 
 
@@ -116,10 +116,10 @@ def align(job: AlignJob, out: Path, workers: Optional[int] = None) -> None:
     Args:
         job: texts and options
         out: folder to make
-        workers: processes (default: one a core)
+        workers: processes (default: one per core)
 
     Raises:
-        UserError: the texts do not fit, or a folder is of something else
+        UserError: the texts do not match, or a folder belongs to another job
     """
     job.check()
     made = Job(program(NAME), out, RECORD, job.record())

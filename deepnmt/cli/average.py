@@ -1,4 +1,4 @@
-"""`deepnmt average`: the mean of several checkpoints of one training, as one checkpoint."""
+"""`deepnmt average`: write the mean of several checkpoints of one training as one checkpoint."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,26 +9,26 @@ from deepnmt.console import Parser, program, whole
 NAME = "average"
 MOST = 10**6  # checkpoints
 DESCRIPTION = """Average checkpoints of one training (fairseq's --save-dir) into OUT.pt, which has the size of one
-model: it holds no optimizer state. It serves wherever fairseq takes a checkpoint. No update is weighed twice:
+model: it holds no optimizer state. It serves wherever fairseq takes a checkpoint. No update is counted twice:
 checkpoint_best.pt and checkpoint_last.pt count only if their update has no checkpointE.pt or checkpoint_E_U.pt."""
-EPILOG = """An OUT.pt that exists is replaced when the new one is complete.
+EPILOG = """An existing OUT.pt is replaced when the new one is complete.
 
 example:
   deepnmt average checkpoints/de-en checkpoints/de-en/average.pt --last 5"""
 
 
-# Options, of which one must be given.
+# Options; exactly one must be given.
 WHICH = {
-    "--last": "the last N checkpoints",
-    "--until-best": "the last N checkpoints up to the best by validation (checkpoint_best.pt), as --validate-average N "
-    "has validated them",
-    "--around-best": "N consecutive checkpoints with the best in the middle; too near the start or the end of the "
-    "training, the first or the last N",
+    "--last": "number of last checkpoints",
+    "--until-best": "number of checkpoints up to the best by validation (checkpoint_best.pt), as --validate-average N "
+    "validates them",
+    "--around-best": "number of consecutive checkpoints with the best in the middle; too near the start or the end of "
+    "the training, the first or the last N",
 }
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("save", type=Path, metavar="SAVE_DIR", help="folder of the training's checkpoints")
@@ -40,7 +40,7 @@ def parser() -> Parser:
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Average what a command line names."""
+    """Average the checkpoints that a command line names."""
     given = parser().parse_args(words)
     ((kind, number),) = ((name, value) for name, value in vars(given).items() if name in WHICH and value is not None)
     # Here, since it imports torch.

@@ -9,10 +9,10 @@ from deepnmt.errors import UserError
 from deepnmt.text.in_order import cores
 
 NAME = "binarise"
-DESCRIPTION = """Prepare text as preprocess prepared that of DATA, and binarise it with DATA's codes and dictionaries;
+DESCRIPTION = """Prepare text as preprocess prepared DATA's text, and binarise it with DATA's codes and dictionaries;
 nothing is learnt anew."""
-EPILOG = """Pairs and lines that are empty, or longer or of a higher ratio than DATA's record allows, are skipped and
-counted. DIR appears only when everything is done. Run again with the same input and options, the command checks the
+EPILOG = """Empty pairs and lines are skipped and counted, and so are longer pairs or higher ratios than DATA's record
+allows. DIR appears only when everything is done. Run again with the same input and options, the command checks the
 files and does nothing.
 
 example:
@@ -26,8 +26,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         "--train or --mono must be given": not (given.train or given.mono),
         "--train cannot be combined with --mono": given.train and given.mono,
         "--mono needs --lang, the language of the text": given.mono and not given.lang,
-        "--lang is for --mono alone": given.lang and not given.mono,
-        "--drop-overlap is for --mono alone": given.drop_overlap and not given.mono,
+        "--lang needs --mono": given.lang and not given.mono,
+        "--drop-overlap needs --mono": given.drop_overlap and not given.mono,
     }.items():
         if is_so:
             raise UserError(fault)
@@ -42,19 +42,19 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("--like", type=Path, required=True, metavar="DATA", help="folder made by preprocess or binarise")
-    add("--train", default="", metavar="PREFIX", help="parallel text, PREFIX.LANG with one sentence per line: DIR "
-        "becomes a data folder with this training text, and the validation and test sets of DATA")  # fmt: skip
-    add("--mono", default="", metavar="PREFIX", help="text of one language, PREFIX.LANG: DIR gets it as the subset "
-        "'mono'; synthesise makes pairs of it")  # fmt: skip
+    add("--train", default="", metavar="PREFIX", help="parallel text, PREFIX.LANG with one sentence per line; DIR "
+        "becomes a data folder of this training text and DATA's validation and test sets")  # fmt: skip
+    add("--mono", default="", metavar="PREFIX", help="text of one language, PREFIX.LANG; DIR gets it as the subset "
+        "'mono', and synthesise makes pairs from it")  # fmt: skip
     add("--lang", default="", metavar="LANG", help="language of --mono")
     add("--drop-overlap", action="store_true", help="leave out the lines of --mono that DATA validates or tests on")
     add("--symbols", action="append", default=[], metavar="SYMBOL", help="type to append to the dictionaries, such as "
-        "'<BT>' for the tag of synthesise and '<BLANK>' for its noise; types that DATA has keep their numbers, types "
-        "that it has already are left as they are (repeat it for several)")  # fmt: skip
+        "'<BT>' for the tag of synthesise and '<BLANK>' for its noise; repeatable. Existing types keep their numbers; "
+        "a symbol that exists already is left unchanged.")  # fmt: skip
     add("--dest", type=listable("--dest"), required=True, metavar="DIR", help="folder to make; it must not exist, "
         "unless the same command made it")  # fmt: skip
     add_workers(parser)

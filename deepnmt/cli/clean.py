@@ -1,4 +1,4 @@
-"""`deepnmt clean`: from a corpus to the pairs of it that are worth training on."""
+"""`deepnmt clean`: keep the pairs of a corpus that are worth training on."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 NAME = "clean"
 MOST = 1_000_000
 DESCRIPTION = """Read parallel text, PREFIX.LANG with one sentence per line, and keep the pairs that pass all filters,
-as they are and in their order. Each pair that is removed is counted under the first filter that it fails."""
-FILTERS = """Pairs meet those of the recipe in its order, then the others in the order of the command line. Each can
-also be a line of the recipe, without the dashes. A filter that is named without a value has its default;
-one that is not named is not applied."""
-SCORES = "One score out of many, and what would be unseen; in a recipe too."
-EPILOG = """Writes OUTPUT.LANG; OUTPUT.report.txt, what each filter has removed, with examples; OUTPUT.report.html, the
-same as a page, with histograms; and OUTPUT.clean.json with options, checksums and counts. Unfinished work is kept in
-OUTPUT.parts. The command can be stopped at any moment; run it again to resume. Any number of starts and processes gives
-the same files.
+unchanged and in their order. Each removed pair is counted under the first filter that it fails."""
+FILTERS = """Pairs pass the recipe's filters in its order, then the others in the order of the command line. Each can
+also be a line of the recipe, without the dashes. A filter without a value has its default. Others are not applied."""
+SCORES = "One score from many, and the pairs that would be unseen; in a recipe too."
+EPILOG = """Writes OUTPUT.LANG; OUTPUT.report.txt with each filter's removals and examples; and OUTPUT.report.html,
+the same with histograms. OUTPUT.clean.json has options, checksums and counts. Unfinished work is kept in OUTPUT.parts.
+The command can be stopped at any moment; run it again to resume. Any number of starts and processes gives equal files.
 
 examples:
-  deepnmt clean --input raw/train --output raw/clean --source-lang de --target-lang en --recipe configs/clean.txt
-  deepnmt clean --input raw/train --output raw/clean --source-lang de --target-lang en --ratio 0.5:2 --dedup pair"""
+
+    deepnmt clean --input raw/train --output raw/clean --source-lang de --target-lang en --recipe configs/clean.txt
+    deepnmt clean --input raw/train --output raw/clean --source-lang de --target-lang en --ratio 0.5:2 --dedup pair"""
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
@@ -44,19 +43,19 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("--input", required=True, metavar="PREFIX", help="corpus to read")
     add("--output", type=Path, required=True, metavar="PREFIX", help="files to write")
     add("--source-lang", required=True, metavar="LANG", help="source language")
     add("--target-lang", required=True, metavar="LANG", help="target language")
-    add("--recipe", type=Path, metavar="FILE", help="a filter a line; the same filters as options win over it")
+    add("--recipe", type=Path, metavar="FILE", help="recipe, a filter a line; the same filters as options override it")
     add("--rejected", default="", metavar="PREFIX",
-        help="write the other pairs to PREFIX.LANG, and to PREFIX.reason line number and filter")  # fmt: skip
-    add("--score", default="", metavar="OUT.tsv", help="write all measures of all pairs, and their score, a line each")
+        help="files for the removed pairs (PREFIX.LANG) and for line number and filter (PREFIX.reason)")  # fmt: skip
+    add("--score", default="", metavar="OUT.tsv", help="file for all measures and the score of each pair, a line each")
     add("--chunk", type=whole("--chunk", 1, MOST), default=20_000, metavar="N",
-        help="pairs that a process measures at a time (default: 20000)")  # fmt: skip
+        help="number of pairs that a process measures at a time (default: 20000)")  # fmt: skip
     add_workers(parser)
     add = parser.add_argument_group("filters", FILTERS).add_argument
     for name, kind in KINDS.items():
@@ -69,12 +68,12 @@ def parser() -> Parser:
             add(f"--{name}", metavar=option.metavar, help=option.help)
         else:
             add(f"--{name}", action="store_const", const="", help=option.help)
-    add("--seed", type=whole("--seed", 0, 2**31 - 1), default=1, metavar="S", help="of the broken pairs (default: 1)")
+    add("--seed", type=whole("--seed", 0, 2**31 - 1), default=1, metavar="S", help="seed of broken pairs (default: 1)")
     return parser
 
 
 def options_of(given: Namespace) -> Options:
-    """Return the options that decide what is kept: those of the recipe and of the command line."""
+    """Return the options that decide which pairs are kept, from the recipe and the command line."""
     from deepnmt.corpus.cleaning.clean_job import Options
 
     filters, said = read_recipe(given.recipe) if given.recipe else ([], {})

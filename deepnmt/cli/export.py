@@ -1,4 +1,4 @@
-"""`deepnmt export`: a folder that deepnmt translate needs alone, out of checkpoints."""
+"""`deepnmt export`: make checkpoints into the only folder that deepnmt translate needs."""
 
 import argparse
 import logging
@@ -14,17 +14,17 @@ from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 
 NAME = "export"
-EPILOG = """MODEL appears when it is complete and has passed its check: log-probabilities and translations of validation
-pairs must be those of the checkpoints; with --weights other than float32, at most 1.0 BLEU may be lost. A model folder
-that is there already is replaced. docs/translating.md says which engine can run which model.
+EPILOG = """MODEL appears when it is complete and has passed its check: for validation pairs, it must give the
+checkpoints' log-probabilities and translations. With --weights other than float32, at most 1.0 BLEU may be lost. An
+existing model folder is replaced. docs/translating.md lists the models that each engine can run.
 
 example: deepnmt export checkpoints/de-en/average.pt data/de-en model"""
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Export what the command line says."""
+    """Export the checkpoints that the command line names."""
     arguments = parse(words)
-    # Which fast paths are taken is of no use here.
+    # The fast paths in use do not matter here.
     logging.getLogger("deepnmt").setLevel(logging.WARNING)
     # here, since it takes seconds
     from deepnmt.export.exporter import Export, export
@@ -43,20 +43,20 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser(program(NAME), "Write a model folder, which translates without anything else.", EPILOG)
+    parser = Parser(program(NAME), "Write a model folder, which translates by itself.", EPILOG)
     add = parser.add_argument
-    add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="of fairseq-train; several are an ensemble")
-    add("data", type=Path, metavar="DATA", help="the folder, made by preprocess.sh, that it was trained on")
-    add("model", type=Path, metavar="MODEL", help="the folder to make")
-    add("--engine", choices=tuple(ENGINES), default="torch", help="what computes (default: torch)")
-    add("--weights", choices=WEIGHTS, default="float32", help="numbers to compute with (default: float32)")
+    add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="checkpoint of fairseq-train, or ensemble")
+    add("data", type=Path, metavar="DATA", help="folder, made by preprocess.sh, of its training")
+    add("model", type=Path, metavar="MODEL", help="folder to make")
+    add("--engine", choices=tuple(ENGINES), default="torch", help="inference engine (default: torch)")
+    add("--weights", choices=WEIGHTS, default="float32", help="number format of the weights (default: float32)")
     add("--check", type=int, default=200, metavar="N", help="validation pairs to compare; 0: no check (default: 200)")
-    add("--allow-loss", action="store_true", help="export reduced weights also where more than 1.0 BLEU is lost")
-    add("--beam", type=int, default=DEFAULT_BEAM, metavar="K", help=f"beam of the model's searches by default "
+    add("--allow-loss", action="store_true", help="export reduced weights even if more than 1.0 BLEU is lost")
+    add("--beam", type=int, default=DEFAULT_BEAM, metavar="K", help=f"default beam of the model's searches "
         f"(default: {DEFAULT_BEAM})")  # fmt: skip
-    add("--lenpen", type=float, default=DEFAULT_LENPEN, metavar="A", help="length penalty by default (default: "
+    add("--lenpen", type=float, default=DEFAULT_LENPEN, metavar="A", help="default length penalty (default: "
         f"{DEFAULT_LENPEN:g})")  # fmt: skip
-    add("--rerank", type=Path, metavar="FILE", help="weights, of deepnmt rerank --tune, that choose from the beam by "
+    add("--rerank", type=Path, metavar="FILE", help="weights of deepnmt rerank --tune, which choose from the beam by "
         "default")  # fmt: skip
     arguments = parser.parse_args(words)
     if arguments.check < 0:

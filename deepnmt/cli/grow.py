@@ -1,4 +1,4 @@
-"""`deepnmt grow`: a deeper checkpoint out of a shallower one."""
+"""`deepnmt grow`: make a deeper checkpoint from a shallower one."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from deepnmt.model.stack import STACKS
 
 NAME = "grow"
 EPILOG = """strategies, for 3 layers:
-  stack        the whole stack again on top of itself       1 2 3 1 2 3
-  top          the upper layers again                       1 2 3 2 3
-  repeat-top   the top layer again and again                1 2 3 3 3
-  interleave   after each layer its copies                  1 1 2 2 3 3
+  stack        repeat the whole stack                  1 2 3 1 2 3
+  top          repeat the upper layers                 1 2 3 2 3
+  repeat-top   repeat the top layer                    1 2 3 3 3
+  interleave   copy each layer above itself            1 1 2 2 3 3
 
 Epoch, data position, number of updates and scores are kept. To resume training, give fairseq-train the new depth and
 groups, and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.
@@ -24,7 +24,7 @@ example: deepnmt grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Grow what the command line says, and print what was done."""
+    """Grow the checkpoint that the command line names, and print a summary."""
     arguments = parse(words)
     deepnmt.register()
     from deepnmt.checkpoints.grow import Growth, grow_checkpoint
@@ -43,16 +43,16 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = depth_parser(program(NAME), "Write a deeper checkpoint made out of a shallower one.", EPILOG)
+    parser = depth_parser(program(NAME), "Write a deeper checkpoint made from a shallower one.", EPILOG)
     for stack in STACKS:
         parser.add_argument(f"--{stack}-layers", type=int, metavar="N", help=f"new depth of the {stack}")
     for stack in STACKS:
         parser.add_argument(f"--{stack}-groups", metavar="GROUPS", help="new groups, as in training; the present ones "
-            "must keep their ends (default: a size stays, and boundaries get one more group at the top, or are scaled "
-            "with interleave)")  # fmt: skip
-    parser.add_argument("--strategy", choices=STRATEGIES, default="stack", help="(default: stack)")
+            "must keep their ends. By default a size stays, and boundaries get one more group at the top, or with "
+            "interleave are scaled.")  # fmt: skip
+    parser.add_argument("--strategy", choices=STRATEGIES, default="stack", help="strategy (default: stack)")
     parser.add_argument("--function-preserving", action="store_true", help="give the new model the outputs of the old "
-        "one; training then makes use of the new layers")  # fmt: skip
-    parser.add_argument("--carry-moments", action="store_true", help="keep Adam's moments of the layers that are kept "
-        "or copied, instead of dropping them all")  # fmt: skip
+        "one; training then starts to use the new layers")  # fmt: skip
+    parser.add_argument("--carry-moments", action="store_true", help="keep Adam's moments of kept and copied layers, "
+        "instead of dropping all moments")  # fmt: skip
     return parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""`deepnmt import`: a checkpoint out of the parameters of the published DLCL and SDT code."""
+"""`deepnmt import`: make a checkpoint from the parameters of the published DLCL and SDT code."""
 
 import argparse
 import logging
@@ -12,15 +12,15 @@ from deepnmt.console import Parser, program
 from deepnmt.model.stack import STACKS
 
 NAME = "import"
-EPILOG = """STATE_DICT is a file of torch.save with the tensors by their names; it is read with weights only, so that no
-code in it can run. docs/importing.md has the names. What the tensors say, depths, widths, groups, relative positions,
-shared embeddings, is taken from them; what they do not say has to be given, and is asked for.
+EPILOG = """STATE_DICT is a file of torch.save with the tensors by name. It is read with weights only: no code in it can
+run. docs/importing.md has the names. The tensors give depths, widths, groups, relative positions and shared embeddings.
+All other facts must be given; an error names the missing options.
 
 example: deepnmt import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm post --decoder-norm post"""
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Import what the command line says, and print what it is."""
+    """Import the parameters that the command line names, and print a summary."""
     arguments = parse(words)
     deepnmt.register()
     from deepnmt.checkpoints.importing.importer import import_checkpoint
@@ -46,22 +46,22 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
     parser = Parser(
         program(NAME),
-        description="Write a checkpoint made out of the parameters of the published DLCL or SDT code.",
+        description="Write a checkpoint made from the parameters of the published DLCL or SDT code.",
         epilog=EPILOG,
     )
-    parser.add_argument("state_dict", type=Path, metavar="STATE_DICT", help="the parameters, as torch.save writes them")
-    parser.add_argument("out", type=Path, metavar="OUT", help="the checkpoint, which must not exist")
-    parser.add_argument("--data", type=Path, required=True, help="folder by fairseq-preprocess, with the model's "
+    parser.add_argument("state_dict", type=Path, metavar="STATE_DICT", help="parameters, as torch.save writes them")
+    parser.add_argument("out", type=Path, metavar="OUT", help="checkpoint, which must not exist")
+    parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess, with the model's "
         "dictionaries")  # fmt: skip
     for side in ("source", "target"):
-        parser.add_argument(f"--{side}-lang", metavar="LANG", help="where DATA does not say it")
+        parser.add_argument(f"--{side}-lang", metavar="LANG", help=f"{side} language, unless DATA names it")
     for stack in STACKS:
         parser.add_argument(f"--{stack}-attention-heads", type=int, metavar="N", help=f"heads of the {stack}")
         parser.add_argument(f"--{stack}-norm", choices=("post", "pre"), help=f"layer norms of the {stack}")
-        parser.add_argument(f"--{stack}-groups", metavar="GROUPS", help="groups, as in training (default: equal ones, "
-            "as many as there are)")  # fmt: skip
+        parser.add_argument(f"--{stack}-groups", metavar="GROUPS", help="groups, as in training (default: as many as "
+            "the parameters have, of equal size)")  # fmt: skip
     parser.add_argument("--positions", choices=("sinusoidal", "none"), help="absolute positions")
     parser.add_argument("--dlcl-window", type=int, default=0, metavar="N",
-        help="as in training, with softmax (default: 0, all)")  # fmt: skip
-    parser.add_argument("--dlcl-softmax", action="store_true", help="as in training")
+        help="window, as in training, with softmax (default: 0, all)")  # fmt: skip
+    parser.add_argument("--dlcl-softmax", action="store_true", help="use the softmax, as in training")
     return parser.parse_args(words)

@@ -15,9 +15,9 @@ NAME = "inspect"
 DESCRIPTION = (
     """Measure gradients, activations, residual branches and weights of recipes and checkpoints, side by side."""
 )
-EPILOG = """A recipe is measured as it is built, before its first update; a checkpoint as it was trained. The first
-batches of the first epoch are used, of the recipe's or checkpoint's own size, on the CPU, in training mode. The table
-goes to the standard output."""
+EPILOG = """A recipe is measured as built, before its first update; a checkpoint is measured as trained. The measurement
+uses the first batches of the first epoch, of the recipe's or checkpoint's own size, on the CPU, in training mode. The
+table goes to the standard output."""
 
 
 class Source(NamedTuple):
@@ -28,29 +28,29 @@ class Source(NamedTuple):
 
     @property
     def is_checkpoint(self) -> bool:
-        """By its ending."""
+        """Whether the file's ending is .pt."""
         return self.path.suffix == ".pt"
 
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
-    """The command line, with `sources`, `depths` and `options` made of its parts."""
+    """Return the command line, with `sources`, `depths` and `options` made from its parts."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
-    parser.add_argument("source", nargs="+", help="a recipe (.yaml) or a checkpoint (.pt); LABEL=PATH gives it another "
+    parser.add_argument("source", nargs="+", help="recipe (.yaml) or checkpoint (.pt); LABEL=PATH gives it another "
         "name")  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess")
-    parser.add_argument("--batches", type=positive, default=4, help="how many, at most (default: 4)")
+    parser.add_argument("--batches", type=positive, default=4, help="maximum number of batches (default: 4)")
     for stack in STACKS:
-        parser.add_argument(f"--{stack}-layers", type=numbers, metavar="N,N,...", help="build each recipe with each of "
-            "these depths; the stacks are paired, and one number goes with all")  # fmt: skip
+        parser.add_argument(f"--{stack}-layers", type=numbers, metavar="N,N,...", help="depths to build each recipe "
+            "with; the stacks are paired, and one number goes with all")  # fmt: skip
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
-        help="change an option of the recipes; repeatable")  # fmt: skip
-    parser.add_argument("--subset", default="train", help="of the data (default: train)")
+        help="option of the recipes to change; repeatable")  # fmt: skip
+    parser.add_argument("--subset", default="train", help="subset of the data (default: train)")
     add_reference_option(parser)
-    parser.add_argument("--seed", type=int, default=1, help="of weights, batches and dropout, in place of the recipe's "
-        "(default: 1)")  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page of plots and tables there (matplotlib)")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write the plots there as PNG (matplotlib)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of weights, batches and dropout, in place of the "
+        "recipe's (default: 1)")  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for all numbers")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="file for a page of plots and tables (matplotlib)")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="folder for the plots as PNG (matplotlib)")
     arguments = parser.parse_args(words)
     arguments.words = sys.argv[1:] if words is None else list(words)
     arguments.sources = [source(word) for word in arguments.source]
@@ -61,35 +61,35 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         if labels.count(label) > 1:
             raise UserError(f"labels must differ, but '{label}' names {labels.count(label)} sources: write LABEL=PATH")
     if arguments.options and all(each.is_checkpoint for each in arguments.sources):
-        raise UserError("--set must come with a recipe, but no SOURCE is one")
+        raise UserError("--set needs a recipe among SOURCE")
     return arguments
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on."""
+    """Return a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
     return int(text)
 
 
 def numbers(text: str) -> list[str]:
-    """Depths."""
+    """Return the depths of a list."""
     return [str(positive(part)) for part in text.split(",")]
 
 
 def source(word: str) -> Source:
-    """A recipe or a checkpoint that exists."""
+    """Return a recipe or a checkpoint, which must exist."""
     label, equals, rest = word.partition("=")
     path = Path(rest) if equals and label and not Path(word).exists() else Path(word)
     if not path.is_file():
-        raise UserError(f"{path}: SOURCE must be a recipe or a checkpoint, but there is no such file")
+        raise UserError(f"{path}: SOURCE not found")
     if path.suffix not in (".yaml", ".yml", ".pt"):
         raise UserError(f"{path}: SOURCE must be a recipe (.yaml) or a checkpoint (.pt), but is neither")
     return Source(label if path == Path(rest) else path.stem, path)
 
 
 def option(word: str) -> tuple[str, str]:
-    """A key and a value."""
+    """Return the key and the value of an option."""
     key, equals, value = word.partition("=")
     if not key or not equals:
         raise UserError(f"--set must be KEY=VALUE, but is '{word}'")
@@ -97,7 +97,7 @@ def option(word: str) -> tuple[str, str]:
 
 
 def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
-    """The options that make each depth of a recipe; one empty entry without any."""
+    """Return the options that make each depth of a recipe; one empty entry without any."""
     given = {
         f"{stack}-layers": getattr(arguments, f"{stack}_layers")
         for stack in STACKS
@@ -106,9 +106,9 @@ def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
     for name in given:
         for each in arguments.sources:
             if each.is_checkpoint:
-                raise UserError(f"--{name} must come with recipes only, but {each.path} is a checkpoint")
+                raise UserError(f"--{name} cannot be combined with a checkpoint, {each.path}")
         if name in arguments.options:
-            raise UserError(f"--set {name} and --{name} exclude each other")
+            raise UserError(f"--set {name} cannot be combined with --{name}")
     lengths = {len(values) for values in given.values()} - {1}
     if len(lengths) > 1:
         raise UserError("--decoder-layers must have one number or as many as --encoder-layers, but has others")
@@ -118,7 +118,7 @@ def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Measure what a command line says."""
+    """Measure the models that a command line names."""
     given = parse(words)
     # Here, since it takes longer than --help may.
     from deepnmt.inspection.inspected import measure_and_write

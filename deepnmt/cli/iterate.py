@@ -1,4 +1,4 @@
-"""`deepnmt iterate`: back-translation or distillation in rounds, whose models make text for the next round's."""
+"""`deepnmt iterate`: back-translation or distillation in rounds; each round's models make text for the next."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
     from deepnmt.synthetic.rounds import Rounds, Step
 
 NAME = "iterate"
-DESCRIPTION = """Run the rounds of a recipe, such as those under configs/synthetic/, and stop after a round that gains
-less than --min-gain on validation, or after N. The command can be stopped at any moment; run it again to resume.
+DESCRIPTION = """Run the rounds of a recipe, such as a recipe in configs/synthetic/. Stop after a round that gains less
+than --min-gain on validation, or after N. The command can be stopped at any moment; run it again to resume.
 
-  kind: back     round 0 trains a model of each direction on DATA; in each further round, a model of the other direction
-                 translates monolingual text of the target, and a new model is trained on DATA and these pairs
-  kind: distil   round 0 trains several students on DATA, or takes a teacher; in each further round, their ensemble
-                 translates DATA's source, and new students are trained on these translations"""
+  kind: back     Round 0 trains a model of each direction on DATA. In each further round, a model of the other direction
+                 translates monolingual text of the target. A new model is then trained on DATA and these pairs.
+  kind: distil   Round 0 trains several students on DATA, or takes a teacher. In each further round, their ensemble
+                 translates DATA's source, and new students are trained on these translations."""
 EPILOG = """The folder that `save` names gets round-N/ with checkpoints, synthetic pairs and translations of the
-validation set, and rounds.tsv, a line a round.
+validation set, and rounds.tsv, a line per round.
 
 example:
   deepnmt iterate configs/synthetic/iterative.yaml --data data/de-en --mono-source data/mono-de \\
       --mono-target data/mono-en --save checkpoints/iterative --rounds 2"""
 USAGE = "%(prog)s RECIPE [--rounds N] [--min-gain G] [--KEY VALUE...]"
 HELP = {
-    "rounds": "rounds after round 0, at most (default: the recipe's, or 3)",
-    "min-gain": "least gain in BLEU of a round that is followed by another (default: the recipe's, or 0.1)",
+    "rounds": "maximum number of rounds after round 0 (default: the recipe's, or 3)",
+    "min-gain": "least gain in BLEU for which another round follows (default: the recipe's, or 0.1)",
 }
-# Keys whose value is a list of options, which begins with a dash.
+# Keys with a list of options as value, which begins with a dash.
 OPTIONS = ("--options", "--translate", "--synthesis")
 # Steps of this process; others keep to one thread, or are processes already.
 HERE = ("synthesise", "average", "generate", "score")
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     from deepnmt.synthetic.round_recipe import KEYS
 
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
-    parser.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe of rounds, a YAML file")
+    parser.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe for the rounds, a YAML file")
     for key in KEYS:
         if key != "kind":
-            text = HELP.get(key, "key of the recipe, which this wins over")
+            text = HELP.get(key, "value of a key of the recipe, to override")
             parser.add_argument(f"--{key}", dest=key, metavar="VALUE", help=text)
     return parser
 
@@ -79,7 +79,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def read_rounds(words: Sequence[str]) -> Rounds:
-    """Return the rounds of a recipe and of the command line's keys, which win."""
+    """Return the rounds of a recipe; the command line's keys override it."""
     from deepnmt.recipe import read_recipe
     from deepnmt.synthetic.rounds import Rounds
 
@@ -98,7 +98,7 @@ def check(rounds: Rounds) -> InPlace:
     """Check everything before anything is trained, and return the job.
 
     Raises:
-        UserError: something is missing or does not fit, or the folder was begun with something else
+        UserError: a file is missing or does not match, or the folder was begun with other settings
     """
     from deepnmt.synthetic.rounds import check_places, job_of
 
@@ -110,7 +110,7 @@ def check(rounds: Rounds) -> InPlace:
 
 
 def check_synthesis(rounds: Rounds) -> None:
-    """Raise `UserError` for what synthesise would refuse, which need not wait until there are models."""
+    """Raise `UserError` for options that synthesise would refuse, before any model is trained."""
     from deepnmt.synthetic.synthesis import BACK, DISTIL
 
     models, data, out = "models", str(rounds.data), "pairs"

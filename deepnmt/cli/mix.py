@@ -1,4 +1,4 @@
-"""`deepnmt mix`: join real and synthetic pairs to one data folder."""
+"""`deepnmt mix`: join real and synthetic pairs in one data folder."""
 
 from collections.abc import Sequence
 from typing import Optional
@@ -6,8 +6,8 @@ from typing import Optional
 from deepnmt.console import Parser, listable, place, program, single_threaded, whole
 
 NAME = "mix"
-DESCRIPTION = """Make a data folder whose training text is that of REAL, N times, and that of each SYNTHETIC, once. Its
-validation and test sets are REAL's; its dictionaries are the largest of all, so that a tag has its place in them."""
+DESCRIPTION = """Make a data folder that has the training text of REAL N times, and each SYNTHETIC's once. Its
+validation and test sets are REAL's; its dictionaries are the largest of all, and so include a tag."""
 EPILOG = """OUT appears only when everything is done. Run again with the same input and options, the command checks the
 files and does nothing.
 
@@ -30,13 +30,13 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("out", type=listable("OUT"), metavar="OUT", help="folder to make")
     add("real", type=place, metavar="REAL", help="data folder made by preprocess or binarise")
     add("synthetic", type=place, nargs="+", metavar="SYNTHETIC", help="data folder made by synthesise, or any other "
-        "with the same codes and dictionaries; --symbols may have been appended to these")  # fmt: skip
-    add("--upsample", type=whole("--upsample", 1, 1000), default=1, metavar="N", help="copies of the real pairs "
-        "(default: 1)")  # fmt: skip
+        "with the same codes and dictionaries (with or without appended --symbols)")  # fmt: skip
+    add("--upsample", type=whole("--upsample", 1, 1000), default=1, metavar="N", help="number of copies of the real "
+        "pairs (default: 1)")  # fmt: skip
     return parser

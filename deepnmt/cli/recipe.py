@@ -1,4 +1,4 @@
-"""`deepnmt recipe`: the installed recipes, and what one of them says with those that it extends."""
+"""`deepnmt recipe`: list the installed recipes, or print one merged with its base recipes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from deepnmt.recipe import named_recipes
 from deepnmt.recipe.recipe_file import Option, read_stages
 
 NAME = "recipe"
-DESCRIPTION = "List the installed recipes, or print one, merged with those that it extends."
+DESCRIPTION = "List the installed recipes, or print one, merged with the recipes that it extends."
 EPILOG = """The printed recipe can be saved, edited and trained: deepnmt recipe deep-12 > my.yaml
 
 examples:
@@ -22,20 +22,20 @@ examples:
 def main(words: Optional[Sequence[str]] = None) -> None:
     """List recipes, or print the one that a command line names."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
-    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="name or file (default: list all names)")
+    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="recipe's name or file (default: list all names)")
     given = parser.parse_args(words)
     print(listing() if given.recipe is None else merged(named_recipes.find(given.recipe)))
 
 
 def listing() -> str:
-    """Return a line for each recipe: its name and the first sentence of its comment."""
+    """Return a line per recipe: its name and the first sentence of its comment."""
     folder, names = named_recipes.folder(), named_recipes.names()
     width = max(map(len, names))
     return "\n".join(f"{name:<{width}}  {named_recipes.heading(folder / f'{name}.yaml')}" for name in names)
 
 
 def merged(path: Path) -> str:
-    """Return a recipe with all that it extends, and where each value comes from, as YAML."""
+    """Return a recipe merged with its base recipes, and the origin of each value, as YAML."""
     recipe = read_stages(path)
     lines = _lines(recipe.options)
     for number, stage in enumerate(recipe.stages):
@@ -53,7 +53,7 @@ def _lines(options: dict[str, Option]) -> list[str]:
 
 
 def _scalar(value: str) -> str:
-    """Return a value as YAML reads it back: as it stands where that is plain, else in single quotes."""
+    """Return a value in a form that YAML reads back: unquoted if that is plain, else in single quotes."""
     try:
         node = yaml.compose(f"key: {value}", Loader=yaml.BaseLoader)
     except yaml.YAMLError:

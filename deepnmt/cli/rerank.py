@@ -1,4 +1,4 @@
-"""`deepnmt rerank`: the best translation of each sentence among those of n-best lists."""
+"""`deepnmt rerank`: choose the best translation of each sentence from n-best lists."""
 
 import argparse
 import math
@@ -14,20 +14,20 @@ from deepnmt.text import nbest
 
 NAME = "rerank"
 
-EPILOG = """Lists are those that generate.sh writes with --nbest, of the same subset of DATA. Several are merged, and
-equal translations become one. One list keeps its features (model, length, coverage, unk); of several, length and unk
-are kept, and --score gives the models' scores. docs/search.md has the formulas.
+EPILOG = """The lists are written by generate.sh --nbest, for the same subset of DATA. Several lists are merged, and
+equal translations become one. One list keeps its features (model, length, coverage, unk). Several keep length and unk;
+--score adds the models' scores. docs/search.md has the formulas.
 
-OUT gets what generate.sh writes (hyp.LANG, ref.LANG, ..., for score.sh), nbest.tsv in the new order with all features,
-rerank.json, and with --tune weights.json. Scores of each model are kept in OUT/scores: a command that was stopped
-resumes, and other weights need no models again.
+OUT gets generate.sh's files (hyp.LANG, ref.LANG, ..., for score.sh), rerank.json, and nbest.tsv in the new order with
+all features. With --tune, it gets weights.json. OUT/scores keeps each model's scores: a stopped command resumes, and
+other weights need no model.
+example (the first command also for b.pt, and for test):
 
-example:
-  deepnmt generate a.pt DATA valid.a --subset valid --nbest 12 --beam 12     (and so for b.pt, and for test)
-  deepnmt rerank --nbest valid.a valid.b --data DATA --score a=a.pt --score b=b.pt --reverse back=back.pt \\
-      --tune valid.out
-  deepnmt rerank --nbest test.a test.b --data DATA --score a=a.pt --score b=b.pt --reverse back=back.pt \\
-      --weights valid.out/weights.json test.out"""
+    deepnmt generate a.pt DATA valid.a --subset valid --nbest 12 --beam 12
+    deepnmt rerank --nbest valid.a valid.b --data DATA --score a=a.pt --score b=b.pt --reverse back=back.pt \\
+        --tune valid.out
+    deepnmt rerank --nbest test.a test.b --data DATA --score a=a.pt --score b=b.pt --reverse back=back.pt \\
+        --weights valid.out/weights.json test.out"""
 
 OPTIONS = ("score", "reverse", "lm")
 
@@ -35,38 +35,37 @@ OPTIONS = ("score", "reverse", "lm")
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line. Raises `UserError` if it is faulty."""
     parser = Parser(program(NAME), "Choose the best translation of each sentence from n-best lists.", EPILOG)
-    parser.add_argument("--nbest", nargs="+", type=Path, required=True, metavar="LIST",
-        help="nbest.tsv, or the folder that it is in")  # fmt: skip
-    parser.add_argument("--data", type=Path, required=True, help="the data folder, made by preprocess.sh")
-    for name, what in zip(OPTIONS, ("P(y | x)", "P(x | y), of the other direction", "P(y), a language model")):
+    parser.add_argument("--nbest", nargs="+", type=Path, required=True, metavar="LIST", help="nbest.tsv, or its folder")
+    parser.add_argument("--data", type=Path, required=True, help="data folder, made by preprocess.sh")
+    for name, what in zip(OPTIONS, ("P(y | x)", "P(x | y), the other direction", "P(y), a language model")):
         parser.add_argument(f"--{name}", action="append", default=[], type=named_model, metavar="NAME=CHECKPOINT",
-            help=f"a feature: log {what}; repeatable; CHECKPOINT:CHECKPOINT2 is an ensemble")  # fmt: skip
+            help=f"name of a feature, log {what}; repeatable; CHECKPOINT:CHECKPOINT2 is an ensemble")  # fmt: skip
     parser.add_argument("--features", type=lambda text: tuple(text.split(",")), metavar="NAME,NAME", help="features of "
         "the lists to use, such as model,length,unk, which deepnmt translate --rerank needs")  # fmt: skip
     how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument("--tune", action="store_true", help="find the weights of the highest BLEU")
-    how.add_argument("--weights", type=Path, metavar="FILE", help="choose by these weights, from an earlier --tune")
-    how.add_argument("--consensus", choices=METRICS, help="choose what is most like all others")
-    parser.add_argument("--posterior", choices=("model", "share"), default="model", help="with --consensus, P(y) of a "
-        "list: by the search's scores, or by how often y stands in it, which is right for samples (default: "
+    how.add_argument("--tune", action="store_true", help="find the weights with the highest BLEU")
+    how.add_argument("--weights", type=Path, metavar="FILE", help="weights to choose by, from an earlier --tune")
+    how.add_argument("--consensus", choices=METRICS, help="metric by which to choose the most typical translation")
+    parser.add_argument("--posterior", choices=("model", "share"), default="model", help="source of a list's P(y) with "
+        "--consensus: the search's scores, or the share of y among the list, which suits samples (default: "
         "model)")  # fmt: skip
     parser.add_argument("--per-token", action="store_true", help="with --tune, divide each log P by a number of "
-        "tokens: log P(y | x) by those of y, others by those of x")  # fmt: skip
-    parser.add_argument("--oracle", action="store_true", help="also report the best BLEU that any choice could have")
-    parser.add_argument("--seed", type=int, default=1, help="of the random starts of --tune (default: 1)")
-    parser.add_argument("--starts", type=whole, default=STARTS, help=f"random starts of --tune (default: {STARTS})")
-    parser.add_argument("--max-tokens", type=whole, default=2048, help="of a batch, in scoring (default: 2048)")
+        "tokens: log P(y | x) by y's, others by x's")  # fmt: skip
+    parser.add_argument("--oracle", action="store_true", help="also report the best BLEU of all possible choices")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random starts of --tune (default: 1)")
+    parser.add_argument("--starts", type=whole, default=STARTS, help=f"number of random starts of --tune ({STARTS})")
+    parser.add_argument("--max-tokens", type=whole, default=2048, help="maximum tokens per scoring batch (2048)")
     add_reference_option(parser)
-    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write")
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder to write")
     arguments = parser.parse_args(words)
     if not 0 <= arguments.seed < 2**32:
-        raise UserError(f"--seed: must be from 0 to {2**32 - 1}, but is {arguments.seed}")
+        raise UserError(f"--seed must be from 0 to {2**32 - 1}, but is {arguments.seed}")
     if arguments.consensus and any(getattr(arguments, option) for option in OPTIONS):
-        raise UserError("--score, --reverse, --lm: must not be given with --consensus, which takes P(y) from the lists")
+        raise UserError("--score, --reverse, --lm cannot be combined with --consensus, which takes P(y) from the lists")
     if arguments.posterior != "model" and not arguments.consensus:
-        raise UserError("--posterior: must be given with --consensus alone")
+        raise UserError("--posterior needs --consensus")
     if arguments.per_token and not arguments.tune:
-        raise UserError("--per-token: must be given with --tune alone; the weights' file knows of it")
+        raise UserError("--per-token needs --tune; the weights' file records it")
     return arguments
 
 
@@ -79,7 +78,7 @@ def named_model(text: str) -> tuple[str, tuple[Path, ...]]:
 
 
 def whole(text: str) -> int:
-    """Return a whole number from 1 on."""
+    """Return a whole number of at least 1."""
     if not text.isdecimal() or not 1 <= int(text) <= 10**9:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, but is {text}")
     return int(text)
@@ -97,7 +96,7 @@ def finite(text: str) -> float:
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Choose what a command line says."""
+    """Choose translations from the lists that a command line names."""
     given = parse(words)
     # Here, since it takes longer than --help may.
     from deepnmt.reranking.reranked_lists import rerank

@@ -1,4 +1,4 @@
-"""`deepnmt score`: scores of a folder of translations, or of two texts."""
+"""`deepnmt score`: score a folder of translations, or two texts."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
 NAME = "score"
 DESCRIPTION = """Score translations: a folder made by generate.sh, or a text and its reference, a sentence a line. The
 scores of a folder are also written to OUT_DIR/scores.json."""
-EPILOG = """scores:
-  tokenised BLEU    on tokens, as papers on small corpora report it (as multi-bleu.perl, fairseq-score)
-  compounds split   with --split-compounds: tokenised BLEU with words split at hyphens in both texts (as fairseq's
-                    compound_split_bleu.sh); usually a little higher
-  BLEU, chrF, TER   on detokenised translations and the raw reference, by sacrebleu, with signatures: compare these
-                    with other people's. Case-insensitive if the data was lower-cased.
+EPILOG = """Scores:
 
+    tokenised BLEU    on tokens, as in papers on small corpora (as multi-bleu.perl, fairseq-score)
+    compounds split   with --split-compounds: tokenised BLEU with words split at hyphens in both texts (as fairseq's
+                      compound_split_bleu.sh); usually a little higher
+    BLEU, chrF, TER   on detokenised translations and the raw reference, by sacrebleu, with signatures: comparable
+                      with published scores. Case-insensitive if the data was lower-cased.
 examples:
   deepnmt score results/de-en
   deepnmt score translations.en reference.en"""
 # sacrebleu's tokenisations that need neither a download nor another package.
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
-# Options of one of the two forms alone.
+# Options of only one of the two forms.
 OF_FOLDERS = ("reverse",)
 OF_TEXTS = ("language", "tokenizer", "lowercase", "pretokenized")
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("translations", type=Path, metavar="OUT_DIR|HYP", help="folder made by generate.sh, or text to score")
-    add("reference", type=Path, nargs="?", metavar="DATA|REF", help="data folder, where OUT_DIR has no generate.json; "
+    add("reference", type=Path, nargs="?", metavar="DATA|REF", help="data folder, if OUT_DIR has no generate.json, "
         "or reference of HYP")  # fmt: skip
-    add("--reverse", action="store_true", help="OUT_DIR is of the other direction, from DATA's target to its source")
-    add("--split-compounds", action="store_true", help="tokenised BLEU with words split at hyphens as well")
-    add("--output", type=Path, metavar="FILE", help="scores as JSON (default: OUT_DIR/scores.json; of texts, none)")
+    add("--reverse", action="store_true", help="score the other direction, from DATA's target to its source")
+    add("--split-compounds", action="store_true", help="also score tokenised BLEU with words split at hyphens")
+    add("--output", type=Path, metavar="FILE", help="file for JSON scores (default: OUT_DIR/scores.json, if given)")
     texts = parser.add_argument_group("options of two texts").add_argument
     texts("--language", metavar="LANG", help="language of both texts (default: the ending of REF, as in reference.zh)")
     texts("--tokenizer", choices=TOKENIZERS, help="sacrebleu's tokenisation for BLEU (default: 13a; zh for Chinese; "
           "char for other languages without spaces)")  # fmt: skip
     texts("--lowercase", action="store_true", help="ignore case, by the rules of the language")
-    texts("--pretokenized", action="store_true", help="texts are tokens: score tokenised BLEU alone")
+    texts("--pretokenized", action="store_true", help="score tokenised BLEU alone: the texts are tokens")
     return parser
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Score what a command line names, and print the scores."""
+    """Score the translations that a command line names, and print the scores."""
     given = parser().parse_intermixed_args(words)
     place: Path = given.translations
     if not place.exists():
@@ -75,12 +75,12 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def check_options(given: Namespace) -> None:
-    """Raise `UserError` for an option that the translations, a folder or a text, have no use for."""
+    """Raise `UserError` for an option that does not apply to the translations, a folder or a text."""
     folder = given.translations.is_dir()
     if not folder and given.reference is None:
-        raise UserError(f"{given.translations} is a text: REF must be given, its reference")
+        raise UserError(f"{given.translations} is a text, which needs a reference, REF")
     if wrong := [name for name in (OF_TEXTS if folder else OF_FOLDERS) if getattr(given, name)]:
-        raise UserError(*(f"--{name} is for {'texts' if folder else 'a folder'} alone" for name in wrong))
+        raise UserError(*(f"--{name} needs {'texts' if folder else 'a folder'}" for name in wrong))
     if given.tokenizer and given.pretokenized:
         raise UserError("--tokenizer cannot be combined with --pretokenized")
     if given.split_compounds and not folder and not given.pretokenized:
@@ -88,7 +88,7 @@ def check_options(given: Namespace) -> None:
 
 
 def score_texts(given: Namespace) -> Scores:
-    """Return the scores of a text. Raises `UserError` if it has not as many lines as its reference."""
+    """Return the scores of a text. Raises `UserError` if its reference has another number of lines."""
     from deepnmt.text import corpus_scores as scores
     from deepnmt.text.casing import Casing
 

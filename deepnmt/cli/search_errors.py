@@ -12,13 +12,13 @@ from deepnmt.errors import UserError
 from deepnmt.limits import BEAM
 
 NAME = "search-errors"
-DESCRIPTION = """Say how many sentences have a string of higher log P than the beam search found, for several beams:
-errors of the search, and not of the model. A depth-first search over all strings starts at the best that any of the
-beams found and leaves every prefix of a lower log P. There is no length penalty: the sum of log P is compared, and the
+DESCRIPTION = """Count the sentences with a string of higher log P than the beam search found, for several beams. These
+are errors of the search, not of the model. A depth-first search over all strings starts with the best string of any
+beam, and abandons every prefix of a lower log P. There is no length penalty: the sum of log P is compared, and the
 empty string may win."""
 EPILOG = """The command can be stopped at any moment; run it again to resume, as long as CHECKPOINT and DATA are the
-same. N may be another number then: the report is of the first N alone, and none is searched again. Options of a length
-penalty are refused.
+same. N may then be another number: the report covers the first N alone, and no sentence is searched again. Options of a
+length penalty are refused.
 
 example:
   deepnmt search-errors checkpoints/de-en/average.pt data/de-en --limit 30 --sentences 200"""
@@ -26,18 +26,18 @@ PENALTIES = ("--lenpen", "--length-penalty", "--unnormalized")
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
-    add("checkpoints", metavar="CHECKPOINT", help="checkpoint; several with colons between them are an ensemble")
+    add("checkpoints", metavar="CHECKPOINT", help="checkpoint, or ensemble with colons between checkpoints")
     add("data", type=Path, metavar="DATA", help="data folder")
     add("--limit", type=seconds, default=10.0, metavar="SECONDS", help="time for the search of one sentence (default: "
         "10)")  # fmt: skip
     add("--beams", type=beams, default=[1, 5, 50], metavar="B1,B2", help="beams to compare (default: 1,5,50)")
-    add("--subset", default="test", metavar="SUBSET", help="valid, test, ... (default: test)")
-    add("--sentences", type=whole("--sentences", 1, 10**9), metavar="N", help="first N sentences of the subset "
-        "(default: all)")  # fmt: skip
-    add("--max-len", type=whole("--max-len", 1, 1000), default=200, metavar="N", help="tokens of the longest string "
+    add("--subset", default="test", metavar="SUBSET", help="subset: valid, test, ... (default: test)")
+    add("--sentences", type=whole("--sentences", 1, 10**9), metavar="N", help="number of first sentences of "
+        "the subset (default: all)")  # fmt: skip
+    add("--max-len", type=whole("--max-len", 1, 1000), default=200, metavar="N", help="maximum tokens of a string "
         "(default: 200)")  # fmt: skip
     add("--out", type=Path, metavar="DIR", help="folder for search_errors.json and sentences.tsv, a line for each "
         "sentence (default: CHECKPOINT.search_errors)")  # fmt: skip
@@ -45,7 +45,7 @@ def parser() -> Parser:
 
 
 def seconds(text: str) -> float:
-    """Return a number of seconds. Raises `UserError` if a text is none."""
+    """Return a number of seconds. Raises `UserError` for any other text."""
     try:
         value = float(text)
     except ValueError:
@@ -56,7 +56,7 @@ def seconds(text: str) -> float:
 
 
 def beams(text: str) -> list[int]:
-    """Return the beams of a list. Raises `UserError` if a text is none."""
+    """Return the beams of a list. Raises `UserError` for any other text."""
     if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= BEAM for word in text.split(",")):
         raise UserError(f"--beams must be numbers from 1 to {BEAM} with commas between them, but is '{text}'")
     return sorted({int(word) for word in text.split(",")})
@@ -66,7 +66,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     """Search as a command line says, and print the figures."""
     words = sys.argv[1:] if words is None else words
     if penalties := [name for word in words if (name := word.partition("=")[0]) in PENALTIES]:
-        raise UserError(f"{penalties[0]} must not be given: sums of log P are compared, without a length penalty")
+        raise UserError(f"{penalties[0]} cannot be used here: sums of log P are compared, without a length penalty")
     given = parser().parse_args(words)
     out = given.out or Path(f"{given.checkpoints.split(os.pathsep)[0]}.search_errors")
     # Here, since importing fairseq takes seconds.

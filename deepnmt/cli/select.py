@@ -7,16 +7,16 @@ from typing import Optional
 from deepnmt.console import Parser, listable, place, program, single_threaded
 
 NAME = "select"
-DESCRIPTION = """Make a data folder OUT whose training text is the N pairs of DATA whose sources are most like TEXT, in
-their order; all else is DATA's. finetune trains a model further on it."""
+DESCRIPTION = """Make a data folder OUT from the N training pairs of DATA with the sources most like TEXT, in their
+order; everything else is DATA's. finetune trains a model further on it."""
 EPILOG = """methods:
-  tfidf           the highest cosine with a line of TEXT, words weighted by tf-idf
-  cross-entropy   the cross entropy under a language model of DATA's source, less that under one of TEXT; TEXT must have
-                  at least 100 lines (Moore and Lewis 2010)
+  tfidf           the highest cosine with a line of TEXT, with words weighted by tf-idf.
+  cross-entropy   the cross entropy under a language model of DATA's source, less the one under a model of TEXT. TEXT
+                  must have at least 100 lines (Moore and Lewis 2010).
 
-OUT/selection.tsv has the score of each pair of DATA, the higher the more alike. The file and the checksum of TEXT are
-recorded as selected_on in OUT/preprocess.json, in checkpoints trained on OUT, and in the generate.json of their
-translations: a test set whose source was used is not quite unseen. OUT appears only when everything is done.
+OUT/selection.tsv has the score of each pair of DATA; higher is more similar. selected_on records the file and the
+checksum of TEXT, in OUT/preprocess.json, in checkpoints trained on OUT, and in their translations' generate.json. A
+test set whose source was used is not quite unseen. OUT appears only when everything is done.
 
 example:
   deepnmt select data/de-en data/de-en-news --like raw/news.de --number 50000"""
@@ -37,7 +37,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("data", type=place, metavar="DATA", help="data folder made by preprocess or binarise")
@@ -45,5 +45,5 @@ def parser() -> Parser:
     add("--like", type=Path, required=True, metavar="TEXT", help="raw text of DATA's source language, such as the text "
         "to be translated; it is tokenised as DATA was")  # fmt: skip
     add("--number", type=int, required=True, metavar="N", help="number of pairs to choose")
-    add("--method", choices=("tfidf", "cross-entropy"), default="tfidf", help="(default: tfidf)")
+    add("--method", choices=("tfidf", "cross-entropy"), default="tfidf", help="method (default: tfidf)")
     return parser

@@ -1,4 +1,4 @@
-"""`deepnmt shrink`: a shallower checkpoint out of a deeper one."""
+"""`deepnmt shrink`: make a shallower checkpoint from a deeper one."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 
 NAME = "shrink"
-EPILOG = """The layers keep their order, their groups where some of a group are left, and their weights. In a history,
-the row of a kept layer stays its row, but the lowest layer's is the first one, which has the embeddings alone; the
-weight of an output that is gone goes to the nearest kept one below.
+EPILOG = """The layers keep their order, their weights, and their groups where some of a group are left. In a history, a
+kept layer keeps its row, but the lowest layer gets the first row, which has the embeddings alone. The weight of a
+removed output goes to the nearest kept output below.
 
 Epoch, data position and number of updates are kept. To resume training, give fairseq-train the new depth and groups,
 and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save-dir.
@@ -22,7 +22,7 @@ example: deepnmt shrink checkpoints/12/checkpoint_best.pt 6.pt --encoder-every 2
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Shrink what the command line says, and print what was done."""
+    """Shrink the checkpoint that the command line names, and print a summary."""
     arguments = parse(words)
     deepnmt.register()
     from deepnmt.checkpoints.shrink import Shrinking, shrink_checkpoint
@@ -46,11 +46,11 @@ def _layers(stack: str, text: str) -> tuple[int, ...]:
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = depth_parser(program(NAME), "Write a shallower checkpoint made out of a deeper one.", EPILOG)
+    parser = depth_parser(program(NAME), "Write a shallower checkpoint made from a deeper one.", EPILOG)
     for stack in STACKS:
         which = parser.add_mutually_exclusive_group()
         which.add_argument(f"--{stack}-keep", metavar="LAYERS",
-            help=f"{stack} layers to keep, counted from 1, such as 1,3,5")  # fmt: skip
+            help=f"{stack} layers to keep, counted from 1, as in 1,3,5")  # fmt: skip
         which.add_argument(f"--{stack}-every", type=int, metavar="N",
-            help=f"keep the first of each N {stack} layers: 1, N + 1, ...")  # fmt: skip
+            help=f"distance between the kept {stack} layers: 1, N + 1, ...")  # fmt: skip
     return parser.parse_args(words)

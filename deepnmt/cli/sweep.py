@@ -1,4 +1,4 @@
-"""`deepnmt sweep`: the average, beam and length penalty with which a model translates the validation set best."""
+"""`deepnmt sweep`: find the best average, beam and length penalty of a model on the validation set."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -11,38 +11,38 @@ from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPENS
 
 NAME = "sweep"
 DESCRIPTION = """Find the settings with which a trained model translates the validation set of DATA best. For each
-average of the last N checkpoints in SAVE and each beam, search once with --nbest, and pick from these lists the
-translations for every length penalty. fairseq's search applies the penalty only to finished hypotheses, so a search
-with that penalty would find the same ones. At last, run a search with the best setting."""
-EPILOG = """Any other option is fairseq-generate's, as in generate.sh.
+average of the last N checkpoints in SAVE and each beam, search once with --nbest. The translations for every length
+penalty come from these lists. fairseq's search applies the penalty only to finished hypotheses, so a search with that
+penalty would find the same ones. Finally, run a search with the best setting."""
+EPILOG = """Any other option goes to fairseq-generate, as in generate.sh.
 
-OUT gets sweep.tsv, a line a setting, the best first; best.json, the best setting; best.*, its translations and scores;
-the averages, and their n-best lists. Test sets are not touched. The command can be stopped at any moment; run it again
-to resume, as long as the checkpoints in SAVE, DATA and the files that options name are the same. Other numbers may be
-given later: sweep.tsv and best.json are then of these alone, so name the earlier ones again; they are not searched
-anew.
+OUT gets sweep.tsv, a line per setting, the best first; best.json, the best setting; best.*, its translations and
+scores. It also gets the averages and their n-best lists. Test sets are not touched. The command can be stopped at any
+moment; run it again to resume. SAVE's checkpoints, DATA and the files that options name must be the same. A later run
+may give other numbers: sweep.tsv and best.json then cover these alone, so name the earlier ones again. They are not
+searched anew.
 
 example:
   deepnmt sweep checkpoints/de-en data/de-en results/sweep --last 5,10 --beam 4,8"""
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     usage = "%(prog)s SAVE DATA OUT [--last N,N...] [--beam N,N...] [--lenpen X,X...] [options of fairseq-generate]"
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=usage)
     add = parser.add_argument
     add("save", type=Path, metavar="SAVE", help="folder of a training's checkpoints")
     add("data", type=Path, metavar="DATA", help="data folder")
     add("out", type=Path, metavar="OUT", help="folder to make")
-    add("--last", default="", metavar="N,N...", help="checkpoints to average; 1 is the last checkpoint (default: "
-        "1,3,5,10 as far as SAVE has them)")  # fmt: skip
+    add("--last", default="", metavar="N,N...", help="numbers of checkpoints to average; 1 is the last "
+        "checkpoint (default: 1,3,5,10 as far as SAVE has them)")  # fmt: skip
     add("--beam", default=str(DEFAULT_BEAM), metavar="N,N...", help=f"beams (default: {DEFAULT_BEAM})")
     add("--lenpen", default=DEFAULT_LENPENS, metavar="X,X...", help=f"length penalties (default: {DEFAULT_LENPENS})")
     return parser
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Compare the settings that a command line names. Raises `UserError` if OUT is of something else, or in use."""
+    """Compare the settings that a command line names. Raises `UserError` if OUT has another origin or is in use."""
     given, options = parser().parse_before_options(words, "fairseq-generate")
     # Here, since it imports sacrebleu.
     from deepnmt.generation import sweep_plan

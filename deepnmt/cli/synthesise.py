@@ -1,4 +1,4 @@
-"""`deepnmt synthesise`: synthetic pairs, by translating text back or forward, by copying it, or by a teacher."""
+"""`deepnmt synthesise`: make synthetic pairs by back- or forward-translation, by copying, or with a teacher."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from deepnmt.synthetic.synthesis import Synthesis
 
 NAME = "synthesise"
-USAGE = """%(prog)s back REVERSE.pt[:REVERSE2.pt...] DATA MONO OUT [options]
-       %(prog)s forward MODEL.pt[:MODEL2.pt...] DATA MONO OUT [options]
-       %(prog)s copy DATA MONO OUT [options]
-       %(prog)s distil TEACHER.pt[:TEACHER2.pt...] DATA OUT [options]"""
+USAGE = """%(prog)s back REVERSE.pt[:REVERSE2.pt...] DATA MONO OUT [OPTION]...
+       %(prog)s forward MODEL.pt[:MODEL2.pt...] DATA MONO OUT [OPTION]...
+       %(prog)s copy DATA MONO OUT [OPTION]...
+       %(prog)s distil TEACHER.pt[:TEACHER2.pt...] DATA OUT [OPTION]..."""
 DESCRIPTION = """Make pairs for a model that translates from DATA's source language to its target language. They become
 the training text of a data folder OUT that is otherwise like DATA. mix.sh joins it with real pairs.
 
-  back        text of the target in MONO, and its translations by a model of the other direction as the source
-  forward     text of the source in MONO, and its translations as the target
-  copy        text of the target in MONO on both sides; needs one dictionary for both languages
-  distil      the source of DATA's training text, and a teacher's translations as the target
+    back        text of the target in MONO, and its translations by a model of the other direction as the source
+    forward     text of the source in MONO, and its translations as the target
+    copy        text of the target in MONO on both sides; needs one dictionary for both languages
+    distil      the source of DATA's training text, and a teacher's translations as the target
 
-  DATA        folder made by preprocess.sh or binarise.sh
-  MONO        folder made by binarise.sh --like DATA --mono
-  several checkpoints with colons between them are an ensemble"""
-EPILOG = """The work done so far is in OUT.parts. The command can be stopped at any moment; run it again to resume. The
+    DATA        folder made by preprocess.sh or binarise.sh
+    MONO        folder made by binarise.sh --like DATA --mono
+    Colons between checkpoints make an ensemble."""
+EPILOG = """Unfinished work is kept in OUT.parts. The command can be stopped at any moment; run it again to resume. The
 same files result after any number of starts and from any number of shards. OUT appears only when everything is done.
 
 example:
   deepnmt synthesise back checkpoints/en-de/average.pt data/de-en data/news data/news-back --method sampling"""
-# What stands between KIND and OUT.
+# Places between KIND and OUT.
 PLACES = {
     "back": ("MODEL", "DATA", "MONO"),
     "forward": ("MODEL", "DATA", "MONO"),
@@ -45,32 +45,32 @@ PLACES = {
 
 
 def parser() -> Parser:
-    """Return what reads the command line, in which --method and its value come last."""
+    """Return the parser of the command line, in which --method and its value come last."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
     add = parser.add_argument
-    add("kind", choices=PLACES, metavar="back|forward|copy|distil", help="see above")
-    add("places", nargs="*", metavar="MODEL DATA MONO OUT", help="see above")
-    add("--method", nargs="+", default=["beam"], metavar="beam|greedy|sampling|top-k K", help="way in which "
-        "translations are found: the best, or drawn from the model's distribution, as it is or from the K most "
-        "probable subwords (default: beam)")  # fmt: skip
-    add("--beam", type=int, metavar="N", help=f"hypotheses of a beam search (default: {DEFAULT_BEAM})")
+    add("kind", choices=PLACES, metavar="back|forward|copy|distil", help="kind of pairs: see above")
+    add("places", nargs="*", metavar="MODEL DATA MONO OUT", help="places: see above")
+    add("--method", nargs="+", default=["beam"], metavar="beam|greedy|sampling|top-k K", help="search for "
+        "translations: the best, or samples from the model's distribution, either all of it or the K most probable "
+        "subwords (default: beam)")  # fmt: skip
+    add("--beam", type=int, metavar="N", help=f"number of beam-search hypotheses (default: {DEFAULT_BEAM})")
     add("--max-ratio", type=float, metavar="R", help="highest length ratio of a pair, in tokens; 0: no limit "
         "(default: 0)")  # fmt: skip
     add("--noise", metavar="delete=P,blank=P,shuffle=K", help="noise on the words of a synthetic source: leave out, "
-        "blank, move up to K places; blank needs the symbol <BLANK> in MONO's dictionaries (binarise.sh "
-        "--symbols)")  # fmt: skip
+        "blank, move up to K places. blank needs the symbol <BLANK> in MONO's dictionaries (binarise.sh "
+        "--symbols).")  # fmt: skip
     add("--tag", metavar="SYMBOL", help="symbol such as '<BT>' before each synthetic source; MONO's dictionaries must "
         "have it")  # fmt: skip
-    add("--nbest", type=int, metavar="N", help="distil, with --closest: translations of the teacher to choose from")
+    add("--nbest", type=int, metavar="N", help="number of the teacher's translations for --closest (distil)")
     flag: dict[str, Any] = {"action": "store_true", "default": None}
     add("--closest", help="distil: take the translation that is closest to the reference (sentence BLEU)", **flag)
     add("--keep-real", help="distil: append the real pairs of DATA", **flag)
-    add("--reverse", help="pairs for the model that translates DATA's target to its source", **flag)
-    add("--allow-overlap", help="take lines that DATA validates or tests on", **flag)
+    add("--reverse", help="make pairs for the model that translates DATA's target to its source", **flag)
+    add("--allow-overlap", help="also take lines that DATA validates or tests on", **flag)
     add("--seed", type=int, metavar="S", help="seed of sampling and noise (default: 1)")
-    add("--batch-size", type=int, metavar="N", help=f"lines translated at a time (default: {DEFAULT_BATCH_SIZE})")
-    add("--shards", type=whole("--shards", 1, 10**6), metavar="N", help="parts, of which --shard K translates one, for "
-        "instance on N machines that see one disk; whichever is last makes OUT")  # fmt: skip
+    add("--batch-size", type=int, metavar="N", help=f"lines to translate at a time (default: {DEFAULT_BATCH_SIZE})")
+    add("--shards", type=whole("--shards", 1, 10**6), metavar="N", help="number of parts; --shard K translates one, "
+        "for instance on N machines with a shared disk; the last to finish makes OUT")  # fmt: skip
     add("--shard", type=whole("--shard", 0, 10**6), metavar="K", help="part to translate, from 0 to N - 1")
     return parser
 
@@ -90,7 +90,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def parse(words: Optional[Sequence[str]]) -> Namespace:
-    """Return a command line. Raises `UserError` if a place is missing, or too many are given."""
+    """Return the parsed command line. Raises `UserError` if places are missing or too many."""
     given = parser().parse_args(None if words is None else _method_last(words))
     names = (*PLACES[given.kind], "OUT")
     if len(given.places) != len(names):
@@ -99,7 +99,7 @@ def parse(words: Optional[Sequence[str]]) -> Namespace:
 
 
 def synthesis_of(given: Namespace) -> Synthesis:
-    """Return what a command line describes. Raises `UserError` for a value of --method or a model that is none."""
+    """Return the synthesis that a command line describes. Raises `UserError` for a bad --method or model."""
     from dataclasses import fields
 
     from deepnmt.synthetic.synthesis import Options, Synthesis
@@ -120,7 +120,7 @@ def synthesis_of(given: Namespace) -> Synthesis:
 
 
 def _method_last(words: Sequence[str]) -> list[str]:
-    """Return a command line whose --method has its value, of one or two words, at the end."""
+    """Return a command line that ends with --method and its value of one or two words."""
     result, method = list(words), []
     if "--method" in result:
         start = result.index("--method")

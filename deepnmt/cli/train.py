@@ -10,31 +10,31 @@ from deepnmt.runs.place import Place
 from deepnmt.runs.supervision import train
 
 NAME = "train"
-DESCRIPTION = """Train the model of a recipe, on all visible GPUs with FP16, or on the CPU where there is none. The
+DESCRIPTION = """Train the model of a recipe, on all visible GPUs with FP16, or on the CPU if there is no GPU. The
 training can be stopped at any moment; run the same command again to resume from the last checkpoint in SAVE. A recipe's
-batches-per-update is dealt out to all GPUs, so that an update sees the same sentences on 1, 2, 4 or 8 of them. See
+batches-per-update is divided among all GPUs: an update sees the same sentences on 1, 2, 4 or 8 of them. See
 docs/distributed.md."""
 PLACES = """environment:
-  CUDA_VISIBLE_DEVICES   the GPUs to use, as in '0,1'; empty: none
-  OMP_NUM_THREADS        threads on the CPU (default: one per core)
+  CUDA_VISIBLE_DEVICES   GPUs to use, as in '0,1'; empty: no GPU.
+  OMP_NUM_THREADS        threads on the CPU (default: one per core).
 """
-EPILOG = f"""All other options go to fairseq-train and win over the recipe's, such as --max-update 1000 or --seed 2.
+EPILOG = f"""All other options go to fairseq-train and override the recipe's, such as --max-update 1000 or --seed 2.
 
-{PLACES}  PROCESSES              on this machine (default: one per visible GPU, or one); several on the CPU work too
-  NODES                  machines that train together, each running this same command (default: 1)
-  NODE                   number of this machine, from 0 (default: Slurm's)
-  MASTER                 HOST:PORT of machine 0, where NODES is more than 1
+{PLACES}  PROCESSES              processes on this machine (default: one per visible GPU, or one; also on the CPU).
+  NODES                  machines that train together, each running this same command (default: 1).
+  NODE                   number of this machine, from 0 (default: Slurm's).
+  MASTER                 HOST:PORT of machine 0, if NODES is more than 1.
 
 examples:
   deepnmt train deep-12 data/de-en checkpoints/de-en
   deepnmt train my.yaml data/de-en checkpoints/de-en --max-update 500"""
 USAGE = "%(prog)s RECIPE DATA SAVE [fairseq-train options]"
-DATA = """folder made by preprocess; DATA0:DATA1:... are trained on in turn, an epoch each, where the first one has the
-dictionaries and the validation text of all"""
+DATA = """folder made by preprocess; DATA0:DATA1:... take turns, an epoch each, and the first one has the dictionaries
+and the validation text of all"""
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Train what a command line says. Exits with fairseq-train's status if that fails."""
+    """Train the recipe that a command line names. Exits with fairseq-train's status if that fails."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
     parser.add_argument("recipe", metavar="RECIPE", help="name that 'deepnmt recipe' lists, or a YAML file")
     parser.add_argument("data", metavar="DATA", help=DATA)

@@ -14,27 +14,27 @@ USAGE = """%(prog)s DATA SAVE --lang LANG [--recipe RECIPE] [--train SUBSET] [--
                          [fairseq-train options]"""
 DESCRIPTION = """Train fairseq's transformer_lm on one language of a data folder, and validate it on the same side of
 the validation set. The training can be stopped at any moment; run the same command again to resume."""
-EPILOG = f"""All other options go to fairseq-train and win over the recipe's. SAVE gets the checkpoints, train.log,
+EPILOG = f"""All other options go to fairseq-train and override the recipe's. SAVE gets the checkpoints, train.log,
 dict.txt (the dictionary of the language), and data/ (links to DATA under the names that fairseq expects).
 
 {PLACES}
 example:
   deepnmt train-lm data/de-en checkpoints/lm --lang en
-  deepnmt generate checkpoints/de-en/average.pt data/de-en results/fused \\
+  deepnmt generate average.pt data/de-en results/fused \\
       --lm-path checkpoints/lm/checkpoint_best.pt --lm-weight 0.2"""
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Train what a command line says. Exits with fairseq-train's status if that fails."""
+    """Train the language model that a command line describes. Exits with fairseq-train's status if that fails."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
     add = parser.add_argument
     add("data", type=Path, metavar="DATA", help="folder made by preprocess or binarise")
     add("save", type=Path, metavar="SAVE", help="folder for the checkpoints and train.log")
     add("--lang", required=True, metavar="LANG", help="language to model: the target language of the translations that "
-        "the model is to help with")  # fmt: skip
+        "the model will help with")  # fmt: skip
     add("--recipe", default="language_model", metavar="RECIPE", help="name that 'deepnmt recipe' lists, or a YAML file "
         "(default: language_model)")  # fmt: skip
-    add("--train", default="train", metavar="SUBSET", help="subset to train on (default: train), such as the 'mono' of "
+    add("--train", default="train", metavar="SUBSET", help="subset to train on (default: train), such as 'mono' of "
         "binarise --mono")  # fmt: skip
     add("--valid", default="valid", metavar="SUBSET", help="subset to validate on (default: valid)")
     add("--text", type=Path, metavar="DATA2", help="folder with the subset of --train and the same dictionary "

@@ -12,16 +12,16 @@ from deepnmt.recipe import named_recipes
 
 NAME = "train-progressive"
 USAGE = "%(prog)s RECIPE DATA SAVE [fairseq-train options]"
-DESCRIPTION = """Run all stages of a recipe. The first is trained; each later one grows the last checkpoint before
-it into a deeper model, puts the learning rate back to its peak, and trains that. All stages are checked before the
+DESCRIPTION = """Run all stages of a recipe. The first stage trains a model. Each later one grows the last checkpoint
+before it into a deeper model, resets the learning rate to its peak, and trains that. All stages are checked before the
 first one starts. The training can be stopped at any moment, in a stage or between two; run the same command again to
 resume, with the same result. Another recipe is refused, and so is data made anew with other text or subwords."""
-EPILOG = f"""All other options, such as --seed 2, go to fairseq-train and win over the recipe's in every stage.
+EPILOG = f"""All other options, such as --seed 2, go to fairseq-train and override the recipe's in every stage.
 
 SAVE gets:
-  stage-N-DEPTH/   checkpoints, train.log, translations of the validation set (valid/), stage.json
-  stages.tsv       a line a stage: depth, updates, best validation by best-checkpoint-metric, BLEU
-  tensorboard/     one curve over all stages
+  stage-N-DEPTH/   checkpoints, train.log, translations of the validation set (valid/), and stage.json.
+  stages.tsv       a line per stage: depth, updates, best validation by best-checkpoint-metric, BLEU.
+  tensorboard/     one curve over all stages.
 
 {PLACES}
 example:
@@ -29,17 +29,17 @@ example:
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Train what a command line says. Exits with the status of the step that fails."""
+    """Train the stages of a recipe that a command line names. Exits with the status of the step that fails."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
     recipes = "name that 'deepnmt recipe' lists, or a YAML file, with a list of stages"
     parser.add_argument("recipe", metavar="RECIPE", help=recipes)
     parser.add_argument("data", metavar="DATA", help=DATA)
-    parser.add_argument("save", type=listable("SAVE"), metavar="SAVE", help="folder for all that is made")
+    parser.add_argument("save", type=listable("SAVE"), metavar="SAVE", help="folder for all results")
     given, options = parser.parse_before_options(words, "fairseq-train")
     recipe = named_recipes.find(given.recipe)
     for folder in given.data.split(os.pathsep):
         if not Path(folder).is_dir():
-            raise UserError(f"DATA must be a folder made by preprocess.sh, but there is no '{folder}'")
+            raise UserError(f"{folder}: DATA, a folder made by preprocess.sh, not found")
     # It imports fairseq.
     from deepnmt.progressive.stage_runs import run
 

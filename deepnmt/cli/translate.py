@@ -1,4 +1,4 @@
-"""`deepnmt translate`: raw text in, translations out."""
+"""`deepnmt translate`: translate raw text."""
 
 import argparse
 import logging
@@ -21,8 +21,8 @@ from deepnmt.translator.translator import BATCH, Translator
 CHUNK = 2_000
 OWN = ("beam", "lenpen", "max_len_a", "max_len_b", "nbest")
 NAME = "translate"
-EPILOG = """A line in is a line out. An empty line gives an empty line, and so does one that is too long for the model,
-with a warning. At a terminal, each line is answered at once.
+EPILOG = """Each input line gives one output line. An empty line gives an empty line, and so does a line that is too
+long for the model, with a warning. At a terminal, each line is answered at once.
 
 examples:
   deepnmt translate model < raw.de > raw.en
@@ -30,15 +30,15 @@ examples:
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
-    """Translate what the command line says."""
+    """Translate the text that the command line names."""
     arguments = parse(words)
-    # Which fast paths are taken is of no use here.
+    # The fast paths in use do not matter here.
     logging.getLogger("deepnmt").setLevel(logging.WARNING)
     _check(arguments)
     given = _given(arguments)
     translator = _translator(arguments)
     if (beam := given.get("beam")) and "nbest" not in given:
-        # The model's own number was not asked for.
+        # The model's own number was not requested.
         given["nbest"] = min(translator.search.nbest, int(beam))
     settings = translator.settings(**given)
     several = bool(arguments.nbest) or settings.nbest > 1
@@ -66,7 +66,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def _input(path: Path | None, stack: ExitStack) -> tuple[BinaryIO, int | None]:
-    """Return what to translate, and its number of lines where that is known."""
+    """Return the text to translate, and its number of lines if known."""
     if path is None:
         return sys.stdin.buffer, None
     total = count_lines(path) if path.is_file() and path.stat().st_size else None
@@ -78,12 +78,12 @@ def _translator(arguments: argparse.Namespace) -> Translator:
         return Translator.from_checkpoint(arguments.model, arguments.data, arguments.threads)
     path = Path(arguments.model.split(os.pathsep)[0])
     if path.is_file():
-        raise UserError(f"{path}: is a checkpoint, which needs --data DATA, the folder that it was trained on")
+        raise UserError(f"{path} is a checkpoint, which needs --data DATA, the folder of its training")
     return Translator(arguments.model, arguments.threads)
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Value]:
-    """Return the options of the search that are given; the engine knows which values they may have."""
+    """Return the given options of the search; the engine knows their permitted values."""
     names = [*OWN, *MORE]
     # 0 is a value, though it equals False.
     values = {name: getattr(arguments, name) for name in names}
@@ -98,24 +98,24 @@ def _given(arguments: argparse.Namespace) -> dict[str, Value]:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise `UserError` for what must not wait until a model is loaded."""
+    """Raise `UserError` for faults that must not wait until a model is loaded."""
     faults = [
         f"--{name.replace('_', '-')} must be at least 1, but is {value}"
         for name in ("batch_size", "buffer", "threads")
         if (value := getattr(arguments, name)) is not None and value < 1
     ]
     if arguments.scores and arguments.nbest:
-        faults.append("--scores: must not be given with --nbest, which prints scores anyway")
+        faults.append("--scores cannot be combined with --nbest, which prints scores anyway")
     if arguments.json and arguments.scores:
-        faults.append("--scores: must not be given with --json, which has scores anyway")
+        faults.append("--scores cannot be combined with --json, which has scores anyway")
     if arguments.output and not arguments.output.parent.is_dir():
-        faults.append(f"--output: {arguments.output.parent} must be a folder, but there is none")
+        faults.append(f"--output: folder {arguments.output.parent} not found")
     if arguments.output and arguments.output.is_dir():
         faults.append(f"--output: {arguments.output} must be a file, but is a folder")
     # Not by `Path.resolve`, which fails at a link to itself.
     places = {os.path.realpath(path) for path in (arguments.input, arguments.output) if path}
     if arguments.input and arguments.output and len(places) == 1:
-        faults.append(f"--output: {arguments.output} must be another file than the text to translate, but is the same")
+        faults.append(f"--output: {arguments.output} must not be the text to translate")
     if arguments.input and not os.path.lexists(arguments.input):
         faults.append(f"{arguments.input}: no such file")
     elif arguments.input and arguments.input.is_dir():
@@ -136,14 +136,14 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add(
         "model",
         metavar="MODEL",
-        help="made by deepnmt export; with --data: CHECKPOINT[:CHECKPOINT...] of fairseq-train",
+        help="model folder made by deepnmt export; with --data, CHECKPOINT[:CHECKPOINT...] of fairseq-train",
     )
     add("input", type=Path, nargs="?", metavar="INPUT", help="text to translate (default: standard input)")
-    add("--output", type=Path, metavar="FILE", help="where to write, whole or not at all (default: standard output)")
+    add("--output", type=Path, metavar="FILE", help="file to write, complete or not at all (default: standard output)")
     add(
-        "--data", metavar="DATA", help="translate with a checkpoint: the folder, made by preprocess.sh, of its training"
+        "--data", metavar="DATA", help="folder, made by preprocess.sh, of a checkpoint's training, to translate with it"
     )
-    add("--beam", type=int, metavar="K", help="hypotheses kept in each step (default: the model's, mostly 5)")
+    add("--beam", type=int, metavar="K", help="number of hypotheses kept per step (default: the model's, usually 5)")
     add("--lenpen", type=float, metavar="A", help="exponent of the length that divides scores (default: the model's)")
     add(
         "--max-len-a",
@@ -155,13 +155,13 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--max-len-b",
         type=int,
         metavar="B",
-        help="... plus B (default: the model's, mostly 0 and 200); --max-len-ratio is of each source",
+        help="... plus B (default: the model's, usually 0 and 200); --max-len-ratio applies to each source",
     )
     add(
         "--rerank",
         type=Path,
         metavar="FILE",
-        help="choose from the beam by weights that deepnmt rerank --tune has found",
+        help="weights, found by deepnmt rerank --tune, to choose from the beam",
     )
     add(
         "--glossary",
@@ -169,15 +169,15 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         metavar="FILE",
         help="glossary, a line each: term, tab, translation; for models of preprocess.sh --glossary-training",
     )
-    add("--nbest", type=int, metavar="N", help="print N translations of each line as LINE, score, text, tabs between")
+    add("--nbest", type=int, metavar="N", help="translations of each line to print, as LINE, score, text between tabs")
     add("--scores", action="store_true", help="print the score and a tab before each translation")
-    add("--json", action="store_true", help="print a JSON object a line: translations, scores, subwords")
-    add("--strict", action="store_true", help="a line that is too long is an error")
-    add("--batch-size", type=int, default=BATCH, metavar="N", help=f"most lines to translate at a time ({BATCH})")
-    add("--buffer", type=int, default=CHUNK, metavar="N", help=f"lines to read before they are sorted ({CHUNK:,})")
+    add("--json", action="store_true", help="print a JSON object per line: translations, scores, subwords")
+    add("--strict", action="store_true", help="treat a line that is too long as an error")
+    add("--batch-size", type=int, default=BATCH, metavar="N", help=f"maximum lines per batch (default: {BATCH})")
+    add("--buffer", type=int, default=CHUNK, metavar="N", help=f"lines to read before sorting (default: {CHUNK:,})")
     add("--threads", type=int, metavar="N", help="threads of the engine (default: the engine's)")
     add_reference_option(parser)
-    more = parser.add_argument_group("options of the torch engine", "docs/search.md has what they do").add_argument
+    more = parser.add_argument_group("options of the torch engine", "docs/search.md explains them").add_argument
     for name, row in SEARCHES.items():
         if row.metavar:
             more(option(name), metavar=row.metavar, help=row.help)

@@ -1,4 +1,4 @@
-"""`deepnmt truecase`: give the first words of sentences the case that they mostly have elsewhere, and the way back."""
+"""`deepnmt truecase`: give the first words of sentences their usual case elsewhere, or undo this."""
 
 from collections.abc import Sequence
 from typing import Optional
@@ -7,19 +7,19 @@ from deepnmt.console import Parser, add_workers, place, program
 from deepnmt.text.in_order import cores
 
 NAME = "truecase"
-DESCRIPTION = """Give the first words of sentences the case that they mostly have elsewhere, and the way back.
-preprocess --truecase does all of this by itself."""
-EPILOG = """TEXT is tokenised, a line each. OUT appears only when everything is done, and may be TEXT.
+DESCRIPTION = "Give sentences' first words their usual case elsewhere, or undo this. preprocess --truecase does it all."
+EPILOG = """TEXT is tokenised, a sentence per line. OUT appears only when everything is done, and may be TEXT.
 
 example:
-  deepnmt truecase learn text/train.tok.en truecase.en --lang en
-  deepnmt truecase apply truecase.en text/news.tok.en text/news.true.en --lang en"""
-# What each command takes, and does.
+
+    deepnmt truecase learn text/train.tok.en truecase.en --lang en
+    deepnmt truecase apply truecase.en text/news.tok.en text/news.true.en --lang en"""
+# Arguments and summary of each command.
 COMMANDS = {
-    "learn": (("text", "model"), "count the forms of each word where they are not the first of a sentence; MODEL is a "
-        "file as Moses has it"),
-    "apply": (("model", "text", "output"), "give the first word of each sentence its commonest form; other words keep "
-        "theirs"),
+    "learn": (("text", "model"), "count the forms of each word that is not the first of a sentence; MODEL is a file "
+        "in Moses' format"),
+    "apply": (("model", "text", "output"), "give the first word of each sentence its commonest form; other words are "
+        "unchanged"),
     "undo": (("text", "output"), "begin each sentence with a capital"),
 }  # fmt: skip
 
@@ -38,14 +38,14 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 
 def parser() -> Parser:
-    """Return what reads the command line."""
+    """Return the parser of the command line."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
     for name, (places, summary) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
         for argument in places:
             command.add_argument(argument, type=place, metavar="OUT" if argument == "output" else argument.upper())
-        lang = "language whose rules hold, such as tr for ı and İ (default: none)"
+        lang = "language whose rules apply, such as tr for ı and İ (default: no language)"
         command.add_argument("--lang", default="", metavar="LANG", help=lang)
         if name != "learn":
             add_workers(command)

@@ -1,4 +1,4 @@
-"""`deepnmt --version`: everything that a report of a fault needs, without importing fairseq or torch."""
+"""`deepnmt --version`: everything that a bug report needs, without importing fairseq or torch."""
 
 import platform
 from importlib.metadata import PackageNotFoundError
@@ -13,7 +13,7 @@ FAIRSEQ = ("fairseq-fixed", "ve-fairseq", "fairseq")
 
 
 def version() -> str:
-    """Return a line for the package and each of: fairseq, torch, Python, processor."""
+    """Return a line each for the package, fairseq, torch, Python and processor."""
     return "\n".join(
         (
             f"deepnmt {deepnmt.__version__}",
@@ -26,7 +26,7 @@ def version() -> str:
 
 
 def distribution(*names: str) -> str:
-    """Return name and version of the first of several distributions that is installed."""
+    """Return name and version of the first installed distribution among several."""
     for name in names:
         try:
             return f"{name} {installed(name)}"
@@ -36,7 +36,7 @@ def distribution(*names: str) -> str:
 
 
 def processor() -> str:
-    """Return the processor's model and its vector instructions, as far as the system tells."""
+    """Return the processor's model and its vector instructions, as far as the system reports them."""
     try:
         lines = whole_text(Path("/proc/cpuinfo"), "replace").splitlines()
     except OSError:

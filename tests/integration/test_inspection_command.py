@@ -105,7 +105,7 @@ def test_reader_that_stops_reading(toy: Toy, monkeypatch: pytest.MonkeyPatch, tm
 
 # Words of the command line, to which --data DATA is added where they do not have it; and the message.
 BAD: dict[str, tuple[str, str]] = {
-    "no source": ("none.yaml", r"none\.yaml: SOURCE must be a recipe or a checkpoint, but there is no such file"),
+    "no source": ("none.yaml", r"none\.yaml: SOURCE not found"),
     "other file": ("DATA/dict.de.txt", r"SOURCE must be a recipe \(\.yaml\) or a checkpoint \(\.pt\), but is neither"),
     "no architecture": ("base.yaml", r"base\.yaml: a recipe must name an architecture \(arch:\), but does not"),
     "no batch size": ("RECIPE --set max-tokens=", "a recipe must have max-tokens or batch-size, but has neither"),
@@ -129,16 +129,16 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "depth of a checkpoint": (
         "RECIPE PT --encoder-layers 6",
-        r"--encoder-layers must come with recipes only, but .*best\.pt is a checkpoint",
+        r"--encoder-layers cannot be combined with a checkpoint, .*best\.pt",
     ),
     "depth twice": (
         "RECIPE --encoder-layers 6 --set encoder-layers=2",
-        "--set encoder-layers and --encoder-layers exclude each other",
+        "--set encoder-layers cannot be combined with --encoder-layers",
     ),
     "set without value": ("RECIPE --set dropout", "--set must be KEY=VALUE, but is 'dropout'"),
     "set unknown": ("RECIPE --set drop=1", "'drop' is not an option of fairseq-train"),
     "set wrong": ("RECIPE --set dropout=x", "given beside the recipe: dropout must be a number, but is 'x'"),
-    "set for none": ("PT --set dropout=1", "--set must come with a recipe, but no SOURCE is one"),
+    "set for none": ("PT --set dropout=1", "--set needs a recipe among SOURCE"),
     "same label": ("RECIPE toy=PT", "labels must differ, but 'toy' names 2 sources: write LABEL=PATH"),
     "output a folder": ("RECIPE --json bare", "bare: must be a file to write, but is a folder"),
     "output nowhere": ("RECIPE --html no/a.html", "cannot write no/a.html: No such file or directory"),

@@ -66,12 +66,12 @@ def test_texts_in_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["{0}/hyp.en"], "^{0}/hyp.en is a text: REF must be given, its reference$"),
+        (["{0}/hyp.en"], "^{0}/hyp.en is a text, which needs a reference, REF$"),
         (["{0}/no.en", "{0}/ref.en"], "^{0}/no.en: not found$"),
         (["{0}/hyp.en", "{0}/long.en"], "^{0}/hyp.en has 1 lines, but {0}/long.en has 2$"),
         (["{0}/hyp.en", "{0}/empty.en"], "^{0}/empty.en is empty$"),
-        (["{0}/hyp.en", "{0}/ref.en", "--reverse"], "^--reverse is for a folder alone$"),
-        (["{0}", "--language", "en", "--lowercase"], "^--language is for texts alone\n--lowercase is for texts alone$"),
+        (["{0}/hyp.en", "{0}/ref.en", "--reverse"], "^--reverse needs a folder$"),
+        (["{0}", "--language", "en", "--lowercase"], "^--language needs texts\n--lowercase needs texts$"),
         (["{0}/hyp.en", "{0}/ref.en", "--tokenizer", "spm"], "argument --tokenizer: invalid choice: 'spm'"),
         (["{0}/hyp.en", "{0}/ref.en", "--tokenizer", "zh", "--pretokenized"], "^--tokenizer cannot be combined with"),
         (["{0}/hyp.en", "{0}/ref.en", "--split-compounds"], "^--split-compounds needs --pretokenized, since it splits"),

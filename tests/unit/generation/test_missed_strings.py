@@ -178,7 +178,7 @@ def test_two_at_a_time_do_not_count_twice(folder: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("option", ["--lenpen=1", "--length-penalty=gnmt", "--unnormalized"])
 def test_length_penalties_are_refused(option: str) -> None:
-    rest = "must not be given: sums of log P are compared, without a length penalty"
+    rest = "cannot be used here: sums of log P are compared, without a length penalty"
     with pytest.raises(UserError, match=f"^{option.split('=')[0]} {rest}$"):
         main(["a", "b", option])
 

@@ -78,9 +78,9 @@ def test_pairs_and_the_rest_of_the_folder(data: Path, tmp_path: Path) -> None:
     [
         ("--mono news --lang fr", "--lang must be de or en, as DATA is, but is 'fr'"),
         ("--mono news", "--mono needs --lang, the language of the text"),
-        ("--train news --lang en", "--lang is for --mono alone"),
+        ("--train news --lang en", "--lang needs --mono"),
         ("--train news --mono news --lang en", "--train cannot be combined with --mono"),
-        ("--train news --drop-overlap", "--drop-overlap is for --mono alone"),
+        ("--train news --drop-overlap", "--drop-overlap needs --mono"),
         ("", "--train or --mono must be given"),
         ("--mono news --lang en --symbols a@@", "--symbols must be a word without white space such as <BT>"),
         ("--mono news --lang en --symbols <unk>", "and none of fairseq's, but is '<unk>'"),

@@ -145,7 +145,7 @@ def test_tags_are_compared_as_the_numbers_of_their_sentence(tmp_path: Path) -> N
         (["--models", "{0}/no.pt"], r"no\.pt: no such checkpoint"),
         (["--models", "{0}/back.pt"], r"^--models: .*back\.pt: must translate de to en, but translates en to de$"),
         (["--models", "{0}/r2l.pt"], "--models: must write left to right, as the search of a network does"),
-        (["--models", "{0}/a.pt", "--paths", "11"], r"--paths: must be at most --beam, 10, but is 11"),
+        (["--models", "{0}/a.pt", "--paths", "11"], r"--paths must be at most --beam, 10, but is 11"),
         (["--models", "{0}/a.pt", "--model-weight", "nan"], "--model-weight: must be a finite number, but is nan"),
         (["--models", "{0}/a.pt", "--network-weight", "inf"], "--network-weight: must be a finite number, but is inf"),
         (["--models", "{0}/a.pt", "--length-weight=x"], "--length-weight: must be a finite number, but is x"),
@@ -156,7 +156,7 @@ def test_tags_are_compared_as_the_numbers_of_their_sentence(tmp_path: Path) -> N
         (["--models", "{0}/a.pt", "--beam", "0"], r"argument --beam: must be a whole number from 1 on, but is 0"),
         (
             ["--models", "{0}/a.pt", "--weights", "{0}/w", "--model-weight", "1"],
-            "--model-weight: must not be given with --weights, which has all of them",
+            "--model-weight cannot be combined with --weights, which has all of them",
         ),
         (["--models", "{0}/a.pt", "--weights", "{0}/w"], "must have a weight for each of network, model, length"),
         (["--models", "{0}/a.pt", "--weights", "{0}/mean"], "must be weights of sums here, but is of --per-token"),

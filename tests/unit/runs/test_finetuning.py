@@ -250,9 +250,9 @@ def test_the_training_that_is_begun(folders: dict[str, Path], tmp_path: Path, mo
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["none.pt", "data", "save"], r"^CHECKPOINT must be a file, but there is no 'none\.pt'$"),
+        (["none.pt", "data", "save"], r"^none\.pt: CHECKPOINT not found$"),
         (["a", "b"], r"^CHECKPOINT, DATA and SAVE must be given, before any option of fairseq-train \(see --help\)$"),
-        (["a", "b", "c", "--finetune-from-model=x"], "^--finetune-from-model cannot be used here: CHECKPOINT is what"),
+        (["a", "b", "c", "--finetune-from-model=x"], "^--finetune-from-model cannot be used here: CHECKPOINT rep"),
         (["a", "b", "c", "--old"], r"^option --old needs a value \(see --help\)$"),
     ],
 )
