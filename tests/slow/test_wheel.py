@@ -21,7 +21,7 @@ CHANGED = {"deep-12 data/de-en checkpoints/de-en": "tiny data/de-en checkpoints/
            "--last 5": "--last 1"}  # fmt: skip
 
 
-# fairseq has no wheel for Python 3.13, and its sources do not build there.
+# The newest that fairseq has a wheel for.
 NEWEST = "python3.12"
 
 
