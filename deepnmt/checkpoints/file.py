@@ -93,11 +93,11 @@ def check_untrusted(contents: Any, name: str) -> None:
 def check_target(source: Path, target: Path) -> None:
     """Raise `UserError` if something is at the target, or nothing can be written there."""
     if os.path.realpath(target) == os.path.realpath(source):
-        raise UserError(f"{target}: the new checkpoint must be another file than the old one, but is the same")
+        raise UserError(f"{target}: the new checkpoint must not be the old one")
     if os.path.lexists(target):
-        raise UserError(f"{target}: the new checkpoint must not exist yet, but does")
+        raise UserError(f"{target}: the new checkpoint exists already")
     if not target.parent.is_dir():
-        raise UserError(f"{target.parent}: the folder of the new checkpoint must exist, but does not")
+        raise UserError(f"{target.parent}: the folder of the new checkpoint was not found")
 
 
 def write(state: Mapping[str, Any], target: Path) -> None:

@@ -110,7 +110,7 @@ class SearchSettings:
             raise UserError(*(f"{name}: no such search option" for name in unknown))
         if self.more:
             names = ", ".join(map(option, self.more))
-            raise UserError(f"{names}: must not be given with --engine {engine}; use --engine torch")
+            raise UserError(f"{names} cannot be combined with --engine {engine}; use --engine torch")
         return self
 
     def as_record(self) -> dict[str, Value]:

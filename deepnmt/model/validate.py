@@ -227,6 +227,6 @@ def _two_sided_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         "adaptive_softmax_cutoff",
     ):
         if value := getattr(config, name):
-            yield f"--{dashed(name)} must not be given with --two-sided, but is {value}"
+            yield f"--two-sided cannot be combined with --{dashed(name)} {value}"
     if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
         yield f"--initializer must need no batches with --two-sided, but is {config.initializer}"

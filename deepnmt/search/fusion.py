@@ -63,12 +63,12 @@ def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> It
     weight = getattr(args, "lm_weight", 0.0)
     if model is None:
         if weight:
-            yield f"--lm-weight: must be given with --lm-path alone, but is {weight}"
+            yield f"--lm-weight {weight} needs --lm-path"
         return
     if not 0 <= weight < math.inf:
         yield f"--lm-weight: must be at least 0, but is {weight}"
     if getattr(args, "score_reference", False):
-        yield "--lm-path: must not be given with --score-reference"
+        yield "--lm-path cannot be combined with --score-reference"
     if not isinstance(model, FairseqLanguageModel):
         yield f"--lm-path: must be a language model, but is a {type(model).__name__}"
         return

@@ -80,7 +80,7 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             obstacle = "a log-probability is not a number"
         asked = [*self.options.given(), *(["--match-source-len"] if self.match_source_len else [])]
         if asked:
-            raise UserError(f"{', '.join(asked)}: must not be given where {obstacle}")
+            raise UserError(f"{', '.join(asked)} cannot be used: {obstacle}")
         result: list[list[Hypothesis]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
         return result
 

@@ -115,14 +115,14 @@ def option_faults(options: Any, models: Sequence[Any]) -> Iterator[str]:
     if options.datastore is None:
         for name in options.given():
             if name.startswith("--neighbour"):
-                yield f"{name}: must be given with --datastore alone"
+                yield f"{name} needs --datastore"
         return
     paths = options.datastore.split(":")
     if len(paths) != len(models):
         yield f"--datastore: must be as many folders as models, {len(models)}, but is {options.datastore}"
     for path in paths:
         if not (Path(path) / RECORD).is_file():
-            yield f"--datastore: must be a folder of deepnmt datastore, but '{path}' is none"
+            yield f"--datastore: '{path}' is not a folder of deepnmt datastore"
 
 
 def _read(folder: Path, model: Any, types: int) -> tuple[Tensor, Tensor]:

@@ -60,4 +60,4 @@ def option_faults(args: Any) -> Iterator[str]:
     """Yield the faults in fairseq's options of a search from right to left; missing options have their defaults."""
     for name, values in NEEDS_LEFT_TO_RIGHT.items():
         if getattr(args, name, values[0]) not in values:
-            yield f"--{name.replace('_', '-')}: must not be given for a model that translates from right to left"
+            yield f"--{name.replace('_', '-')} cannot be used with a model that translates from right to left"

@@ -125,7 +125,7 @@ def configuration(data: Path, options: Mapping[str, Any], languages: Languages) 
         if language is None:
             raise UserError(f"--{side}-lang must be given, since {data} holds no data such as train.de-en.de.idx")
         if not (data / f"dict.{language}.txt").is_file():
-            raise UserError(f"{data} must hold the dictionary dict.{language}.txt, but does not")
+            raise UserError(f"{data}: the dictionary dict.{language}.txt was not found")
     words = [str(data), f"--source-lang={found[0]}", f"--target-lang={found[1]}", *model_words(options)]
     with own_command_line():
         parser = fairseq_options.get_training_parser()

@@ -76,7 +76,7 @@ def test_search_defaults_that_the_engine_does_not_know_name_the_record(
             settings.without_more("onnx")
 
     monkeypatch.setattr(translator, "load_engine", lambda *_: NoSearch())
-    message = rf"^{folder}/model\.json: 'search': --length-penalty: must not be given with --engine onnx; [^\n]*$"
+    message = rf"^{folder}/model\.json: 'search': --length-penalty cannot be combined with --engine onnx; [^\n]*$"
     with pytest.raises(UserError, match=message):
         translator.Translator(folder)
 
