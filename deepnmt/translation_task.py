@@ -51,9 +51,7 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
 
     validate_average: int = field(
         default=1,
-        metadata={
-            "help": "weights averaged for validation: current ones and the last N - 1 checkpoints (1: current)"
-        },
+        metadata={"help": "weights averaged for validation: current ones and the last N - 1 checkpoints (1: current)"},
     )
     right_to_left: bool = field(
         default=False,

@@ -50,7 +50,7 @@ class FusedModel:
 
 
 def longest(model: Any) -> int:
-    """Return how many tokens, the end symbol included, a language model can read: as many as it has positions."""
+    """Return how many tokens, the end symbol included, a language model can read: its number of positions."""
     positions = model.decoder.embed_positions
     return int(positions.max_positions) if isinstance(positions, LearnedPositionalEmbedding) else sys.maxsize
 
@@ -80,7 +80,7 @@ def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> It
 
 
 def load_language_model(path: str, data: str, like: Tensor) -> Any:
-    """Return the language model of a checkpoint, on the device and of the type of `like`.
+    """Return the language model of a checkpoint, on the device and in the type of `like`.
 
     The first of the translation's data folders may have the dictionary.
 

@@ -11,7 +11,7 @@ from deepnmt.options.option_table import SEARCH, SEARCHES, option, range_faults
 from deepnmt.search import neighbours
 from deepnmt.search.supported import language_model_obstacle, model_obstacle
 
-# fairseq's options that need its own search, with the values that do not ask for it.
+# fairseq's options that need its own search, with the values that do not need it.
 NEEDS_FAIRSEQ: dict[str, tuple[object, ...]] = {
     "sampling": (False,),
     "diverse_beam_groups": (-1, 0),
@@ -43,7 +43,7 @@ class SearchOptions(_Declared):  # type: ignore[misc]
         return cls(**{item.name: getattr(options, item.name) for item in fields(cls) if item.name != "_name"})
 
     def given(self) -> list[str]:
-        """Return the options that are not at their defaults, as they are called in a command."""
+        """Return the options that are not at their defaults, by their names on a command line."""
         chosen = (item for item in fields(self) if item.name != "_name" and getattr(self, item.name) != item.default)
         return [option(item.name) for item in chosen]
 
