@@ -33,7 +33,7 @@ def _flat_fields(config: type, prefix: str = "") -> Iterator[tuple[str, Any, Any
         if option.name in NESTED:
             yield from _flat_fields(NESTED[option.name], f"{option.name}_")
         elif option.name in ("input_dim", "output_dim"):
-            # fairseq refers to its nested configuration here, which a flat one does not have.
+            # fairseq refers to its nested configuration here, which a flat one lacks.
             help_text = "width of the decoder's embedding or output (default: --decoder-embed-dim)"
             yield f"{prefix}{option.name}", Optional[int], field(default=None, metadata={"help": help_text})
         elif not option.name.startswith("_"):
@@ -271,7 +271,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
 
 
 class NestedConfig(TransformerConfig):  # type: ignore[misc]
-    """fairseq's nested form of the options, as its encoder, decoder and layers take them.
+    """fairseq's nested form of the options, for its encoder, decoder and layers.
 
     Attributes:
         deep: all options, flat

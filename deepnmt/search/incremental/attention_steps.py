@@ -202,7 +202,7 @@ class RelativeSelfAttentionSteps(SelfAttentionSteps):
         return attended + torch.matmul(by_distance.type_as(weights), self.module.relative_values)
 
     def _distances(self, step: Step, like: Tensor) -> Tensor:
-        """Return the row of aK and aV for each entry of the last axis of `like`; entries after the newest are hidden."""
+        """Return the row of aK and aV for each entry of the last axis of `like`; later entries are hidden."""
         longest = self.module.max_length
         position = torch.arange(like.size(-1), device=like.device) // self.beam
         return (position - step.position).clamp(-longest, longest) + longest

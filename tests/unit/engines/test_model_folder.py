@@ -56,10 +56,10 @@ def test_each_missing_or_altered_file_is_one_line(folder: Path, name: str) -> No
     path, whole = folder / name, CONTENTS[name]
     for altered in (whole[:-1], whole + b"\n", bytes([whole[0] ^ 1]) + whole[1:], b""):
         path.write_bytes(altered)
-        with pytest.raises(UserError, match=rf"^{path}: must be as it was exported, but was altered; [^\n]*$"):
+        with pytest.raises(UserError, match=rf"^{path}: was altered since the export; [^\n]*$"):
             ModelFolder.open(folder)
     path.unlink()
-    with pytest.raises(UserError, match=rf"^{path}: must be there, as {folder}/model\.json says, but is missing$"):
+    with pytest.raises(UserError, match=rf"^{path}: not found, although {folder}/model\.json lists it$"):
         ModelFolder.open(folder)
 
 
