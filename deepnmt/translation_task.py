@@ -51,7 +51,7 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
 
     validate_average: int = field(
         default=1,
-        metadata={"help": "validate the mean of the weights and those of the last N - 1 checkpoints (1: the weights)"},
+        metadata={"help": "weights averaged for validation: current ones and the last N - 1 checkpoints (1: current)"},
     )
     right_to_left: bool = field(
         default=False,
@@ -59,18 +59,16 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     )
     bpe_dropout: float = field(
         default=0.0,
-        metadata={
-            "help": "cut the training text anew in each epoch, leaving out each merge of the BPE with this probability"
-        },
+        metadata={"help": "probability of omitting each BPE merge, as the training text is cut anew in each epoch"},
     )
     bpe_dropout_side: ChoiceEnum(SIDES) = field(  # type: ignore[valid-type]
-        default=BOTH, metadata={"help": "what --bpe-dropout cuts anew: source, target, or both"}
+        default=BOTH, metadata={"help": "sides that --bpe-dropout cuts anew: source, target, or both"}
     )
     float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = field(  # type: ignore[valid-type]
         default="highest",
         metadata={
-            "help": "in training, products of float32 matrices may round their factors: high and medium as torch does "
-            "on a GPU (TF32), medium to bfloat16 on a CPU that has AMX or AVX-512 BF16"
+            "help": "rounding of factors in float32 matrix products of training: high and medium as in torch on a GPU "
+            "(TF32), medium to bfloat16 on a CPU with AMX or AVX-512 BF16"
         },
     )
     seed: int = II("common.seed")
@@ -80,11 +78,11 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     )
     constraint_file: Optional[str] = field(
         default=None,
-        metadata={"help": "with --constraints: what each translation must have, in subwords, with tabs; a line each"},
+        metadata={"help": "file of required phrases in subwords, with tabs, a line per sentence (with --constraints)"},
     )
     nbest_file: Optional[str] = field(
         default=None,
-        metadata={"help": "append the --nbest translations of each sentence, with features, to this file"},
+        metadata={"help": "file to which the --nbest translations of each sentence are appended, with features"},
     )
 
 
@@ -110,7 +108,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         if self.right_to_left:
             self.state.merge_state_dict({RIGHT_TO_LEFT: True})
             if cfg.load_alignments:
-                raise UserError("--load-alignments: must not be given with --right-to-left")
+                raise UserError("--load-alignments cannot be combined with --right-to-left")
 
     averaged: Any = None  # the model that is validated, where it is not the one that is trained
     averaged_generator: Any = None
@@ -150,7 +148,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         if self.loaded and direction != self.loaded[0]:
             raise UserError("--path: all models must be trained with --right-to-left, or none, but only some are")
         if self.cfg.right_to_left and not direction:
-            raise UserError("--right-to-left: must not be given for a checkpoint that was trained without it")
+            raise UserError("--right-to-left cannot be used with a checkpoint that was trained without it")
         self.right_to_left = direction
         self.loaded.append(direction)
         super().load_state_dict(state_dict)
@@ -186,7 +184,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
         if self.cfg.pair_weights and training:
             if len(split_paths(self.cfg.data)) > 1:
-                raise UserError("--pair-weights: must be given with one data folder, but DATA is several")
+                raise UserError("--pair-weights needs a single data folder, but DATA names several")
             weights = read_weights(Path(self.cfg.pair_weights), len(dataset))
             self.datasets[split] = WeightedPairs(self.datasets[split], weights)
 
@@ -237,11 +235,11 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         faults = faults_of(options, args, models, language_model)
         faults += fusion.option_faults(args, language_model, self.tgt_dict)
         if self.cfg.constraint_file is not None and getattr(args, "constraints", None) != "unordered":
-            faults.append("--constraint-file: must be given with --constraints unordered, but is not")
+            faults.append("--constraint-file needs --constraints unordered")
         if self.right_to_left:
             faults += right_to_left.option_faults(args)
         if given and (seq_gen_cls is not None or prefix_allowed_tokens_fn is not None):
-            faults.append(f"{', '.join(given)}: must not be given where another search is asked for")
+            faults.append(f"{', '.join(given)} cannot be combined with another search")
         if faults:
             raise UserError(*faults)
         if given:

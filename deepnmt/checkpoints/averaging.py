@@ -36,7 +36,7 @@ def find_checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def window(updates: list[int], centre: int, size: int) -> list[int]:
-    """Return `size` of `updates` around `centre`, as even as the ends of the list allow, else one more after."""
+    """Return `size` of `updates` around `centre`, evenly if the ends of the list allow it, else one more after."""
     start = updates.index(centre) - (size - 1) // 2
     start = max(0, min(start, len(updates) - size))
     return updates[start : start + size]
@@ -46,7 +46,7 @@ def choose(folder: Path, which: str, size: int) -> list[Path]:
     """Return `size` checkpoints of a folder, the oldest first; `which` is last, until-best or around-best.
 
     Raises:
-        UserError: there are not as many, or they are of several trainings
+        UserError: there are fewer, or they belong to several trainings
     """
     if size < 1:
         raise UserError(f"--{which} must be at least 1, but is {size}")
@@ -84,14 +84,14 @@ def check_same_model(paths: list[Path], models: Sequence[Tensors]) -> None:
 
 
 def place(name: str, tensor: torch.Tensor) -> Hashable:
-    """Return the place of a tensor in memory, which only tied tensors have in common."""
+    """Return the location of a tensor in memory, which only tied tensors share."""
     if tensor.numel() == 0:
         return name
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def mean(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """Return the mean, summed in float64; of whole numbers, which count something, the newest."""
+    """Return the mean, summed in float64; for whole numbers, which are counters, the newest value."""
     if not tensors[-1].is_floating_point():
         return tensors[-1].clone()
     total = torch.zeros(tensors[-1].shape, dtype=torch.float64)
@@ -143,7 +143,7 @@ def write_average(folder: Path, output: Path, which: str, size: int) -> list[Pat
     if NUMBERED.fullmatch(output.name) or output.name in (BEST, LAST):
         raise UserError(f"OUT.pt must not be named like a checkpoint of the training, but is {output.name}")
     paths = choose(folder, which, size)
-    # Not at the top: it imports fairseq, which takes seconds, and what is refused above is refused at once.
+    # Not at the top: it imports fairseq, which takes seconds. The refusals above come at once.
     from deepnmt.checkpoints.trained_model import check_model
 
     for path in paths:

@@ -17,11 +17,11 @@ from torch import Tensor
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.text.subword_identity import is_record
 
-# The last parts of the names of tensors in a state dict that are no parameters.
+# The last parts of the names of tensors in a state dict that are not parameters.
 BUFFERS = ("version", "_float_tensor")
-# The key, beside what the optimizer keeps, of the weights in FP32 of a training in half precision.
+# The key, beside the optimizer's state, of the FP32 master weights of a training in half precision.
 FULL_PRECISION = "fp32_params"
-# Likewise, of what the scale of the loss is adapted by.
+# Likewise, of the state that adapts the scale of the loss.
 LOSS_SCALER = "loss_scaler"
 
 
@@ -41,7 +41,7 @@ def check_numbers(model: Mapping[str, Tensor], name: str) -> None:
 
 
 def is_buffer(name: str) -> bool:
-    """Return whether a tensor of a state dict is no parameter."""
+    """Return whether a tensor of a state dict is a buffer, not a parameter."""
     return name.rsplit(".", 1)[-1] in BUFFERS
 
 
@@ -156,7 +156,7 @@ def _extra(contents: dict[str, Any]) -> Iterator[str]:
     for key in ("ema", "ema_fp32_params"):
         yield from _present(extra, "extra_state.", key, _are_tensors, "tensors by their names")
     yield from _present(extra, "extra_state.", "best", _is_score, "the best score")
-    # All but the position are written by this package.
+    # This package writes all of them but the position.
     yield from _present(extra, "extra_state.", "trained_on", is_record, "checksums of dictionaries and codes")
     for key in ("training", "best_by"):
         yield from _present(extra, "extra_state.", key, lambda value: isinstance(value, str), "a text")
@@ -202,7 +202,7 @@ def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
 
 def _is_composite(optimizer: Mapping[str, Any]) -> bool:
     """Return whether the state of fairseq's composite optimizer holds several optimizers' states by name."""
-    # In half precision, the scale of the loss stands beside them.
+    # In half precision, the scale of the loss is stored beside them.
     each = [own for own in optimizer.values() if isinstance(own, Mapping)]
     return bool(each) and all("param_groups" in own for own in each)
 
@@ -233,7 +233,7 @@ def _are_counts(value: Any) -> bool:
 
 
 def _is_score(value: Any) -> bool:
-    """Return whether a value can be compared with scores; NaN can, which a validation may have come to."""
+    """Return whether a value can be compared with scores; NaN can, which a validation may have produced."""
     if isinstance(value, Tensor):
         return value.numel() == 1
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -16,7 +16,7 @@ from deepnmt.text.translated_folder import data_settings
 
 logger = logging.getLogger(__name__)
 
-# Whether the one line about checkpoints without a record has been said.
+# Whether the one line about checkpoints without a record has been logged.
 _said = False
 
 
@@ -53,7 +53,7 @@ def check_inline_targets(path: Path) -> None:
 
 
 def check_checkpoint(path: Path, data: Path, reverse: bool = False) -> None:
-    """Raise `UserError` if a checkpoint cannot be read, or was not trained on data like this.
+    """Raise `UserError` if a checkpoint cannot be read, or was trained on different data.
 
     Args:
         path: of the checkpoint
@@ -88,7 +88,7 @@ def check_model(path: Path, data: Path, languages: tuple[str, str], named: str =
 
 
 def check_language_model(path: Path, dictionary: Path) -> None:
-    """Raise `UserError` if a checkpoint is no language model, or one of another dictionary, as far as can be seen.
+    """Raise `UserError` if a checkpoint is not a language model, or visibly has another dictionary.
 
     Args:
         path: of the checkpoint, beside which train_lm.sh leaves its dictionary
@@ -106,10 +106,10 @@ def check_language_model(path: Path, dictionary: Path) -> None:
 
 
 def check_subwords(state: CheckpointState, here: SubwordIdentity) -> None:
-    """Raise `UserError` if a checkpoint was trained with other dictionaries, codes or text settings than those here.
+    """Raise `UserError` if a checkpoint was trained with other dictionaries, codes or text settings than these.
 
-    Checkpoints of earlier versions, and of fairseq alone, have no record, which is said once. A model folder's own
-    record holds its files together.
+    Checkpoints of earlier versions, and of fairseq alone, have no record, which is logged once. A model folder's own
+    record ties its files together.
     """
     global _said
     record = state.trained_on()
@@ -127,7 +127,7 @@ def check_subwords(state: CheckpointState, here: SubwordIdentity) -> None:
 
 
 def check_rows(state: CheckpointState, side: str, dictionary: Path) -> None:
-    """Raise `UserError` if a stack of a checkpoint has not an embedding for each type of a dictionary."""
+    """Raise `UserError` unless a stack of a checkpoint has an embedding for each type of a dictionary."""
     embedding = state.tensors().get(f"{side}.embed_tokens.weight")
     types = check_dictionary(dictionary)
     rows = types if embedding is None else embedding.shape[:1].numel()

@@ -1,7 +1,7 @@
-"""Reads and writes checkpoints: the only place where a file of torch's is opened.
+"""Reads and writes checkpoints: the only module that opens torch's files.
 
-Files are read with weights only, so that no code in them can run, and written whole or not at all. Nothing here imports
-fairseq, so that the scripts can use it too.
+Files are read with weights only, so that code in them cannot run. Writes are atomic. Nothing here imports fairseq, so
+that the scripts can use it too.
 """
 
 import os
@@ -19,15 +19,15 @@ from deepnmt.checkpoints.untrusted import SAFE_TYPES, untrusted_faults
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError, in_place_of
 
-# For good: torch's context manager would take them away again from a process that has allowed them already.
+# Permanently: torch's context manager would disallow them again in a process that has allowed them already.
 torch.serialization.add_safe_globals(SAFE_TYPES)
 
 
 def load(path: Path, noun: str, kind: str) -> Any:
-    """Return the contents of a file of torch's; its tensors stay on the disk until they are needed, if possible.
+    """Return the contents of a torch file; if possible, its tensors stay on the disk until they are needed.
 
     Raises:
-        UserError: it is missing (`noun` names it), truncated, not of this `kind`, or holds types that are not allowed
+        UserError: it is missing (`noun` names it), truncated, not of this `kind`, or holds forbidden types
     """
     must = f"{path}: must be {kind}, but"
     if not path.is_file():
@@ -60,9 +60,9 @@ def load(path: Path, noun: str, kind: str) -> Any:
 
 
 def read(path: str | Path, numbers: bool = True) -> dict[str, Any]:
-    """Return the contents of a checkpoint of fairseq's, whose parts are there and of the right kind.
+    """Return the contents of a fairseq checkpoint, after checking its parts and their kinds.
 
-    Without `numbers`, its numbers may be infinite: whoever reads a large file for its options alone need not look.
+    Without `numbers`, its numbers may be infinite: a reader of a large file's options need not check them.
 
     Raises:
         UserError: see `load`, `check_untrusted`, `check_contents` and `check_numbers`
@@ -89,16 +89,16 @@ def check_untrusted(contents: Any, name: str) -> None:
 
 
 def check_target(source: Path, target: Path) -> None:
-    """Raise `UserError` if something is at the target, or nothing can be written there."""
+    """Raise `UserError` if the target exists, or cannot be written."""
     if os.path.realpath(target) == os.path.realpath(source):
-        raise UserError(f"{target}: the new checkpoint must be another file than the old one, but is the same")
+        raise UserError(f"{target}: the new checkpoint must not be the old one")
     if os.path.lexists(target):
-        raise UserError(f"{target}: the new checkpoint must not exist yet, but does")
+        raise UserError(f"{target}: the new checkpoint exists already")
     if not target.parent.is_dir():
-        raise UserError(f"{target.parent}: the folder of the new checkpoint must exist, but does not")
+        raise UserError(f"{target.parent}: the folder of the new checkpoint was not found")
 
 
 def write(state: Mapping[str, Any], target: Path) -> None:
-    """Write a checkpoint, whole or not at all. Raises `UserError` if the disk is full or refuses."""
+    """Write a checkpoint atomically. Raises `UserError` if the disk is full or refuses."""
     with whole_file(target) as temporary, temporary.open("wb") as file:
         torch.save(state, file)

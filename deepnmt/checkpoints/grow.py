@@ -2,7 +2,7 @@
 
     lines = grow_checkpoint(Path("6.pt"), Path("12.pt"), Growth({"encoder": 12}, strategy="stack"))
 
-Model, options, moving averages of the model, optimizer and learning rate change; epoch, data position, number of
+Model, options, moving averages of the model, optimizer and learning rate change. Epoch, data position, number of
 updates and scores stay. `deepnmt grow` is the same as a command.
 """
 
@@ -56,14 +56,14 @@ class GrownStack(StackPlan):
     """The change of one stack.
 
     Attributes:
-        preserved: how it keeps its function; None unless that is asked for
+        preserved: how it keeps its function; None unless requested
     """
 
     preserved: Optional[Preserved]
 
     @property
     def rescaled(self) -> bool:
-        """Return whether its layers make up for the effect of another depth on their residuals."""
+        """Return whether its layers compensate the effect of another depth on their residuals."""
         return self.preserved is not None
 
     @property
@@ -77,7 +77,7 @@ class GrownStack(StackPlan):
         return grow_weight(old, self.history, self.new.oldest, self.softmax, self.chained)
 
     def settle(self, tensors: dict[str, Tensor]) -> None:
-        """Keep the function of the old stack, if that is asked for."""
+        """Keep the function of the old stack, if requested."""
         if self.preserved is not None:
             keep_function(tensors, self.new, self.preserved)
 
@@ -95,11 +95,11 @@ class GrownStack(StackPlan):
         return new
 
     def layer_fact(self, layer: int) -> str:
-        """Return whether a layer passes on its input."""
+        """Return whether a layer passes its input on."""
         return ", as the identity" if self.preserved is not None and layer in self.preserved.identities else ""
 
     def row_fact(self, row: int, source: Optional[int], history: HistoryPlan) -> str:
-        """Return the origin of a row of W, and how many outputs it does not read."""
+        """Return the origin of a row of W, and the number of outputs that it does not read."""
         count = row - self.new.oldest(row)
         if source is None:
             return ": newest output alone" if self.chained else f": mean of {count}"
@@ -110,10 +110,10 @@ class GrownStack(StackPlan):
 def grow_checkpoint(
     source: Path, target: Path, growth: Growth, carry_moments: bool = False, keep_schedule: bool = False
 ) -> list[str]:
-    """Write a deeper checkpoint, whole or not at all, to a new file, and return the changes, a line a fact; see `grow`.
+    """Write a deeper checkpoint atomically to a new file, and return the changes, a line each; see `grow`.
 
     Raises:
-        UserError: the growth is not possible, or one of the files is not as it must be
+        UserError: the growth is not possible, or one of the files is invalid
     """
     return rewrite_file(
         source, target, lambda state, config: grow_state(state, config, growth, carry_moments, keep_schedule)
@@ -123,16 +123,16 @@ def grow_checkpoint(
 def grow(
     contents: Mapping[str, Any], growth: Growth, carry_moments: bool = False, keep_schedule: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the contents of a deeper checkpoint, and the changes, a line a fact.
+    """Return the contents of a deeper checkpoint, and the changes, a line each.
 
     Args:
-        contents: of a checkpoint of fairseq's; they stay as they are
-        growth: which stacks to grow, and how
-        carry_moments: keep the optimizer's moments of the layers that were kept or copied; else it starts afresh
+        contents: of a fairseq checkpoint; they stay unchanged
+        growth: the stacks to grow, and the strategy
+        carry_moments: keep the optimizer's moments of kept and copied layers; else it starts afresh
         keep_schedule: do not reset the learning rate to its peak (17)
 
     Raises:
-        UserError: the growth is not possible, or the checkpoint is not one of this model
+        UserError: the growth is not possible, or the checkpoint does not hold this model
     """
     old = CheckpointState(contents)
     new, lines = grow_state(old, model_config(old), growth, carry_moments, keep_schedule)
@@ -184,7 +184,7 @@ def plan_growth(config: DLCLTransformerConfig, growth: Growth) -> tuple[DLCLTran
 
 
 def _planned_options(config: DLCLTransformerConfig, growth: Growth) -> tuple[dict[str, Any], dict[str, LayerPlan]]:
-    """Return the options of the model that change, and the origin of the layers of each stack."""
+    """Return the changed options of the model, and the origin of the layers of each stack."""
     options: dict[str, Any] = {}
     layers: dict[str, LayerPlan] = {}
     faults: list[str] = []
@@ -227,7 +227,7 @@ def _carried(
         return states
 
     left_out = [weight_name(plan.new.name) for plan in plans] if config.dlcl_freeze else []
-    # In half precision, fairseq saves tied tensors apart.
+    # In half precision, fairseq saves tied tensors separately.
     if config.one_table:
         left_out.append("decoder.embed_tokens.weight")
     if config.one_table or config.share_decoder_input_output_embed:

@@ -21,33 +21,33 @@ from typing import Optional
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
 
-# What fairseq adds to a checkpoint's name is between this and ".pt".
+# fairseq's suffix of a checkpoint's name is between this and ".pt".
 KEPT = r"checkpoint(\d+|_\d+_\d+|\.best_.+)"
 
 
 def kept_checkpoints(folder: Path, suffix: str = "") -> list[Path]:
-    """Return the checkpoints that a training left beside last and best one, by name; see --checkpoint-suffix."""
+    """Return the checkpoints that a training left beside the last and best one, by name; see --checkpoint-suffix."""
     pattern = re.compile(rf"{KEPT}{re.escape(suffix)}\.pt")
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name)) if folder.is_dir() else []
 
 
 def passes(training: str, name: str, updates: int) -> bool:
-    """Return whether the training of this name has been through a checkpoint: its training's `name` and `updates`."""
+    """Return whether `training` passed through a checkpoint, given its training's `name` and `updates`."""
     words, own = training.split(), name.split()
     rest = words[len(own) :]
     return words[: len(own)] == own and (not rest or updates <= int(rest[0]))
 
 
 def check_one_training(states: Sequence[CheckpointState]) -> None:
-    """Raise `UserError`, which names two of them, for checkpoints of several trainings, or of other dictionaries."""
-    # On the way to a branch of a branch stand all checkpoints that may be averaged with it.
+    """Raise `UserError`, which names two of them, if checkpoints differ in training or dictionaries."""
+    # All checkpoints that may be averaged with a branch of a branch lie on the way to it.
     reference = max(states, key=lambda state: len((state.training() or "").split()))
     for state, found in _differences(reference, states):
         raise UserError(f"{state.name} cannot be averaged with {reference.name}: {found}")
 
 
 def difference(reference: CheckpointState, other: CheckpointState) -> Optional[str]:
-    """Return in words why the training of a checkpoint has not been through another one; None: nothing shows that."""
+    """Explain why the training of a checkpoint has not passed through another one; None: no evidence."""
     training, name = reference.training(), other.training()
     if training is not None and name is not None:
         return None if passes(training, name, other.updates()) else "it is of another training"

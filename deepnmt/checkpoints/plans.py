@@ -28,11 +28,11 @@ Oldest = Callable[[int], int]
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """Where the layers of the new stack come from.
+    """The origin of the new stack's layers.
 
     Attributes:
-        sources: for each of them the old layer whose tensors it gets
-        ends: for 0, 1, .. old layers, how many of the new ones stand for them
+        sources: for each of them the old layer that provides its tensors
+        ends: for 0, 1, .. old layers, the number of new layers that replace them
     """
 
     sources: tuple[int, ...]
@@ -44,17 +44,17 @@ class LayerPlan:
         return len(self.sources) != len(self.ends) - 1
 
     def added(self, layer: int) -> bool:
-        """Return whether a new layer is a copy beside the old layer itself."""
+        """Return whether a new layer is a copy, not the old layer itself."""
         return self.ends[self.sources[layer]] != layer
 
 
 @dataclass(frozen=True)
 class HistoryPlan:
-    """Where the connections of the new stack come from.
+    """The origin of the new stack's connections.
 
     Attributes:
-        outputs: for each of its outputs, from 0, the old output that it is; None: there was none
-        rows: for each of its rows, from 1, the old row that it is; None: there was none
+        outputs: for each of its outputs, from 0, the corresponding old output; None: a new output
+        rows: for each of its rows, from 1, the corresponding old row; None: a new row
         norms: for each of its groups, from 1, the number of the old LN to copy
     """
 
@@ -183,7 +183,7 @@ def grown_history(
 
 
 def every(n: int, depth: int) -> tuple[int, ...]:
-    """Return the first of each `n` layers, from 1: those before growth by `interleave`. Raises `ValueError`."""
+    """Return the first of each `n` layers, from 1: the inverse of growth by `interleave`. Raises `ValueError`."""
     if not 2 <= n <= depth:
         raise ValueError(f"must be from 2 to the present depth, {depth}, but is {n}")
     return tuple(range(1, depth + 1, n))
@@ -210,7 +210,7 @@ def kept_layers(kept: Sequence[int], depth: int) -> LayerPlan:
 
 
 def shrunk_groups(groups: str, layers: LayerPlan) -> str:
-    """Return the option's text for the groups of the shallower stack: a size stays where it still fits."""
+    """Return the option's text for the groups of the shallower stack: a size is kept if it still fits."""
     if groups == PLAIN:
         return groups
     fitting, depth = fitting_groups(groups, layers), len(layers.sources)

@@ -51,7 +51,7 @@ class Preserved:
 def preserve(
     old: StackOptions, new: StackOptions, layers: LayerPlan, learns_rows: bool, has_final_norm: bool
 ) -> Preserved:
-    """Return the way for one stack.
+    """Return the way of preserving the function of one stack.
 
     Args:
             old: its numbers before
@@ -123,7 +123,7 @@ def keep_function(tensors: Tensors, stack: StackOptions, way: Preserved) -> None
 
 
 def norms_in_order(tensors: Tensors, stack: StackOptions, way: Preserved) -> Iterator[tuple[str, bool]]:
-    """Yield the post-norms of a stack as they run, and whether each has to be the identity."""
+    """Yield the post-norms of a stack in execution order, and whether each must be the identity."""
     boundaries = stack.boundaries or ()
     for layer in range(stack.layers + 1):
         if way.history is not None and layer in boundaries[1:]:
@@ -154,12 +154,12 @@ def set_identity(tensors: Tensors, norm: str) -> None:
 
 
 def can_rescale(old: StackOptions, new: StackOptions) -> bool:
-    """Return whether a factor of its branches can make up for the effect of another depth on a layer's residuals."""
+    """Return whether a factor of its branches can compensate the effect of another depth on a layer's residuals."""
     return old.residual_scale == new.residual_scale or not new.norm.layer_input
 
 
 def branch_factors(old: StackOptions, new: StackOptions, layers: LayerPlan) -> tuple[tuple[float, ...], ...]:
-    """Return for each new layer the factors of its sublayers' branches that make up for the depth."""
+    """Return for each new layer the factors of its sublayers' branches that compensate the depth."""
     scale = new.residual_scale / old.residual_scale
     before, after = old.inference_factors(), new.inference_factors()
     pairs = [(before[source], after[layer]) for layer, source in enumerate(layers.sources)]

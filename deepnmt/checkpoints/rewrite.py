@@ -29,7 +29,7 @@ Change = Callable[[CheckpointState, DLCLTransformerConfig], tuple[CheckpointStat
 
 @dataclass(frozen=True)
 class StackPlan(ABC):
-    """One stack of a model that gets another depth.
+    """One stack of a model whose depth changes.
 
     Attributes:
         old: its numbers before
@@ -48,7 +48,7 @@ class StackPlan(ABC):
     @property
     @abstractmethod
     def rescaled(self) -> bool:
-        """Return whether its layers make up for the effect of another depth on their residuals."""
+        """Return whether its layers compensate the effect of another depth on their residuals."""
 
     @abstractmethod
     def weight(self, old: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class StackPlan(ABC):
 
     @abstractmethod
     def settle(self, tensors: dict[str, Tensor]) -> None:
-        """Make the changes that the new depth asks for in the tensors of the new model; those changed are replaced."""
+        """Adapt the tensors of the new model to the new depth; changed tensors are replaced."""
 
     @abstractmethod
     def row_fact(self, row: int, source: Optional[int], history: HistoryPlan) -> str:
@@ -78,7 +78,7 @@ class StackPlan(ABC):
         return new
 
     def facts(self) -> Iterator[str]:
-        """Yield the change of the stack, a line a fact; layers, groups and rows are counted from 1."""
+        """Yield the change of the stack, a line each; layers, groups and rows are counted from 1."""
         stack, before, after = self.new.name, self.old.residual_scale, self.new.residual_scale
         if self.layers.changes:
             yield f"{stack} layers: {self.old.layers} -> {self.new.layers}"
@@ -96,10 +96,10 @@ class StackPlan(ABC):
 
 
 def rewrite_file(source: Path, target: Path, change: Change) -> list[str]:
-    """Write a changed checkpoint of this package's model to a new file, whole or not at all; return the changes.
+    """Write a changed checkpoint of this package's model atomically to a new file; return the changes.
 
     Raises:
-        UserError: one of the files is not as it must be, or the change is not possible
+        UserError: one of the files is invalid, or the change is not possible
     """
     check_target(source, target)
     state, lines = rewritten(CheckpointState.of(source), change)
@@ -123,7 +123,7 @@ def rewritten(state: CheckpointState, change: Change) -> tuple[CheckpointState, 
 def with_model(
     state: CheckpointState, config: DLCLTransformerConfig, plans: Sequence[StackPlan]
 ) -> tuple[CheckpointState, list[str]]:
-    """Return the checkpoint with the new model of these options and plans, and the changes, a line a fact."""
+    """Return the checkpoint with the new model of these options and plans, and the changes, a line each."""
 
     def rewrite(tensors: Tensors) -> Tensors:
         for plan in plans:
@@ -132,7 +132,7 @@ def with_model(
 
     changed = [plan.new.name for plan in plans if plan.layers.changes]
     names = [f"{stack}_{option}" for option in ("layers", "groups") for stack in STACKS if stack in changed]
-    # A training that has run out of patience would end at once.
+    # Without patience left, a training would end at once.
     result = state.with_options({name: getattr(config, name) for name in names}).with_models(rewrite).without(PATIENCE)
     average = ["moving average of the model: as the model"] if state.has_average() else []
     return result, [*(line for plan in plans for line in plan.facts()), *average]
@@ -144,12 +144,12 @@ def with_optimizer(
     keep_schedule: bool,
     carried: Optional[Callable[[Mapping[str, Any]], dict[str, Any]]] = None,
 ) -> tuple[CheckpointState, list[str]]:
-    """Return a checkpoint of another depth with its optimizer and learning rate, and the changes, a line a fact.
+    """Return a checkpoint of another depth with its optimizer and learning rate, and the changes, a line each.
 
     Args:
         old: the checkpoint
         new: the same with its new model
-        keep_schedule: leave the learning rate as it is, rather than setting it back to its peak where that is possible
+        keep_schedule: leave the learning rate as it is, rather than resetting it to its peak where possible
         carried: the new state of the optimizer from the old one; by default it starts afresh
 
     Raises:

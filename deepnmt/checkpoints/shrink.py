@@ -2,8 +2,8 @@
 
     lines = shrink_checkpoint(Path("12.pt"), Path("6.pt"), Shrinking(every={"encoder": 2}))
 
-Kept layers compute the same as before, see `preserving.py`. B2T with DeepNorm, where no factor can make up for the
-depth, is left as it is. Epoch, data position and number of updates stay; the optimizer starts afresh, and the learning
+Kept layers compute the same as before, see `preserving.py`. B2T with DeepNorm, where no factor can compensate the
+depth, is left as it is. Epoch, data position and number of updates stay. The optimizer starts afresh, and the learning
 rate from its peak. `deepnmt shrink` is the same as a command.
 """
 
@@ -37,7 +37,7 @@ from deepnmt.model.stack import STACKS, StackOptions
 
 @dataclass(frozen=True)
 class Shrinking:
-    """The request; a stack stands in one of the two, or in neither.
+    """The request; a stack is in one of the two mappings, or in neither.
 
     Attributes:
         keep: by stack, "encoder" or "decoder", the layers to keep, from 1
@@ -54,7 +54,7 @@ class ShrunkStack(StackPlan):
 
     @property
     def rescaled(self) -> bool:
-        """Return whether its layers make up for the effect of another depth on their residuals."""
+        """Return whether its layers compensate the effect of another depth on their residuals."""
         return can_rescale(self.old, self.new)
 
     def weight(self, old: Tensor) -> Tensor:
@@ -63,12 +63,12 @@ class ShrunkStack(StackPlan):
         return shrink_weight(old, self.history, self.new.oldest, self.softmax)
 
     def settle(self, tensors: dict[str, Tensor]) -> None:
-        """Make up for the effect of another depth on the residuals."""
+        """Compensate the effect of another depth on the residuals."""
         if self.rescaled:
             scale_branches(tensors, self.new.name, branch_factors(self.old, self.new, self.layers))
 
     def row_fact(self, row: int, source: Optional[int], history: HistoryPlan) -> str:
-        """Return the origin of a row of W, and the old outputs whose weights it adds up."""
+        """Return the origin of a row of W, and the old outputs whose weights it adds."""
         weights = gathered(history, row, self.new.oldest).values()
         return f" <- row {source}, weights of " + ", ".join(
             "+".join(map(str, outputs)) or "none" for outputs in weights
@@ -76,10 +76,10 @@ class ShrunkStack(StackPlan):
 
 
 def shrink_checkpoint(source: Path, target: Path, shrinking: Shrinking, keep_schedule: bool = False) -> list[str]:
-    """Write a shallower checkpoint, whole or not at all, to a new file, and return the changes; see `shrink`.
+    """Write a shallower checkpoint atomically to a new file, and return the changes; see `shrink`.
 
     Raises:
-        UserError: those layers cannot be kept, or one of the files is not as it must be
+        UserError: those layers cannot be kept, or one of the files is invalid
     """
     return rewrite_file(source, target, lambda state, config: shrink_state(state, config, shrinking, keep_schedule))
 
@@ -87,15 +87,15 @@ def shrink_checkpoint(source: Path, target: Path, shrinking: Shrinking, keep_sch
 def shrink(
     contents: Mapping[str, Any], shrinking: Shrinking, keep_schedule: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the contents of a shallower checkpoint, and the changes, a line a fact.
+    """Return the contents of a shallower checkpoint, and the changes, a line each.
 
     Args:
-        contents: of a checkpoint of fairseq's; they stay as they are
+        contents: of a fairseq checkpoint; they stay unchanged
         shrinking: the layers to keep
         keep_schedule: do not reset the learning rate to its peak (17)
 
     Raises:
-        UserError: those layers cannot be kept, or the checkpoint is not one of this model
+        UserError: those layers cannot be kept, or the checkpoint does not hold this model
     """
     old = CheckpointState(contents)
     new, lines = shrink_state(old, model_config(old), shrinking, keep_schedule)
@@ -108,9 +108,9 @@ def shrink_state(
     """See `shrink`; `old_config` are the options of the checkpoint's model."""
     result, lines = with_model(state, *plan_shrinking(old_config, shrinking))
     if state.has_best():
-        # No shallower model would come up to it soon, and checkpoint_best.pt would not be written.
+        # No shallower model would soon reach it, and checkpoint_best.pt would not be written.
         result = result.without(BEST)
-        lines.append("best validation score: forgotten, since it is that of the deeper model")
+        lines.append("best validation score: forgotten, since it belongs to the deeper model")
     result, further = with_optimizer(state, result, keep_schedule)
     return result, [*lines, *further]
 
@@ -146,7 +146,7 @@ def plan_shrinking(
 
 
 def _layers(stack: StackOptions, shrinking: Shrinking) -> LayerPlan:
-    """Return the kept layers of one stack; a `ValueError` names the option that cannot be followed."""
+    """Return the kept layers of one stack; a `ValueError` names an option that cannot be obeyed."""
     if stack.name in shrinking.keep and stack.name in shrinking.every:
         raise ValueError(f"--{stack.name}-keep and --{stack.name}-every exclude each other")
     if stack.name not in shrinking.keep and stack.name not in shrinking.every:

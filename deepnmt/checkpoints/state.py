@@ -17,26 +17,26 @@ from deepnmt.checkpoints.contents import kind
 from deepnmt.checkpoints.file import read
 from deepnmt.errors import UserError
 
-# What `extra_state` keeps --patience under, since fairseq does not.
+# The key of --patience in `extra_state`, since fairseq does not store it.
 PATIENCE = "patience"
 BEST = "best"
-# Likewise: by which metric that score is the best.
+# Likewise: the metric of that best score.
 BEST_BY = "best_by"
-# Likewise: what identifies dictionaries, codes and text settings, and the training.
+# Likewise: the identity of dictionaries, codes and text settings, and of the training.
 TRAINED_ON, TRAINING = "trained_on", "training"
-# With --store-ema, fairseq keeps another copy or two of the model under these keys.
+# With --store-ema, fairseq stores one or two further copies of the model under these keys.
 AVERAGES = ("ema", "ema_fp32_params")
-# Where a model that was exported in fewer bits has its scales, beside "model": as tensors of it they would be too many.
+# Place of an exported model's scales, beside "model": as tensors of the model they would be surplus.
 SCALES = "row_scales"
 Tensors = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """The contents of a checkpoint, which stay as they are; a `with_...` returns a changed copy.
+    """The contents of a checkpoint, which stay unchanged; a `with_...` returns a changed copy.
 
     Attributes:
-        contents: the dictionary that fairseq writes
+        contents: the dictionary written by fairseq
         name: of the file, for messages
     """
 
@@ -48,7 +48,7 @@ class CheckpointState:
         """Return the state in a file; see `deepnmt.checkpoints.file.read`."""
         return cls(read(path, numbers), str(path))
 
-    # What the checkpoint says.
+    # Accessors.
 
     def tensors(self) -> Tensors:
         """Return the model's tensors by their names, in the model's order."""
@@ -77,7 +77,7 @@ class CheckpointState:
         return state if isinstance(state, Mapping) else {}
 
     def is_old(self) -> bool:
-        """Return whether the options stand where fairseq before 0.10 had them, all in one."""
+        """Return whether the options are in one group, as in fairseq before 0.10."""
         return isinstance(self.contents.get("args"), Namespace)
 
     def schedule(self) -> str:
@@ -102,15 +102,15 @@ class CheckpointState:
         return self.contents.get("last_optimizer_state")
 
     def epoch(self) -> int:
-        """Return the epoch that is under way, or that comes next, from 1."""
+        """Return the current or the next epoch, from 1."""
         return int(self._position("epoch"))
 
     def amid_epoch(self) -> bool:
-        """Return whether a part of that epoch is done."""
+        """Return whether a part of that epoch is complete."""
         return bool(self._position("iterations_in_epoch"))
 
     def epochs_begun(self) -> int:
-        """Return how many epochs it has been trained for, the begun one included."""
+        """Return the number of epochs of training, the current one included."""
         return self.epoch() - (not self.amid_epoch())
 
     def seconds(self) -> float:
@@ -137,7 +137,7 @@ class CheckpointState:
         return self._extra().get(TRAINED_ON)
 
     def training(self) -> str | None:
-        """Return what identifies the training; None in a checkpoint of an earlier version or of fairseq alone."""
+        """Return the identity of the training; None in a checkpoint of an earlier version or of fairseq alone."""
         return self._extra().get(TRAINING)
 
     def has_average(self) -> bool:
@@ -156,7 +156,7 @@ class CheckpointState:
         return self._with(extra_state={**self._extra(), TRAINED_ON: record})
 
     def with_models(self, rewrite: Callable[[Tensors], Tensors]) -> CheckpointState:
-        """Return the checkpoint with its model, and the moving averages of it, rewritten."""
+        """Return the checkpoint with its model and its moving averages rewritten."""
         averages = {key: rewrite(self._extra()[key]) for key in AVERAGES if key in self._extra()}
         return self._with(model=rewrite(self.tensors()), extra_state={**self._extra(), **averages})
 

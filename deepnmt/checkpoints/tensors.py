@@ -12,7 +12,7 @@ from torch import Tensor
 
 from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, Oldest, gathered
 
-# How far below the largest of a row the logit of an output lies that is not to be read: exp(-20) is 2e-9.
+# Distance of a hidden output's logit from the largest of its row: exp(-20) is 2e-9.
 UNREAD_LOGIT = 20.0
 
 
@@ -43,7 +43,7 @@ def sources(names: Iterable[str], stack: str, layers: LayerPlan, history: Option
 
 
 def kept_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest) -> Tensor:
-    """Return the new W, in single precision at least: old rows and columns in their new places, and zero elsewhere."""
+    """Return the new W, in single precision at least: old rows and columns in their new places, zero elsewhere."""
     size = len(plan.rows)
     result = weight.new_zeros(size, size, weight.size(2), dtype=torch.promote_types(weight.dtype, torch.float32))
     for row, source in enumerate(plan.rows, start=1):
@@ -54,11 +54,11 @@ def kept_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest) -> Tensor:
 
 
 def grow_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest, softmax: bool, chained: bool = False) -> Tensor:
-    """Return the new W, of the type of the old one.
+    """Return the new W, in the type of the old one.
 
     Args:
         weight: the old W
-        plan: how the connections change
+        plan: the change of the connections
         oldest: the oldest output that a row reads, in both stacks
         softmax: a row is normalised by a softmax
         chained: a new row reads the newest output alone, instead of the mean of all
@@ -80,9 +80,9 @@ def grow_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest, softmax: bool
 
 
 def shrink_weight(weight: Tensor, plan: HistoryPlan, oldest: Oldest, softmax: bool) -> Tensor:
-    """Return the new W, of the type of the old one; a row does not read outputs that its window reaches only now.
+    """Return the new W, in the type of the old one; a row does not read outputs newly within its window.
 
-    With `softmax`, W holds logits, and the normalised weights are added up.
+    With `softmax`, W holds logits, and the normalised weights are added.
     """
     size = len(plan.rows)
     wide = weight.to(torch.promote_types(weight.dtype, torch.float32))

@@ -27,22 +27,22 @@ from deepnmt.model.transformer import NAME, DLCLTransformerModel
 from deepnmt.model.validate import check
 
 EMBEDDINGS = {stack: f"{stack}.embed_tokens.weight" for stack in STACKS}
-# A tensor that fairseq takes from another one where it is absent.
+# A tensor that fairseq copies from another one if it is absent.
 TIED = {"decoder.output_projection.weight": EMBEDDINGS["decoder"]}
 
 
 def is_deep(state: CheckpointState) -> bool:
-    """Return whether a checkpoint is one of this package's model."""
+    """Return whether a checkpoint holds this package's model."""
     deepnmt.register()
     known = MODEL_DATACLASS_REGISTRY.get(architecture(state))
     return isinstance(known, type) and issubclass(known, DLCLTransformerConfig)
 
 
 def model_config(state: CheckpointState) -> DLCLTransformerConfig:
-    """Return the configuration of a checkpoint's model, with its architecture's defaults for options left out.
+    """Return the configuration of a checkpoint's model, with its architecture's defaults for missing options.
 
     Raises:
-        UserError: it is another model's, or an option is of another type or out of range; a line each
+        UserError: it holds another model, or an option is of another type or out of range; a line each
     """
     name, options = architecture(state), state.options()
     if state.is_old():
@@ -98,7 +98,7 @@ def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:
 def check_model(state: CheckpointState) -> None:
     """Raise `UserError` unless the model is known, has the tensors of its options, and can be built in finite time.
 
-    Of other models than this package's, less is known.
+    Less is known about models from outside this package.
     """
     if is_deep(state):
         check_fit(state, model_config(state))
@@ -129,7 +129,7 @@ def architecture(state: CheckpointState) -> str:
 def _type_faults(options: dict[str, Any], config: type[DLCLTransformerConfig]) -> Iterator[str]:
     for option in dataclasses.fields(config):
         value = options.get(option.name, option.default)
-        # fairseq declares sizes optional that are not.
+        # Sizes that fairseq wrongly declares optional.
         declared = option.type if option.default is None else _inner(option.type)
         if value != option.default and (must := _must_be(declared, value)):
             yield f"{option.name} must be {must}, but is {_shown(value)}"
@@ -237,7 +237,7 @@ def parameter_shapes(model: nn.Module) -> dict[str, torch.Size]:
 
 
 class _Dictionary:
-    """What building a model asks of a dictionary."""
+    """The part of a dictionary's interface that building a model needs."""
 
     def __init__(self, size: int) -> None:
         self.size = size

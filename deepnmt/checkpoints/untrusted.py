@@ -34,7 +34,7 @@ EMBEDDING_PATH = "embed_path"  # the file's vectors would be replaced by the che
 
 
 def untrusted_faults(configuration: object) -> list[str]:
-    """Return a line for each value of a `cfg` or `args` that would be evaluated and is no literal, or be expanded."""
+    """Return a line for each value of a `cfg` or `args` that is expanded, or evaluated without being a literal."""
     faults = []
     for key, value in _leaves(configuration, ""):
         if not isinstance(value, str):
@@ -47,7 +47,7 @@ def untrusted_faults(configuration: object) -> list[str]:
 
 
 def forget_embedding_paths(model: MutableMapping[str, Any] | Namespace, kept: Mapping[str, object]) -> None:
-    """Set the paths of embeddings to None, in place, but for options that the user has given.
+    """Set the paths of embeddings to None, in place, except options that the user has given.
 
     The checkpoint holds the vectors. fairseq keeps the options of an architecture without a dataclass as a namespace.
     """

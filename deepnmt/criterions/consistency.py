@@ -34,7 +34,7 @@ class ConsistencyConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: igno
     """fairseq's options of the label-smoothed cross entropy, and when the divergence begins to count."""
 
     consistency_start_update: int = field(
-        default=0, metadata={"help": "train with the plain loss, in one pass, for so many updates first"}
+        default=0, metadata={"help": "number of initial updates with the plain loss, in one pass"}
     )
 
 

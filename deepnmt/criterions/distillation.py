@@ -134,18 +134,18 @@ class DistillationConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ign
     """fairseq's options of the label-smoothed cross entropy, and the teachers' options."""
 
     teacher: Optional[str] = field(
-        default=None, metadata={"help": "checkpoint of the teacher, or several with colons between them: their mean"}
+        default=None, metadata={"help": "checkpoint of the teacher, or several, colon-separated, whose mean is used"}
     )
     teacher_weight: float = field(
         default=0.8, metadata={"help": "share of the loss that is the cross entropy with the teacher, from 0 to 1"}
     )
     teacher_types: int = field(
         default=16,
-        metadata={"help": "how many of a prediction's likeliest types are kept; the others have the same probability"},
+        metadata={"help": "number of a prediction's likeliest types to keep; the others share the rest evenly"},
     )
     teacher_memory: int = field(
         default=2048,
-        metadata={"help": "MiB of predictions that a process keeps; what exceeds it is predicted in each epoch"},
+        metadata={"help": "MiB of predictions that a process keeps; others are predicted again in each epoch"},
     )
 
 
@@ -195,7 +195,7 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         if model.training and self.teachers is None and self.weight > 0:
             raise UserError(MISSING_TEACHER)
         if model.training and (reason := obstacle(model)):
-            raise UserError(f"--teacher: must not be given with this model: {reason}")
+            raise UserError(f"--teacher cannot be used with this model: {reason}")
         result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce or model.training)
         return result
 

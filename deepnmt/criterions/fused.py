@@ -49,7 +49,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         taken = reason is None if alone else may_take("fused loss", reason)
         if not taken or not reduce:
             if WEIGHTS in sample:
-                raise UserError(f"--pair-weights: must not be given with this model: {reason}")
+                raise UserError(f"--pair-weights cannot be used with this model: {reason}")
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
             return result
         net_output = model(**sample["net_input"], features_only=True)

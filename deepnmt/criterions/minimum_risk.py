@@ -222,7 +222,7 @@ def _faults(task: Any, cfg: MinimumRiskConfig) -> Iterator[str]:
     if not isinstance(task, TranslationTask):
         yield f"--task must be translation or deep_translation with the risk of translations, but is {_name(task)}"
     elif getattr(task, "right_to_left", False):
-        yield "--right-to-left must not be given with the risk of translations, which is that of whole words"
+        yield "--right-to-left cannot be combined with the risk of translations, which compares whole words"
     if cfg.ignore_prefix_size:
         yield f"--ignore-prefix-size must be 0 with the risk of translations, but is {cfg.ignore_prefix_size}"
     if not 2 <= cfg.mrt_beam <= BEAM:

@@ -38,9 +38,9 @@ def option_faults(cfg: Any) -> Iterator[str]:
     elif cfg.bpe_dropout:
         for name, values in NEEDS_ONE_CUT.items():
             if getattr(cfg, name) not in values:
-                yield f"--{name.replace('_', '-')}: must not be given with --bpe-dropout"
+                yield f"--{name.replace('_', '-')} cannot be combined with --bpe-dropout"
     elif cfg.bpe_dropout_side != BOTH:
-        yield "--bpe-dropout-side: must be given with --bpe-dropout"
+        yield "--bpe-dropout-side needs --bpe-dropout"
 
 
 class Side(torch.utils.data.Dataset):  # type: ignore[type-arg]
@@ -124,7 +124,7 @@ def read_codes(folder: Path, language: str) -> dict[tuple[str, str], int]:
         raise UserError(f"--bpe-dropout: {folder} lacks the file {CODES} of preprocess.sh")
     if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
         raise UserError(
-            f"--bpe-dropout: must not be given with {folder}, which was made by preprocess.sh --bpe-dropout --copies"
+            f"--bpe-dropout cannot be combined with {folder}, which was made by preprocess.sh --bpe-dropout --copies"
         )
     return read_merges(codes)
 

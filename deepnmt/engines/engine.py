@@ -1,4 +1,4 @@
-"""What translates subwords into subwords: the protocol of all engines, and the settings of a search."""
+"""The translation of subwords into subwords: the protocol of all engines, and the settings of a search."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from deepnmt.options.option_table import SEARCH, SEARCHES, option, range_faults
 
 WEIGHTS = ("float32", "bfloat16", "int8")
 Value = Union[str, float, bool]
-# Of a language model, for the torch engine alone, beside the options of this package's search.
+# For a language model, in the torch engine alone, beside the options of this package's search.
 FUSION = {"lm_path": "MODEL", "lm_weight": "L"}
 MORE = {name: row.metavar for name, row in SEARCHES.items()} | FUSION
 # Features of a translation that every engine can give.
 RERANKING = ("model", "length", "unk")
 
 
-# Kinds of the settings' values, and in words.
+# Kinds of the settings' values, and their names.
 KINDS: Mapping[str, type] = {
     "beam": Integral, "nbest": Integral, "lenpen": Real, "max_len_a": Real, "max_len_b": Integral, "rerank": str,
 }  # fmt: skip
@@ -42,15 +42,15 @@ def kind_fault(name: str, value: object) -> str:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How to search for translations.
+    """The settings of a search for translations.
 
     The longest translation has `max_len_a` times the subwords of the longest source of its batch, the end symbol
-    counted, plus `max_len_b`. Of its own source, `max_len_ratio` among the options in `more` is a multiple.
+    counted, plus `max_len_b`. `max_len_ratio` among the options in `more` is a multiple of its own source's length.
 
     Args:
         beam: hypotheses kept in each step
-        nbest: translations to return of each sentence
-        lenpen: exponent of the length by which scores are divided
+        nbest: number of translations of each sentence to return
+        lenpen: exponent of the length in the divisor of scores
         max_len_a: see above
         max_len_b: see above
         rerank: weights by which the beam's translations are chosen, such as "model=0.8,length=0.2"; empty: the scores
@@ -110,7 +110,7 @@ class SearchSettings:
             raise UserError(*(f"{name}: no such search option" for name in unknown))
         if self.more:
             names = ", ".join(map(option, self.more))
-            raise UserError(f"{names}: must not be given with --engine {engine}; use --engine torch")
+            raise UserError(f"{names} cannot be combined with --engine {engine}; use --engine torch")
         return self
 
     def as_record(self) -> dict[str, Value]:
@@ -146,7 +146,7 @@ class Engine(Protocol):
     longest: int
 
     def check(self, settings: SearchSettings) -> None:
-        """Raise `UserError` if the engine or its model cannot search so, with a line for each fault."""
+        """Raise `UserError` if the engine or its model does not support the settings, with a line for each fault."""
 
     def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """Return the best hypotheses of each sentence, the best first; the sentences are one batch, of any lengths."""

@@ -32,7 +32,7 @@ from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES
 
 RECORD = MODEL_FOLDER
-# Folders whose text steps the first format did not have say so, for versions that would leave them out.
+# Folders with text steps that the first format lacked say so, for versions that would omit the steps.
 FORMATS = (1, 2, 3)
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
 
@@ -153,7 +153,7 @@ class ModelFolder:
 
 
 def is_model_folder(path: Path) -> bool:
-    """Return whether a folder has a model.json of ours, of whatever version."""
+    """Return whether a folder has a model.json of this package, of any version."""
     try:
         return "format" in read_record(path / RECORD, files=dict)
     except (UserError, OSError):
@@ -181,9 +181,9 @@ def _check_files(folder: Path, checksums: Mapping[str, Any]) -> None:
     for name, expected in checksums.items():
         path = folder / name
         if not path.is_file():
-            raise UserError(f"{path}: must be there, as {folder / RECORD} says, but is missing")
+            raise UserError(f"{path}: not found, although {folder / RECORD} lists it")
         if _checksum(path) != expected:
-            raise UserError(f"{path}: must be as it was exported, but was altered; export the model again")
+            raise UserError(f"{path}: was altered since the export; export the model again")
 
 
 def _checksum(path: Path) -> str:

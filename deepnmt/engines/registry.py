@@ -6,7 +6,7 @@ libraries of the engines that it uses:
     engine.py    load(folder: ModelFolder, threads: int | None) -> Engine
     writer.py    write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None
 
-An engine with graphs of its own says in options.py which models it can express (`deepnmt/engines/support.py`).
+The options.py of an engine with graphs of its own declares the models that it supports (`deepnmt/engines/support.py`).
 """
 
 from __future__ import annotations

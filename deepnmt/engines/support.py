@@ -1,7 +1,7 @@
-"""Which models an engine with graphs of its own can express, option by option.
+"""The models that an engine with graphs of its own supports, option by option.
 
-An option that is not at its default is computed by the engine (`Support.takes`), changes nothing in a trained model
-(`deepnmt/options/option_table.py`), or is refused. A new option of a model is refused until an engine takes it.
+The engine may compute an option that is not at its default (`Support.takes`). Or the option changes nothing in a
+trained model (`deepnmt/options/option_table.py`), or it is refused. Engines refuse new options until they take them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Support:
         """
         for each in fields(options if isinstance(options, DLCLTransformerConfig) else DLCLTransformerConfig):
             value = getattr(options, each.name, each.default)
-            # fairseq's older checkpoints have an empty text, a list or 0 in the place of "not given".
+            # fairseq's older checkpoints have an empty text, a list or 0 in place of "not given".
             expressed = self.only.get(each.name, each.default)
             if self._ignores(each.name) or value == expressed or not (value or expressed):
                 continue

@@ -81,8 +81,8 @@ def _checked(task: Export, reference: TorchEngine, engine: Engine, folder: Model
 
 def _check_target(target: Path) -> None:
     if not target.parent.is_dir():
-        raise UserError(f"{target.parent}: the folder of the new model must exist, but does not")
+        raise UserError(f"{target.parent}: the folder of the new model was not found")
     if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
         return
     if not target.is_dir() or not is_model_folder(target):
-        raise UserError(f"{target}: must be a model folder or not exist, but is something else")
+        raise UserError(f"{target} exists, but is not a model folder")

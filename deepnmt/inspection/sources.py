@@ -123,7 +123,7 @@ def _check_data(data: Path) -> None:
     if not data.is_dir():
         raise UserError(f"{data}: no data folder made by fairseq-preprocess was found")
     if not any(data.glob("dict.*.txt")):
-        raise UserError(f"{data}: data must be a folder made by fairseq-preprocess, but it holds no dict.*.txt")
+        raise UserError(f"{data}: no dict.*.txt found; data must be a folder made by fairseq-preprocess")
 
 
 def _configuration(path: Path, data: Path, given: Mapping[str, str]) -> Any:
@@ -139,7 +139,7 @@ def _configuration(path: Path, data: Path, given: Mapping[str, str]) -> Any:
 def _set_up(cfg: Any, data: Path) -> Any:
     languages = [getattr(cfg.task, f"{side}_lang", "") for side in ("source", "target")]
     if None in languages and None in infer_language_pair(str(data)):
-        raise UserError(f"{data}: data must name its languages, such as train.de-en.de.idx, but does not")
+        raise UserError(f"{data}: no file that names the languages was found, such as train.de-en.de.idx")
     return tasks.setup_task(cfg.task)
 
 

@@ -1,13 +1,13 @@
 """fairseq's Adam in one pass over the memory.
 
-fairseq's own goes over parameter, gradient and both means a dozen times. torch has a kernel for all of it, of another
-formula: with the means m and v, corrected by c1 = 1 - beta1^t and c2 = 1 - beta2^t,
+fairseq's own goes over parameter, gradient and both means a dozen times. torch has a kernel for all of it, with another
+formula. For the means m and v, corrected by c1 = 1 - beta1^t and c2 = 1 - beta2^t,
 
     fairseq   p -= lr sqrt(c2) / c1 * m / (sqrt(v) + e)
     torch     p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + e)
 
-The one is the other with e / sqrt(c2) for e. Both take the weight decay off first, p -= lr decay p (Loshchilov 2019,
-ICLR, arXiv 1711.05101). The state is fairseq's, and so are its checkpoints.
+One becomes the other with e / sqrt(c2) for e. Both apply the weight decay first, p -= lr decay p (Loshchilov 2019,
+ICLR, arXiv 1711.05101). State and checkpoints are the same as fairseq's.
 """
 
 import math
@@ -51,7 +51,7 @@ def update(
         means,
         squares,
         [],
-        # One tensor for all: a copy from the host for each would wait for the GPU each time.
+        # One tensor for all: copying each one from the host would wait for the GPU each time.
         list(torch.full((len(parameters),), step - 1.0, device=parameters[0].device).unbind()),
         fused=True,
         amsgrad=False,

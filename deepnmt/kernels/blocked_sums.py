@@ -52,7 +52,7 @@ class BlockedSums:
         self.shares = like.new_empty(0)
 
     def slot(self) -> Tensor:
-        """Where the next value has to be written, T x B x C; for autograd a tensor of its own."""
+        """Return the place of the next value, T x B x C; for autograd a tensor of its own."""
         count = len(self.columns)
         if count == len(self.values):
             room = min(count * self.block, len(self.matrix))
@@ -61,19 +61,19 @@ class BlockedSums:
         return self.values[count].data
 
     def arrived(self, column: int) -> None:
-        """The slot has its value, `v_j` of this column j; columns grow."""
+        """Note that the slot has its value, `v_j` of this column j; columns grow."""
         count = len(self.columns)
         if column != count:
-            # The values' columns stay together: to pick them by a list of numbers would wait for the GPU.
+            # The values' columns stay together: picking them by a list of numbers would wait for the GPU.
             self.matrix[:, count] = self.matrix[:, column]
         self.columns.append(column)
 
     def present(self) -> Tensor:
-        """The values so far, n x T x B x C; for autograd a tensor of its own."""
+        """Return the values so far, n x T x B x C; for autograd a tensor of its own."""
         return self.values[: len(self.columns)].data
 
     def row(self, row: int) -> Tensor:
-        """The sum of row i, T x B x C; rows grow. For autograd a tensor of its own."""
+        """Return the sum of row i, T x B x C; rows grow. For autograd a tensor of its own."""
         count = len(self.columns)
         if row >= self.ends:
             self._begin_block(row)
@@ -90,7 +90,7 @@ class BlockedSums:
     def _begin_block(self, row: int) -> None:
         """Give the rows from this one on their share of the values so far."""
         self.older = len(self.columns)
-        # As long as there is little to read, a large block would take memory for nothing.
+        # As long as there is little to read, a large block would waste memory.
         self.begins, self.ends = row, min(row + min(self.older, self.block), len(self.matrix))
         first = self._first(row)
         weights = self.matrix[self.begins : self.ends, first : self.older]
@@ -109,7 +109,7 @@ class BlockedSums:
         return self.matrix.size(-1) > 1
 
     def _first(self, row: int) -> int:
-        """The first value that a row, or one after it, reads; the newest if it reads none."""
+        """Return the first value that a row, or a later one, reads; the newest if it reads none."""
         if not self.window:
             return 0
         return min(bisect_left(self.columns, row + 1 - self.window), len(self.columns) - 1)
@@ -205,8 +205,8 @@ class _Tape:
         for place in (place for place in self.alone if place <= last):
             matrix[place].zero_()
             matrix[place, place].fill_(1.0)
-        # What later rows hand to earlier ones, both numbered from the end. At first, memory is at its peak; there is
-        # room for more when later layers have freed theirs.
+        # The messages from later rows to earlier ones, both numbered from the end. At first, memory is at its peak;
+        # there is room for more when later layers have freed theirs.
         reverse = matrix.flip(0, 1).transpose(0, 1)
         self.gradients = BlockedSums(reverse, like, 2, self.window)
         self.outputs = outputs
@@ -220,7 +220,7 @@ class _Tape:
         return self.gradients.row(number)
 
     def weight_gradient(self) -> Tensor:
-        """The gradient of W from all rows of the backward pass; only where a row reads is it meant."""
+        """Return the gradient of W from all rows of the backward pass; only entries that a row reads are meaningful."""
         assert self.gradients is not None
         assert self.outputs is not None
         gradients = self.gradients.present()
@@ -238,7 +238,7 @@ class _Tape:
         return spread.to(self.weight.dtype)
 
     def end(self) -> None:
-        """No row is left."""
+        """End the backward pass."""
         self.gradients = self.outputs = None
 
 
@@ -263,7 +263,7 @@ class _Combine(torch.autograd.Function):
         ctx.tape, ctx.place, ctx.shape = tape, len(tape.rows), output.shape
         tape.rows.append(row)
         tape.columns.append(sums.columns[-1])
-        # Nothing but the gradient of W needs the outputs.
+        # Only the gradient of W needs the outputs.
         if tape.trained:
             ctx.save_for_backward(sums.present())
         alone = bool(tape.window) and sums.columns[-1] <= row - tape.window

@@ -19,11 +19,11 @@ def reference(x: Tensor, p: float) -> Tensor:
 
 
 def dropout_noise(x: Tensor, p: float) -> Tensor:
-    """What dropout of probability p multiplies a tensor by, of the tensor's shape and type: 0, or 1 / (1 - rate)."""
+    """Return the multiplier for dropout of probability p, in the tensor's shape and type: 0, or 1 / (1 - rate)."""
     dropped = round(LEVELS * p)
     if dropped >= LEVELS:
         return torch.zeros_like(x)
     words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    # Numbers from -32768 to 32767, and in their place 1 for what is kept: torch is slow with the type bool.
+    # Numbers from -32768 to 32767, replaced by 1 for kept elements: torch is slow with the type bool.
     kept = words.view(torch.int16)[: x.numel()].ge_(dropped - LEVELS // 2)
     return kept.view(x.shape).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))

@@ -16,7 +16,7 @@ HIDDEN = float("-inf")
 
 
 def may_blind(padding: Optional[Tensor], mask: Optional[Tensor]) -> bool:
-    """Return whether a query may have no key to see. A device's host waits for the answer.
+    """Return whether a query may have no visible key. A device's host waits for the answer.
 
     Args:
         padding: true or one at padded keys, B x S

@@ -130,7 +130,7 @@ class _Run:
 
     Attributes:
         loss, nll, kl, correct: as of `ConsistencyLosses`
-        gradients: of features and weight, 2N x C and V x C; None where they were not asked for
+        gradients: of features and weight, 2N x C and V x C; None where not requested
     """
 
     def __init__(self, features: Tensor, weight: Tensor, settings: _Settings) -> None:
@@ -140,7 +140,7 @@ class _Run:
         self.right = 1.0 - settings.smoothing - self.other
 
     def all(self, wanted: tuple[bool, bool], scale: Optional[Tensor] = None) -> None:
-        """Find the losses, and the gradients of features and weight that are wanted, multiplied by `scale`."""
+        """Compute the losses, and the requested gradients of features and weight, multiplied by `scale`."""
         target, (a, b) = self.settings.target, self.settings.coefficients
         count, types = len(target), len(self.weight)
         nll = self.features.new_empty(2, count, dtype=self.exact)

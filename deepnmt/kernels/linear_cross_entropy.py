@@ -59,7 +59,7 @@ class Losses(NamedTuple):
     Attributes:
         loss: label-smoothed, in nats
         nll: the same without smoothing, without a gradient
-        correct: how often the target is the likeliest type; 0 unless it was asked for
+        correct: how often the target is the likeliest type; 0 unless requested
     """
 
     loss: Tensor
@@ -104,7 +104,7 @@ def linear_cross_entropy(
     """
     device = features.device.type
     if torch.is_autocast_enabled(device):
-        # As a linear layer does there: the projection in the half type, its softmax and sums in float32.
+        # As for a linear layer there: the projection in the half type, its softmax and sums in float32.
         half = torch.get_autocast_dtype(device)
         features, weight = features.to(half), weight.to(half)
     if reference_wanted():
@@ -175,7 +175,7 @@ class _Run:
 
     Attributes:
         loss, nll, correct: as of `Losses`
-        gradients: of features and weight, N x C and V x C; None where they were not asked for
+        gradients: of features and weight, N x C and V x C; None where not requested
     """
 
     def __init__(
@@ -192,13 +192,13 @@ class _Run:
         self.counts = None if counts is None else counts.to(self.exact)[:, None]
         share = 0.0 if taught is None else taught.weight
         other = smoothing / (len(weight) - 1)
-        # What is wanted of the softmax: of the target, of each type, and beyond that of those which a teacher names.
+        # The required values of the softmax: for the target, for each type, and for types that a teacher names.
         self.right = (1.0 - share) * (1.0 - smoothing - other)
         self.other: Union[float, Tensor] = (1.0 - share) * other
         self.named: Optional[tuple[Tensor, Tensor]] = None
         if taught is not None:
             known = taught.probabilities.to(self.exact)
-            # Rounded, they may have a little more than 1 together.
+            # Rounded, their sum may slightly exceed 1.
             known = known / known.sum(1, keepdim=True).clamp(min=1.0)
             rest = (1.0 - known.sum(1, keepdim=True)) / (len(weight) - known.size(1))
             self.named = taught.types, share * (known - rest)
@@ -206,7 +206,7 @@ class _Run:
         self.gradients: tuple[Optional[Tensor], Optional[Tensor]] = None, None
 
     def all(self, wanted: tuple[bool, bool], scale: Optional[Tensor] = None, accuracy: bool = False) -> None:
-        """Find the losses, and the gradients of features and weight that are wanted, multiplied by `scale`."""
+        """Compute the losses, and the requested gradients of features and weight, multiplied by `scale`."""
         types, device = len(self.weight), self.features.device
         nll = self.features.new_empty(len(self.target), 1, dtype=self.exact)
         hit = torch.empty_like(nll)  # the target's logit
@@ -250,12 +250,12 @@ class _Run:
         self.gradients = gradients.finish(column, spread)
 
     def _softmax(self, features: Tensor, x: Tensor, target: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the probabilities, which may take the place of x, and the targets' negative log-probabilities."""
+        """Return the probabilities, which may overwrite x, and the targets' negative log-probabilities."""
         if not on_cpu(x.device):
             log_p = torch.log_softmax(x, dim=1, dtype=self.exact, out=out)
             nll = -log_p.gather(1, target)
             return log_p.exp_(), nll
-        # torch's softmax is faster than its exponential, and it is rare that a probability is too small.
+        # torch's softmax is faster than its exponential, and probabilities are rarely too small.
         p = torch.softmax(x, dim=1, dtype=self.exact, out=out)
         chosen = p.gather(1, target)
         nll = -chosen.log()

@@ -14,7 +14,7 @@ from deepnmt.kernels.projection import pieces
 
 
 def reference(h: Tensor, W: Tensor, target: Tensor) -> Tensor:
-    """Return what `linear_log_probs` does by the formula, for readers and tests."""
+    """Return the result of `linear_log_probs` by the formula, for readers and tests."""
     return (h @ W.t()).log_softmax(-1).gather(1, target[:, None]).squeeze(1)
 
 

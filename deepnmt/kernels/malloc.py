@@ -8,7 +8,7 @@ import ctypes
 
 from deepnmt.reference import reference_wanted
 
-# The settings' numbers in glibc's malloc.h.
+# The numbers of the settings in glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 SPARE = 100_000_000
 
@@ -16,7 +16,7 @@ SPARE = 100_000_000
 def keep_freed_memory() -> bool:
     """Do so in this process from now on, and return whether it worked.
 
-    Other C libraries than glibc stay as they are, and nothing changes where fast paths are turned off.
+    C libraries other than glibc stay as they are, and nothing changes if fast paths are turned off.
     """
     if reference_wanted():
         return False

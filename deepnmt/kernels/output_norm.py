@@ -1,9 +1,9 @@
-"""A layer norm whose backward pass needs its output alone, for where the output is kept anyway.
+"""A layer norm whose backward pass needs its output alone, for outputs that are kept anyway.
 
     z = (x - mean) * r * gain + bias,  r = 1 / sqrt(variance + epsilon)
 
-so that `x - mean`, which is all of the input that the gradients depend on, is `(z - bias) / gain / r`. In a history the
-outputs are kept for the sums; keeping the inputs too would be one tensor more for each layer.
+The gradients depend on the input only through `x - mean`, which is `(z - bias) / gain / r`. A history keeps the outputs
+for its sums; keeping the inputs too would add one tensor per layer.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from deepnmt.kernels.fast_path import EXACT, may_take
 
-# Rounding of z, divided by the gain, is to stay near that of the normalised input: the bias must not dwarf the gain.
+# Rounding of z, divided by the gain, must stay near the normalised input's: the bias must not dwarf the gain.
 LARGEST_BIAS = 16.0
 
 
@@ -30,7 +30,7 @@ def reference(x: Tensor, gain: Tensor, bias: Tensor, epsilon: float) -> Tensor:
 class OutputNorm(nn.LayerNorm):
     """`nn.LayerNorm` over the last axis, with less memory on the CPU; parameters and result are the same.
 
-    In half precision and on other devices the input is kept, and so it is where a gain is close to zero.
+    In half precision and on other devices the input is kept, and also if a gain is close to zero.
     """
 
     def forward(self, x: Tensor, place: Optional[Callable[[], Tensor]] = None) -> Tensor:
@@ -43,7 +43,7 @@ class OutputNorm(nn.LayerNorm):
         """
         if not torch.is_grad_enabled() or not may_take("memory-saving layer norm", self.obstacle(x)):
             return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-        # A hook may hand on something else than this output.
+        # A hook may pass on another tensor than this output.
         memory = place() if place is not None and not self._forward_hooks else None
         result: Tensor = _OutputNorm.apply(x, self.weight, self.bias, self.eps, memory)  # type: ignore[no-untyped-call]
         return result

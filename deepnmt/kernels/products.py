@@ -7,10 +7,10 @@ Shapes: R rows; C input and O output channels.
     int8        x_r = s_r q_r,  W_o = t_o p_o,  s_r = max |x_r| / 127,  t_o = max |W_o| / 127:
                 s_r t_o <q_r, p_o> + b_o, where q and p are rounded to whole numbers and <q_r, p_o> is exact
 
-A row has a scale of its own, so that its result does not depend on what else is in the batch.
+A row has a scale of its own, so its result does not depend on the rest of the batch.
 
-With AVX-512, MKL uses its fastest kernels on Intel's processors only. On AMD's, oneDNN takes its place for large
-products, where its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's (docs/performance.md).
+With AVX-512, MKL uses its fastest kernels on Intel's processors only. On AMD's, oneDNN replaces it for large products.
+There its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's (docs/performance.md).
 """
 
 import functools
@@ -30,14 +30,14 @@ logger = logging.getLogger(__name__)
 Product = Callable[[Tensor], Tensor]
 
 KINDS = ("float32", "bfloat16", "int8")
-# What the processor must have, by the names of `torch.cpu.get_capabilities`. Without VNNI, sums of products of int8
-# are saturated at 16 bits.
+# Required features of the processor, by the names of `torch.cpu.get_capabilities`. Without VNNI, sums of products of
+# int8 are saturated at 16 bits.
 INSTRUCTIONS = {"float32": (), "bfloat16": ("avx512_bf16", "amx_bf16"), "int8": ("avx512_vnni", "avx_vnni")}
 # Multiplications below which a call of oneDNN costs more than it saves.
 FEW_MULTIPLICATIONS = 2**19
-# What the number of rows is rounded up to for oneDNN, from four times as many on.
+# Multiple to which the number of rows is rounded up for oneDNN, from four times as many on.
 MULTIPLE = 32
-# In training, a side of a matrix below which oneDNN gains nothing.
+# In training, the side of a matrix below which oneDNN gains nothing.
 SHORT_SIDE = 256
 LARGEST = 127
 
@@ -90,7 +90,7 @@ class OnednnProduct:
     def __init__(self, weight: Tensor, bias: Optional[Tensor]) -> None:
         self.few_rows = FEW_MULTIPLICATIONS // weight.numel()
         self.small = FullProduct(weight, bias) if self.few_rows else None
-        # In blocks as oneDNN wants them, weights for few rows are read in half the time.
+        # In oneDNN's blocks, weights for few rows are read in half the time.
         self.blocks, self.bias = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -127,7 +127,7 @@ class Int8Product:
     def __call__(self, x: Tensor) -> Tensor:
         """Return x W' + b."""
         rounded, scales = quantised(x)
-        # The result is int32; other ways that torch has to int8 are deprecated, or slow with few rows.
+        # The result is int32; torch's other ways to int8 are deprecated, or slow with few rows.
         return torch._int_mm(rounded, self.weight).type_as(x).mul_(self.scales).mul_(scales).add_(self.bias)
 
 
@@ -218,7 +218,7 @@ def onednn_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
 @functools.cache
 def onednn_is_faster() -> bool:
     """Return whether oneDNN is faster than MKL at large products of float32."""
-    # A rule, and no measurement: the same machine must give the same results each time.
+    # A rule, not a measurement: the same machine must give the same results each time.
     capabilities = _capabilities()
     name = str(capabilities.get("cpu_name", ""))
     found = (
@@ -236,5 +236,5 @@ def onednn_is_faster() -> bool:
 
 @functools.cache
 def _capabilities() -> dict[str, Any]:
-    """Return what torch knows of the processor; nothing in versions that do not say."""
+    """Return torch's facts about the processor; nothing in versions without them."""
     return dict(getattr(torch.cpu, "get_capabilities", dict)())

@@ -1,4 +1,4 @@
-"""Losses of `logits = features @ weight'` some positions at a time: what their forward and backward passes share.
+"""Losses of `logits = features @ weight'` some positions at a time: shared parts of forward and backward pass.
 
 Shapes: N positions, C channels, V types.
 """
@@ -13,7 +13,7 @@ from deepnmt.kernels.products import SHORT_SIDE, addmm_, mm, onednn_is_faster
 
 # Logits at a time: on the CPU few enough for a core's own cache, on a GPU many enough to fill it.
 LOGITS = {"cpu": 2**20, "other": 2**26}
-# On the CPU, with fewer positions at a time products are slow; of many types, that many logits are enough.
+# On the CPU, products of fewer positions are slow; with many types, that many logits are enough.
 POSITIONS = 128
 ENOUGH = 2**22
 
@@ -29,12 +29,12 @@ def pieces(positions: int, types: int, device: torch.device) -> Iterator[slice]:
 
 
 def fewest_positions() -> int:
-    """Return how many positions there should be at a time for fast products on the CPU."""
+    """Return the number of positions at a time for fast products on the CPU."""
     return SHORT_SIDE if onednn_is_faster() else POSITIONS
 
 
 def on_cpu(device: torch.device) -> bool:
-    """Return whether Python may ask for values, for which on other devices it would have to wait."""
+    """Return whether Python may read values; on other devices this would have to wait."""
     return device.type == "cpu"
 
 

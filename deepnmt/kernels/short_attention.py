@@ -29,7 +29,7 @@ REGISTER = 16
 
 
 class Settings(NamedTuple):
-    """The arguments of `attention` that are no tensors of the graph.
+    """The arguments of `attention` that are not tensors of the graph.
 
     Attributes:
         heads: H

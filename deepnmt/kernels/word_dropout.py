@@ -1,4 +1,4 @@
-"""Which tokens of a batch lose their embedding.
+"""The tokens of a batch that lose their embedding.
 
 Shapes: B sentences, T tokens.
 """
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def dropped_source(tokens: Tensor, rate: float, pad: int) -> Tensor:
-    """Return which tokens of sources are drawn, each with probability `rate`, B x T; never the last, the end symbol.
+    """Return the drawn tokens of sources, each with probability `rate`, B x T; never the last, the end symbol.
 
     torch's generator of the device makes the draws; fairseq seeds it for each update.
     """

@@ -22,7 +22,7 @@ class InverseSqrtNoWarmupConfig(FairseqDataclass):  # type: ignore[misc]
     )
     cooldown_updates: int = field(
         default=0,
-        metadata={"help": "let the rate go linearly to zero in so many updates before --max-update (0: none)"},
+        metadata={"help": "number of updates before --max-update in which the rate falls linearly to zero (0: none)"},
     )
     lr: list[float] = field(default=II("optimization.lr"))
     max_update: int = II("optimization.max_update")

@@ -23,7 +23,7 @@ class InverseSqrtResetConfig(FairseqDataclass):  # type: ignore[misc]
     """The options; `lr` is fairseq's --lr, the peak, and must be one rate."""
 
     warmup_updates: int = field(
-        default=4000, metadata={"help": "warm the learning rate up linearly for the first so many updates (0: none)"}
+        default=4000, metadata={"help": "number of initial updates with linear warm-up of the rate (0: none)"}
     )
     warmup_init_lr: float = field(
         default=-1, metadata={"help": "learning rate at the start of the warm-up (negative: 0)"}
@@ -35,11 +35,11 @@ class InverseSqrtResetConfig(FairseqDataclass):  # type: ignore[misc]
     # Text on the command line; a file for Hydra may have a list or a single number too.
     reset_updates: Any = field(
         default="",
-        metadata={"help": "go back to the peak, without warm-up, after these numbers of updates: 10000,20000"},
+        metadata={"help": "numbers of updates after which the rate returns to its peak, without warm-up: 10000,20000"},
     )
     cooldown_updates: int = field(
         default=0,
-        metadata={"help": "let the rate go linearly to zero in so many updates before --max-update (0: none)"},
+        metadata={"help": "number of updates before --max-update in which the rate falls linearly to zero (0: none)"},
     )
     lr: list[float] = field(default=II("optimization.lr"))
     max_update: int = II("optimization.max_update")

@@ -33,7 +33,7 @@ def layers(encoder: int, decoder: int) -> dict[str, int]:
 
 PRE_NORM = norm("pre")
 PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
-# What the published code of DLCL, SDT, sublayer skipping and Admin sets beside the method.
+# Settings of the published code of DLCL, SDT, sublayer skipping and Admin beside the method.
 CODE_OF_2019 = {"initializer": "fairseq-2019"}
 DROPOUTS = {"attention_dropout": 0.1, "activation_dropout": 0.1}
 RELATIVE_KEYS = {
@@ -109,7 +109,7 @@ METHODS = {
 def register() -> None:
     """Register the model and all its architectures with fairseq, for `--arch`."""
     register_model(NAME, dataclass=DLCLTransformerConfig)(DLCLTransformerModel)
-    # Sizes that no published code of DLCL has: fairseq's weights, and no dropout but the usual one.
+    # Sizes without published code of DLCL: fairseq's weights, and no dropout but the usual one.
     _register("tiny", TINY, **PRE_NORM, **layers(12, 4))
     _register("iwslt_de_en", IWSLT, **PRE_NORM)
     # Wang 2019: DLCL in encoder and decoder.

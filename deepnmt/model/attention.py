@@ -1,4 +1,4 @@
-"""fairseq's attention, by the fast kernel of `kernels/short_attention.py` where that can be taken."""
+"""fairseq's attention, by the fast kernel of `kernels/short_attention.py` if it applies."""
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/search/incremental/one_source_steps.py computes it for a single sentence; change this too.
 # Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
@@ -27,7 +27,7 @@ class Attention(NamedAttention):
         if not may_take("fast attention", obstacle):
             hooked = not self.quantised and any(map(has_hooks, self.projections()))
             if hooked and options.get("incremental_state") is None:
-                # The way in which fairseq calls the modules, and draws dropout as it is drawn here.
+                # fairseq's way of calling the modules, with dropout drawn as here.
                 options["static_kv"] = True
             return super().forward(query, key, value, **options)
         of_heads, wanted = options.get("need_head_weights", False), options.get("need_weights", True)
@@ -52,7 +52,7 @@ class Attention(NamedAttention):
     def obstacle(
         self, query: Tensor, key: Optional[Tensor], value: Optional[Tensor], options: dict[str, Any]
     ) -> Optional[str]:
-        """Return the reason why this call of `forward` is left to fairseq; None if it is not.
+        """Return the reason for leaving this call of `forward` to fairseq, or None.
 
         Gradients play no part: activation checkpointing must take the same path, and draw the same dropout, twice.
         """

@@ -1,4 +1,4 @@
-"""The modules that the options of one stack ask for."""
+"""The modules requested by the options of one stack."""
 
 from dataclasses import fields
 from typing import Optional
@@ -17,13 +17,13 @@ def build_residual(config: DLCLTransformerConfig, stack: str) -> Residual:
 
 
 def build_skipping(config: DLCLTransformerConfig, stack: str) -> Optional[SublayerSkipping]:
-    """Return the skipping of a stack's sublayers, or None where none is ever skipped."""
+    """Return the skipping of a stack's sublayers, or None if none is ever skipped."""
     options = config.stack(stack)
     return SublayerSkipping(stack, options.layers, len(options.sublayers), options.skip) if options.skip.rate else None
 
 
 def build_history(config: DLCLTransformerConfig, stack: str) -> Optional[LayerHistory]:
-    """Return the connections of a stack, or None where it is plain."""
+    """Return the connections of a stack, or None for a plain stack."""
     options = config.stack(stack)
     if options.boundaries is None:
         return None

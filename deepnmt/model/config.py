@@ -33,7 +33,7 @@ def _flat_fields(config: type, prefix: str = "") -> Iterator[tuple[str, Any, Any
         if option.name in NESTED:
             yield from _flat_fields(NESTED[option.name], f"{option.name}_")
         elif option.name in ("input_dim", "output_dim"):
-            # fairseq refers to its nested configuration here, which a flat one does not have.
+            # fairseq refers to its nested configuration here, which a flat one lacks.
             help_text = "width of the decoder's embedding or output (default: --decoder-embed-dim)"
             yield f"{prefix}{option.name}", Optional[int], field(default=None, metadata={"help": help_text})
         elif not option.name.startswith("_"):
@@ -69,7 +69,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         default=HistoryOptions.init, metadata={"help": "initial weights: the mean of the outputs, or one for each"}
     )
     dlcl_window: int = field(
-        default=HistoryOptions.window, metadata={"help": "combine only the last so many outputs (0: all)"}
+        default=HistoryOptions.window, metadata={"help": "number of latest outputs to combine (0: all)"}
     )
     dlcl_freeze: bool = field(
         default=HistoryOptions.freeze, metadata={"help": "keep the weights as they were initialised"}
@@ -86,7 +86,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     )
     encoder_max_relative_length: int = field(
         default=0,
-        metadata={"help": "clip relative distances at this value in the encoder (0: no relative positions)"},
+        metadata={"help": "largest relative distance in the encoder; others are clipped (0: no relative positions)"},
     )
     decoder_max_relative_length: int = field(
         default=0,
@@ -98,8 +98,8 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     encoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
         default="auto",
         metadata={
-            "help": "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or after it "
-            "with the layer's input added once more before the last one (b2t); auto is pre with "
+            "help": "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or post "
+            "with the layer's input added once more before the last norm (b2t). auto is pre with "
             "--encoder-normalize-before, else post"
         },
     )
@@ -116,8 +116,8 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     initializer: ChoiceEnum(list(INITIALIZERS)) = field(  # type: ignore[valid-type]
         default="default",
         metadata={
-            "help": "initial weights: fairseq's (default), those of its version of 2019, or those of a method for deep "
-            "models, as the paper says or as its code was released"
+            "help": "initial weights: fairseq's (default), fairseq's of 2019, or a method's for deep models, by the "
+            "paper or by its released code"
         },
     )
     ds_init_alpha: float = field(default=1.0, metadata={"help": "alpha of --initializer ds-init, in (0, 1]"})
@@ -133,7 +133,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     )
     decoder_word_dropout: float = field(
         default=0.0,
-        metadata={"help": "the same of what the decoder reads, its first token excepted; what it is to predict stays"},
+        metadata={"help": "as --encoder-word-dropout, for decoder inputs, the first token excepted; targets stay"},
     )
     encoder_skip: float = field(
         default=0.0, metadata={"help": "probability of skipping a sublayer of the encoder in training"}
@@ -151,7 +151,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     two_sided: bool = field(
         default=False,
         metadata={
-            "help": "let the decoder attend to the states of a second one as well, which has translated the sentence "
+            "help": "let the decoder also attend to the states of a second decoder, which has translated the sentence "
             "from its end; trained by --criterion label_smoothed_cross_entropy_two_sided"
         },
     )
@@ -159,11 +159,11 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     fast_dropout: bool = field(
         default=False,
         metadata={
-            "help": "draw dropout on the CPU from fewer random numbers; the same rate, other draws than fairseq's. "
-            "With --attention-dropout above 0, training on the CPU needs it for the fast attention; that is switched "
-            "off, too, by autocast, half precision, quantisation noise and sentences of more than 128 tokens, and the "
-            "fast feed-forward sublayer by --activation-dropout and other activations than relu. The log says once "
-            "what switches off which"
+            "help": "draw dropout on the CPU from fewer random numbers; the rate is the same, the draws differ from "
+            "fairseq's. With --attention-dropout above 0, training on the CPU needs it for fast attention. Autocast, "
+            "half precision, quantisation noise and sentences of more than 128 tokens also switch fast attention off. "
+            "--activation-dropout and activations other than relu switch the fast feed-forward sublayer off. The log "
+            "reports each reason once"
         },
     )
 
@@ -271,7 +271,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
 
 
 class NestedConfig(TransformerConfig):  # type: ignore[misc]
-    """fairseq's nested form of the options, as its encoder, decoder and layers take them.
+    """fairseq's nested form of the options, for its encoder, decoder and layers.
 
     Attributes:
         deep: all options, flat

@@ -16,7 +16,7 @@ from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
 from deepnmt.model.layers import DeepDecoderLayer, DeepLayer
 
-# What the encoder's output has for a two-sided decoder: states, L x B x C, and their padding, B x L.
+# Additions to the encoder's output for a two-sided decoder: states, L x B x C, and their padding, B x L.
 BACKWARD = BACKWARD_STATES, BACKWARD_PADDING = "backward_out", "backward_padding_mask"
 
 
@@ -112,7 +112,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     def _embed(
         self, tokens: Tensor, incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]]
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """Return embedding, T x B x C, and padding of tokens, B x T; in incremental decoding of the newest alone."""
+        """Return embedding, T x B x C, and padding of tokens, B x T; incremental decoding embeds only the newest."""
         positions = None
         if self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)

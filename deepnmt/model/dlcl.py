@@ -86,7 +86,7 @@ class LayerHistory(nn.Module):
         self.register_buffer("reads", reads.unsqueeze(-1), persistent=False)
         self.layer_norms = nn.ModuleList(OutputNorm(width) for _ in range(groups))
         self.embedding_norm = OutputNorm(width) if options.embedding_norm else None
-        # Where no model is built, as for plans of growth, fairseq is not imported.
+        # Without a model, as for plans of growth, fairseq is not imported.
         from fairseq.modules import FairseqDropout
 
         self.dropout_module = FairseqDropout(options.dropout, module_name=type(self).__name__)
@@ -112,7 +112,7 @@ class LayerHistory(nn.Module):
         return self.embedding_norm if group == 0 else cast(OutputNorm, self.layer_norms[group - 1])
 
     def matrix(self) -> Tensor:
-        """Return `W` as it is applied, 0 where an output is not read: R x R x 1, or R x R x C where S > 1."""
+        """Return `W` as applied, 0 for outputs that are not read: R x R x 1, or R x R x C where S > 1."""
         fill = float("-inf") if self.options.softmax else 0.0
         weight = self.weight.masked_fill(~self.reads, fill)
         if self.options.softmax:
@@ -149,7 +149,7 @@ class HistoryPass:
         self.sums = combinations(history.matrix(), history.options.window)
 
     def input(self, index: int, x: Tensor) -> Tensor:
-        """Return what layer `index` (from 0) reads; `x` is the output of the last layer that ran, or the embedding."""
+        """Return the input of layer `index` (from 0); `x` is the last running layer's output, or the embedding."""
         group = self.history.group_of[index]
         return x if group == self.group else self._next(group, x)
 
@@ -159,7 +159,7 @@ class HistoryPass:
 
     def _next(self, row: int, x: Tensor) -> Tensor:
         norm = self.history.norm(self.group) if self.history.normalize_before else None
-        # A norm writes its output to where the sums are taken from.
+        # A norm writes its output to the memory from which sums are taken.
         output = x if norm is None else norm(x, lambda: self.sums.slot(x))
         self.sums.add(self.group, output)
         self.group = row

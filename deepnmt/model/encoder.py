@@ -47,7 +47,7 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
     ) -> dict[str, list[Tensor]]:
-        """Return `encoder_out`, T x B x C, masks and, where asked for, all states, for tokens, B x T."""
+        """Return `encoder_out`, T x B x C, masks and, on request, all states, for tokens, B x T."""
         padding = src_tokens.eq(self.padding_idx)
         any_padding = bool(padding.any())
         if self.training and self.word_dropout:

@@ -8,7 +8,7 @@ from deepnmt.kernels.fast_path import may_take
 
 
 class FastDropout(FairseqDropout):  # type: ignore[misc]
-    """fairseq's dropout module; on other devices than the CPU it is that in every respect."""
+    """fairseq's dropout module; on devices other than the CPU it behaves the same in every respect."""
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         """As fairseq's, for a tensor of any shape."""
@@ -22,7 +22,7 @@ class FastDropout(FairseqDropout):  # type: ignore[misc]
 
 
 def use_fast_dropout(model: nn.Module) -> None:
-    """Let all of a model's dropout modules be fast."""
+    """Make all of a model's dropout modules fast."""
     for module in list(model.modules()):
         for name, child in module.named_children():
             if type(child) is FairseqDropout:

@@ -1,4 +1,4 @@
-"""How a stack is cut into groups of layers (methods 3): one option spans DLCL, group-dense and plain stacks."""
+"""The division of a stack into groups of layers (methods 3): one option spans DLCL, group-dense and plain stacks."""
 
 import re
 from typing import Optional
@@ -15,7 +15,7 @@ def group_boundaries(groups: str, depth: int) -> Optional[tuple[int, ...]]:
         depth: layers of the stack
 
     Raises:
-        ValueError: says what `groups` must be and is
+        ValueError: names the required form of `groups` and its value
     """
     if groups == PLAIN:
         return None

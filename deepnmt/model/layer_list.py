@@ -1,4 +1,4 @@
-"""The list of a stack's layers: which are this package's, which of them run, and how they are wrapped."""
+"""The list of a stack's layers: this package's layers among them, the layers that run, and their wrappers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ def wrap_layers(stack: Any, cfg: NestedConfig) -> None:
 
 
 def deep_layers(layers: nn.ModuleList) -> list[DeepLayer]:
-    """Return the layers, without BASE layers of experts, which fairseq may have put between."""
+    """Return the layers, without BASE layers of experts, which fairseq may have inserted."""
     return [layer for layer in layers.children() if isinstance(layer, DeepLayer)]
 
 

@@ -1,4 +1,4 @@
-"""The layers of the stacks: fairseq's sublayers and parameters, with the norms, residuals and skipping asked for.
+"""The layers of the stacks: fairseq's sublayers and parameters, with the requested norms, residuals and skipping.
 
 Shapes: T x B x C is time, batch, channel.
 
@@ -58,8 +58,8 @@ class DeepLayer(nn.Module):
 
         Args:
             x: its input, T x B x C
-            branches: the function F of each sublayer; one that the layer has and that is not given does nothing
-            factors: what F is multiplied by, for each sublayer that the layer has; 0: it is skipped; None: 1 for all
+            branches: the function F of each sublayer; a sublayer without a given function does nothing
+            factors: the multipliers of F, for each sublayer of the layer; 0: it is skipped; None: 1 for all
         """
         names, layer_input = sublayers_of(self), x
         for name, factor in zip(names, factors or [1.0] * len(names)):
@@ -76,7 +76,7 @@ class DeepLayer(nn.Module):
             name: of `sublayers.py`
             x: its input, T x B x C
             branch: F
-            factor: what F is multiplied by; 0: it is skipped
+            factor: the multiplier of F; 0: it is skipped
             layer_input: the input of the layer, which the last sublayer may add
         """
         position = self.norm_position
@@ -110,7 +110,7 @@ class DeepLayer(nn.Module):
         return feed_forward.obstacle(x, self.fc1, self.fc2)
 
     def attention_options(self, cfg: NestedConfig) -> dict[str, Any]:
-        """Return what fairseq gives to every attention of a layer."""
+        """Return fairseq's arguments for every attention of a layer."""
         return {
             "dropout": cfg.attention_dropout,
             "q_noise": self.quant_noise,
@@ -223,8 +223,8 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         backward_out: Optional[Tensor] = None,
         backward_padding_mask: Optional[Tensor] = None,
     ) -> tuple[Tensor, Optional[Tensor], None]:
-        """Return output and cross-attention; arguments are fairseq's, `factors` as in the encoder's layer, and what
-        `two_sided.py` adds to the encoder's output."""
+        """Return output and cross-attention. Arguments are fairseq's, `factors` as in the encoder's layer, and the
+        additions of `two_sided.py` to the encoder's output."""
         attention: Optional[Tensor] = None
         need_weights = need_attn or need_head_weights or (not self.training and self.need_attn)
 
@@ -286,7 +286,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
             branches[CROSS_ATTENTION] = attend_source
             reader = SELF_ATTENTION if self.cross_self_attention else CROSS_ATTENTION
             if dict(zip(sublayers_of(self), factors or ())).get(reader) == 0.0:
-                # Where every layer skips it, nothing else connects the encoder with the loss.
+                # If every layer skips it, nothing else connects the encoder with the loss.
                 x = zero_grads_for([], x, encoder_out)
         return self.run(x, branches, factors), attention, None
 

@@ -1,4 +1,4 @@
-"""How much memory a model takes at least, from its options alone: what cannot fit is refused before it is built."""
+"""The least memory of a model, from its options alone: a model that cannot fit is refused before it is built."""
 
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.stack import STACKS
@@ -19,7 +19,7 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
     tables = [target] if config.one_table else [source, target]
     if not (config.one_table or config.share_decoder_input_output_embed):
         tables.append(target)
-    # Adaptive softmax and embeddings of another width than the model's have smaller ones.
+    # Adaptive softmax and embeddings of other widths than the model's have smaller matrices.
     known = config.adaptive_softmax_cutoff is None and config.decoder_input_dim is config.decoder_output_dim is None
     return layers + (sum(tables) if known else 0)
 

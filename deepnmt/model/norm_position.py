@@ -1,6 +1,6 @@
-"""Where the layer norms of a sublayer stand, as facts: a new position is one row of `NORM_POSITIONS`.
+"""The positions of the layer norms of a sublayer, as facts: a new position is one row of `NORM_POSITIONS`.
 
-A sublayer with function F, residual R (`residual.py`) and layer norm LN makes of its input x
+A sublayer with function F, residual R (`residual.py`) and layer norm LN turns its input x into
 
     post       LN(R(x, F(x)))                                             (1), (4), (14)
     pre        R(x, F(LN(x))), and one final LN at the top of the stack   (2)

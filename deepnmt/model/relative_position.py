@@ -25,7 +25,7 @@ class RelativePositionOptions:
     """The choices of one stack.
 
     Attributes:
-        max_length: r, the distance from which on positions look alike; 0: no relative positions
+        max_length: r, the distance from which positions are not distinguished; 0: no relative positions
         values: aV beside aK
     """
 
@@ -68,7 +68,7 @@ class RelativeSelfAttention(NamedAttention):
         attn_mask: Optional[Tensor] = None,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Optional[Tensor]]:
-        """Attend within `query`; `key` and `value` must be the same tensor and are there for fairseq's call.
+        """Attend within `query`; `key` and `value` must be the same tensor and exist only for fairseq's call.
 
         Args:
             query: T x B x C

@@ -4,7 +4,7 @@
     DeepNorm   a x + F(x), a by (4) from the depths of both stacks     (Wang 2022, arXiv 2203.00555)
     Admin      w * x + F(x), w one trained vector of C channels, (14)  (Liu 2020, EMNLP, arXiv 2004.08249)
 
-Where the layer norms stand, and the weights inside F, are other axes.
+The positions of the layer norms, and the weights inside F, are other axes.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""The numbers of one stack, without tensors or modules: for the model, and for all that only plans or measures one.
+"""The numbers of one stack, without tensors or modules: for the model, and for plans and measurements.
 
-`DLCLTransformerConfig.stack` makes them of the options.
+`DLCLTransformerConfig.stack` makes them from the options.
 """
 
 from dataclasses import dataclass

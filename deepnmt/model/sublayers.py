@@ -1,4 +1,4 @@
-"""The sublayers of a layer, in the order in which they run. Nothing else states that order."""
+"""The sublayers of a layer, in execution order. No other module states that order."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ BACKWARD_ATTENTION = "backward_attn"
 
 
 def sublayers_of(layer: Any) -> list[str]:
-    """Return the sublayers that a layer has, this package's or fairseq's.
+    """Return the sublayers of a layer, this package's or fairseq's.
 
     NAME_layer_norm, and in this package's layers NAME_residual, are the modules that belong to each.
     """

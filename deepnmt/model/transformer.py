@@ -26,8 +26,8 @@ NAME = "dlcl_transformer"
 class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
     """Transformer whose connections, norms, residuals, positions, attention, skipping and initial weights are options.
 
-    With both stacks' groups `none` and the other options left alone it is fairseq's own Transformer: same parameter
-    names, same values.
+    With both stacks' groups `none` and the other options at their defaults, it is fairseq's own Transformer: same
+    parameter names, same values.
     """
 
     @classmethod
@@ -42,7 +42,7 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         Raises:
             UserError: options that are out of range or exclude each other, all of them at once
         """
-        # Without the patches, fairseq's trainer would train this model in another way and not say so.
+        # Without the patches, fairseq's trainer would silently train this model differently.
         deepnmt.register()
         own = DLCLTransformerConfig.from_options(cfg)
         check(own, joined=task.source_dictionary == task.target_dictionary)

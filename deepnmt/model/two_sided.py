@@ -22,8 +22,8 @@ from deepnmt.kernels.reversal import reversed_words
 from deepnmt.model.decoder import BACKWARD_PADDING, BACKWARD_STATES, DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
 
-# A backward translation has at most A words for each of its source, and B more. Its own rule, so that neither the
-# reference nor the other sentences of a batch play a part.
+# A backward translation has at most A words for each of its source, and B more. The rule is its own: neither the
+# reference nor the other sentences of a batch may matter.
 LONGEST_A, LONGEST_B = 2, 10
 
 
@@ -93,7 +93,7 @@ def greedy_translation(decoder: DeepDecoder, encoder_out: dict[str, list[Tensor]
     state: dict[str, dict[str, Optional[Tensor]]] = {}
     try:
         while not bool(done.all()):
-            # What follows the end of a translation is not read again.
+            # Tokens after the end of a translation are not read again.
             before = tokens.masked_fill(tokens.eq(pad), eos)
             logits = decoder(before, encoder_out=encoder_out, incremental_state=state)[0][:, -1]
             logits[:, pad] = -torch.inf

@@ -1,4 +1,4 @@
-"""Which options are in range and go together; asked once, before a model is built."""
+"""Ranges and combinations of options, checked once, before a model is built."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -62,7 +62,7 @@ def split_pairs(config: DLCLTransformerConfig) -> Iterator[str]:
 
 
 def training_faults(config: DLCLTransformerConfig) -> Iterator[str]:
-    """Yield options that would be ignored; checkpoints that have them can be read."""
+    """Yield options that would be ignored; checkpoints with such options can be read."""
     for name in ("adaptive_input", "char_inputs", "export"):
         if getattr(config, name):
             yield f"--{dashed(name)} must not be given: the model has nothing that it would change"
@@ -227,6 +227,6 @@ def _two_sided_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         "adaptive_softmax_cutoff",
     ):
         if value := getattr(config, name):
-            yield f"--{dashed(name)} must not be given with --two-sided, but is {value}"
+            yield f"--two-sided cannot be combined with --{dashed(name)} {value}"
     if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
         yield f"--initializer must need no batches with --two-sided, but is {config.initializer}"

@@ -1,4 +1,4 @@
-"""Choosing among the translations that one or several searches found (`docs/search.md`).
+"""The choice among translations found by one or several searches (`docs/search.md`).
 
     text.nbest -> merged_lists -> model_scores -> feature_table -> selection by weights, which tuning finds
                        |
@@ -8,4 +8,4 @@ Only `model_scores` imports fairseq.
 """
 
 METRICS = ("chrf", "bleu")  # of likeness
-STARTS = 20  # random ones of the search for weights
+STARTS = 20  # random starts of the search for weights

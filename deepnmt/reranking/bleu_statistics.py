@@ -1,4 +1,4 @@
-"""Corpus BLEU from the statistics of single sentences, for many corpora at a time.
+"""Corpus BLEU from the statistics of single sentences, for many corpora at once.
 
 Statistics: matches of 1- to 4-grams, numbers of 1- to 4-grams, lengths of translation and reference.
 """
@@ -17,13 +17,13 @@ PASSES = 20
 
 
 class BleuStatistics:
-    """Counts the statistics of a translation, by sacrebleu's name of a tokenisation, and with lower case or not.
+    """Counts the statistics of a translation, with one of sacrebleu's tokenisations, and with lower case or not.
 
     With the tokenisation `none`, translations and references are tokens with spaces between them, and case counts.
     """
 
     def __init__(self, tokenize: str, lowercase: bool) -> None:
-        # Where a sentence has no 4-grams, sacrebleu warns unless it is told to leave them out of the score.
+        # sacrebleu warns about sentences without 4-grams unless it omits 4-grams from the score.
         tokens = tokenize == "none"
         self._metric = BLEU(lowercase and not tokens, force=tokens, tokenize=tokenize, effective_order=True)
 
@@ -40,7 +40,7 @@ def corpus_bleu(statistics: Array) -> Array:
     """
     matches, totals = statistics[..., :ORDERS], statistics[..., ORDERS : 2 * ORDERS]
     length, reference = statistics[..., -2], statistics[..., -1]
-    # Each order without matches counts half as much as the one before: 1/2, 1/4, ... of a match.
+    # Each order without matches counts half as much as the previous one: 1/2, 1/4, ... of a match.
     missing = (matches == 0) & (totals > 0)
     smoothed = np.where(missing, 0.5 ** np.cumsum(missing, axis=-1), matches)
     possible = (totals > 0).all(axis=-1) & (matches[..., 0] > 0)
@@ -51,10 +51,10 @@ def corpus_bleu(statistics: Array) -> Array:
 
 
 def table(texts: Sequence[Sequence[str]], references: Sequence[str], statistics: BleuStatistics) -> Array:
-    """Return the statistics of lists of at most K translations, and of a reference each, N x K x 10.
+    """Return the statistics of lists of at most K translations, with one reference each, N x K x 10.
 
-    A sentence without translations has the statistics of an empty one in its first place; other places that are
-    empty have zeros.
+    A sentence without translations has the statistics of an empty one in its first place; other empty places hold
+    zeros.
     """
     longest = max(1, max(map(len, texts), default=1))
     result = np.zeros((len(texts), longest, STATISTICS))

@@ -1,4 +1,4 @@
-"""New translations from the words of several: for each sentence, the best path through their confusion network."""
+"""New translations from the words of several: for each sentence, the best path through a confusion network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PARTS = (NETWORK, MODEL, LENGTH)
 # More translations make slots that are mostly noise, and take long.
 MOST = 64
-# Sentences that are searched at the same time, and kept together for resuming.
+# Sentences that are searched together, and kept together for resuming.
 TOGETHER = 32
 SKELETON = "chrf"
 
@@ -42,7 +42,7 @@ def combine_lists(arguments: argparse.Namespace) -> None:
     if arguments.weights:
         weights = SearchWeights(*weights_for(arguments.weights, PARTS).tolist())
     deepnmt.register()
-    # fairseq takes seconds to import, which faulty options need not wait for.
+    # Importing fairseq takes seconds; faulty options are reported before.
     from deepnmt.reranking.model_scores import Kind, ModelFeature, load_models, read_subwords
 
     check_sizes(lists)
@@ -56,7 +56,7 @@ def combine_lists(arguments: argparse.Namespace) -> None:
     slots = networks(lists, corpus)
     sources = read_subwords(arguments.data, lists)
     check_lengths(slots, sources, loaded)
-    # An unwritable place shows before the work.
+    # An unwritable place is reported before the work.
     out.path.mkdir(parents=True, exist_ok=True)
     with console.progress(len(slots), "combining", " sentences") as bar:
         found = combine(slots, sources, loaded, arguments.models, how, out.path, bar.update)
@@ -105,7 +105,7 @@ def check_sizes(lists: MergedLists) -> None:
 
 
 def networks(lists: MergedLists, corpus: Corpus) -> list[list[Slot]]:
-    """Return the network of each sentence, with the consensus as its skeleton; no slots where there is nothing."""
+    """Return the network of each sentence, with the consensus as its skeleton; no slots without translations."""
     return [_network(texts, found, corpus.language) for texts, found in zip(corpus.texts, lists.candidates)]
 
 
@@ -147,7 +147,7 @@ def combine(
         checkpoints: of the models
         how: to combine
         out: folder of the results
-        done: is told how many sentences are done
+        done: receives the number of finished sentences
     """
     result: list[list[Path]] = []
     own = digest(checkpoints, dataclasses.asdict(how))

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from deepnmt.text.languages import is_unspaced
 from deepnmt.text.subwords import SEPARATOR, byte_of
 
-# A word is its subwords, with no subwords where a translation has nothing in a slot.
+# A word is its subwords, or no subwords where a translation has nothing in a slot.
 Word = tuple[str, ...]
 NOTHING: Word = ()
-# Bytes that do not begin a character.
+# Bytes other than the first of a character.
 CONTINUATION = range(0x80, 0xC0)
 Slot = dict[Word, float]
 NETWORK = "network"
@@ -43,7 +43,7 @@ def words_of(subwords: str, language: str = "") -> list[Word]:
 
 
 def text_of(word: Word) -> str:
-    """Return the text of a word, by which words are compared."""
+    """Return the text of a word, which identifies it in comparisons."""
     return "".join(subword.removesuffix(SEPARATOR) for subword in word)
 
 
@@ -55,7 +55,7 @@ def align(skeleton: Sequence[Word], other: Sequence[Word]) -> list[tuple[int, Wo
     """
     rows, columns = len(skeleton), len(other)
     left, right = [list(map(text_of, words)) for words in (skeleton, other)]
-    # What is left to do from word i of the skeleton and word j of the other on.
+    # The remaining work from word i of the skeleton and word j of the other on.
     cost = [[0] * (columns + 1) for _ in range(rows + 1)]
     for i in range(rows, -1, -1):
         for j in range(columns, -1, -1):
@@ -156,7 +156,7 @@ def search(slots: Sequence[Slot], weights: SearchWeights, beam: int) -> Steps:
                 if probability > 0:
                     subwords = (*path.subwords, *word)
                     total = path.network + math.log(probability)
-                    # Its log P is that of the path before it until the new ones are known.
+                    # Its log P is the previous path's until the new ones are known.
                     longer = Path(subwords, total, path.model, len(subwords))
                     # Tuned weights may be negative.
                     if subwords not in reached or weights.network * (total - reached[subwords].network) > 0:
@@ -178,7 +178,7 @@ Score = Callable[[list[tuple[int, Prefix]], bool], list[float]]
 
 
 def search_all(networks: Sequence[Sequence[Slot]], weights: SearchWeights, beam: int, score: Score) -> list[list[Path]]:
-    """Search the networks of several sentences at the same time, so that models get larger batches.
+    """Search the networks of several sentences together, so that models get larger batches.
 
     `score` gives log P of prefixes, each with the number of its sentence.
     """

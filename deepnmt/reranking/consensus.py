@@ -1,4 +1,4 @@
-"""Consensus, or minimum Bayes risk: the translation that is most like all the others (Kumar and Byrne 2004, N04-1022).
+"""Consensus, or minimum Bayes risk: the translation most similar to all others (Kumar and Byrne 2004, N04-1022).
 
 argmax_y sum_y' P(y') sim(y, y')
 """
@@ -66,7 +66,7 @@ def bleu(texts: Sequence[str], tokenize: str) -> Array:
 
 
 def _shared(texts: Sequence[Sequence[str]], order: int) -> tuple[Array, Array]:
-    """Return the number of n-grams that each two texts share, K x K, and how many each text has, K."""
+    """Return the number of n-grams that any two texts share, K x K, and the number of each text's n-grams, K."""
     numbers: dict[object, int] = {}
     rows, columns = [], []
     for row, text in enumerate(texts):

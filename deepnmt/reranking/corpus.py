@@ -25,7 +25,7 @@ class Corpus:
     Attributes:
         texts: of each sentence
         references: of each sentence
-        sources: tokens of each sentence, whose units take the place of tags
+        sources: tokens of each sentence, whose units replace tags
         settings: of the data, in the direction of the translations
         tokenised: the texts are tokens
     """
@@ -46,7 +46,7 @@ class Corpus:
         sources = lines_of(data / "text" / f"{lists.subset}.tok.{source}")
         references = lines_of(path)
         if settings.lowercase:
-            # sacrebleu itself knows no language's rules.
+            # sacrebleu itself ignores the language's rules.
             references = list(map(settings.casing(target).lower, references))
         if not raw.exists():
             references = [comparable(line, target) for line in references]
@@ -63,7 +63,7 @@ class Corpus:
 
     @property
     def tokenize(self) -> str:
-        """sacrebleu's name of the tokenisation by which BLEU compares."""
+        """sacrebleu's name of BLEU's tokenisation."""
         return (token_tokenizer if self.tokenised else bleu_tokenizer)(self.language)
 
     @cached_property
@@ -71,7 +71,7 @@ class Corpus:
         return Detokenizer.of(self.settings)
 
     def text(self, sentence: int, subwords: str) -> str:
-        """Return what BLEU compares of a translation of a sentence."""
+        """Return the text of a sentence's translation that BLEU compares."""
         tokens = tokens_of(subwords, self.settings, self.sources[sentence])
         if self.tokenised:
             return comparable(tokens, self.language)
@@ -79,7 +79,7 @@ class Corpus:
 
     @cached_property
     def count(self) -> BleuStatistics:
-        """What counts n-grams."""
+        """The counter of n-grams."""
         return BleuStatistics(self.tokenize, self.settings.lowercase)
 
     @cached_property

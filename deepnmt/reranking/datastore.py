@@ -79,7 +79,7 @@ def entries(model: Any, task: DeepTranslationTask, subset: str, max_tokens: int)
     keys, types, pairs = [], [], 0
     batches = task.get_batch_iterator(
         dataset,
-        # A longer pair is a batch by itself.
+        # A longer pair is a batch of its own.
         max_tokens=max(max_tokens, int(dataset.sizes.max())),
         max_positions=longest,
         ignore_invalid_inputs=True,

@@ -22,8 +22,8 @@ class FeatureTable:
 
     Attributes:
         names: of the features
-        values: N x K x M; 0 where there is no translation
-        present: where there is one, N x K; the first place of each sentence counts, even of an empty list
+        values: N x K x M; 0 for missing translations
+        present: whether there is a translation, N x K; the first place of each sentence counts, even of an empty list
     """
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class FeatureTable:
         return cls(tuple(names), values, present)
 
     def scores(self, weights: Array) -> Array:
-        """Return the weighted sums, N x K, -inf where there is no translation."""
+        """Return the weighted sums, N x K, -inf for missing translations."""
         return np.where(self.present, self.values @ weights, -np.inf)
 
     def best(self, weights: Array) -> Choice:

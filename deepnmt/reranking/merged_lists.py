@@ -14,7 +14,7 @@ from deepnmt.text.nbest import FILE, LENGTH, MODEL, UNKNOWN, Translation, read_n
 from deepnmt.text.record import read_record
 from deepnmt.text.translated_folder import INLINE, RECORD, check_direction, data_settings, lines_of, text_of
 
-# These say something of the translation whatever search found it; others are of one list's model.
+# These describe the translation whichever search found it; others belong to one list's model.
 OF_ALL = (LENGTH, UNKNOWN)
 
 
@@ -26,7 +26,7 @@ class Candidate:
         subwords: with single spaces
         features: values by their names
         probability: P(y): the mean over the lists of exp(log P) / sum exp(log P)
-        share: the mean over the lists of the share of their lines that have it
+        share: the mean over the lists of the share of their lines with it
     """
 
     subwords: str
@@ -58,7 +58,7 @@ class MergedLists:
     read: list[str] = field(default_factory=list)
 
     def with_features(self, names: Sequence[str]) -> MergedLists:
-        """Return the lists with some of their features alone. Raises `UserError` if one is not there, or twice."""
+        """Return the lists with some of their features alone. Raises `UserError` if one is missing, or given twice."""
         if len({*names}) < len(names):
             raise UserError(f"--features: must be names that differ, but is {','.join(names)}")
         if lacking := [name for name in names if name not in self.names]:
@@ -70,15 +70,15 @@ class MergedLists:
 
 
 def read_lists(paths: Sequence[Path], data: Path, probable: bool = False) -> MergedLists:
-    """Return the lists in files that generate.sh wrote.
+    """Return the lists in files written by generate.sh.
 
     Args:
         paths: of the files, each beside the record of its translations
-        data: the data folder that they are translations of
-        probable: P(y) is needed, which a list has only with the search's scores
+        data: the folder of the translated data
+        probable: P(y) is needed, which requires the search's scores in a list
 
     Raises:
-        UserError: a file or a record is faulty, or the lists are not all of the same sentences of the data
+        UserError: a file or a record is faulty, or the lists cover different sentences or other data
     """
     paths = [path / FILE if path.is_dir() else path for path in paths]
     lists = [read_nbest(path) for path in paths]
@@ -122,13 +122,13 @@ def read_lists(paths: Sequence[Path], data: Path, probable: bool = False) -> Mer
 def merge(lists: Sequence[Sequence[Translation]], sentences: int) -> tuple[list[list[Candidate]], tuple[str, ...]]:
     """Return the candidates of each sentence, in the order of lists and ranks, and the names of their features.
 
-    One list keeps its features. Of several, only those are kept that do not depend on a list's model.
+    One list keeps its features. Several lists keep only features that do not depend on a list's model.
     """
     names = tuple(lists[0][0].features)
     if len(lists) > 1:
         names = tuple(name for name in OF_ALL if all(name in found[0].features for found in lists))
     merged: list[dict[str, Candidate]] = [{} for _ in range(sentences)]
-    # Lists that leave a sentence out have no say in it.
+    # Lists without a sentence do not affect its candidates.
     voices = [0] * sentences
     for translations in lists:
         by_sentence: list[list[Translation]] = [[] for _ in range(sentences)]
@@ -153,7 +153,7 @@ def probabilities(translations: Sequence[Translation]) -> list[float]:
     if not translations:
         return []
     best = max(each.features.get(MODEL, 0.0) for each in translations)
-    # A translation that was sampled twice is no more probable for it.
+    # A translation that was sampled twice is not more probable for that reason.
     seen: set[str] = set()
     weights = []
     for each in translations:

@@ -1,7 +1,7 @@
 """log P of given translations by models: of the translation, of the source from it, or by a language model.
 
 A pair has the sum of log P over its tokens, the end symbol included, in nats, by fairseq's `SequenceScorer`. Models
-that were trained right to left get their targets reversed.
+trained right to left receive reversed targets.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ class LoadedModels:
         longest = {"source": max(sources, default=0), "target": max(targets, default=0)}
         for model in self.models:
             limits = model.max_positions()
-            # A language model has those of its target alone.
+            # A language model has limits for its target alone.
             sides = ("source", "target") if isinstance(limits, tuple) else ("target",)
             for side, limit in zip(sides, limits if isinstance(limits, tuple) else (limits,)):
                 if limit is not None and longest[side] > limit:
@@ -87,7 +87,7 @@ def load_models(
     models, _ = checkpoint_utils.load_model_ensemble([str(path) for path in checkpoints], task=task)
     cuda = torch.cuda.is_available()
     ready = [model.eval().cuda() if cuda else model.eval() for model in models]
-    # The task has learnt it from the checkpoints.
+    # The task has read it from the checkpoints.
     return LoadedModels(ready, source, target, bool(getattr(task, "right_to_left", False)), cuda)
 
 
@@ -123,11 +123,11 @@ class ModelFeature:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.given or f"{self.kind.value} {self.name}"
 
     def languages(self, data: Path, reverse: bool) -> tuple[str, str]:
-        """Return source and target of the models, for translations of the data, `reverse` in the other direction."""
+        """Return source and target of the models for translations of the data, `reverse` in the other direction."""
         return data_settings(data, reverse != (self.kind is Kind.REVERSE)).languages
 
     def check(self, data: Path, reverse: bool, inline: bool = False) -> None:
@@ -165,7 +165,7 @@ class Scorer:
         Args:
             pairs: source and target of the models
             max_tokens: of a batch
-            done: is told how many pairs each batch has
+            done: receives the number of pairs in each batch
 
         Raises:
             UserError: a pair is longer than the models' positions
@@ -230,7 +230,7 @@ def add_model_features(
         scores = kept(path, key)
         if scores is None:
             scorer = Scorer(feature, data, lists.reverse)
-            # A place that nobody can write to shows before the work, and no folder is left of a model that is faulty.
+            # An unwritable place is reported before the work, and a faulty model leaves no folder behind.
             path.parent.mkdir(parents=True, exist_ok=True)
             with console.progress(len(pairs), f"scoring by {feature.name}", " translations") as bar:
                 scores = scorer(pairs, max_tokens, bar.update)
@@ -247,7 +247,7 @@ def languages(data: Path, lists: MergedLists) -> tuple[str, str]:
 
 
 def source_subwords(data: Path, subset: str, reverse: bool) -> list[str]:
-    """Return the sources of a subset as subwords. Raises `UserError` if the data folder has them not as text."""
+    """Return the sources of a subset as subwords. Raises `UserError` if the data folder lacks their text."""
     path = data / "text" / f"{subset}.bpe.{data_settings(data, reverse).source_lang}"
     if not path.is_file():
         raise UserError(f"{path}: no such file; {data} must be a whole folder made by preprocess.sh")
@@ -255,7 +255,7 @@ def source_subwords(data: Path, subset: str, reverse: bool) -> list[str]:
 
 
 def read_subwords(data: Path, lists: MergedLists) -> list[str]:
-    """Return what models of the translations read: the sources as subwords, with a glossary's translations."""
+    """Return the input for models of the translations: the sources as subwords, with a glossary's translations."""
     return lists.read or source_subwords(data, lists.subset, lists.reverse)
 
 

@@ -1,4 +1,4 @@
-"""log P of beginnings of translations, for the search of confusion networks.
+"""log P of prefixes of translations, for the search of confusion networks.
 
     log P(y_1 ... y_n) = sum_i log p(y_i | y_1 ... y_{i-1}),    p = the mean of the models' probabilities
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from deepnmt.reranking.confusion_network import Prefix, Slot
 from deepnmt.reranking.model_scores import LoadedModels, encode
 
-# In the place of a subword, for the end of a translation: no subword is empty.
+# In place of a subword, for the end of a translation: no subword is empty.
 END = ""
 Beginning = tuple[int, Prefix]  # the number of its sentence, and its subwords
 
@@ -52,7 +52,7 @@ class PrefixScorer:
             torch.tensor([loaded.target.index(each) if each else loaded.target.eos() for each in subwords])
             for subwords in self.subwords
         ]
-        self.after: dict[Beginning, dict[str, float]] = {}  # log p of each subword after a beginning
+        self.after: dict[Beginning, dict[str, float]] = {}  # log p of each subword after a prefix
         self.total: dict[Beginning, float] = {(number, ()): 0.0 for number in range(len(sources))}  # log P
 
     def __call__(self, wanted: Sequence[Beginning], ended: bool) -> list[float]:
@@ -64,7 +64,7 @@ class PrefixScorer:
         return [self._total(number, path) for number, path in paths]
 
     def _unknown(self, number: int, path: Prefix) -> range:
-        """Return how many subwords there are before each whose log P is not known yet."""
+        """Return the number of preceding subwords for each one whose log P is not known yet."""
         known = len(path)
         while (number, path[:known]) not in self.total:
             known -= 1
@@ -77,12 +77,12 @@ class PrefixScorer:
         return self.total[number, path]
 
     def _find(self, beginnings: list[Beginning]) -> None:
-        """Find what may follow these beginnings."""
-        # By length, and in an order that does not depend on the set's.
+        """Score all continuations of these prefixes."""
+        # By length, and in an order that is independent of the set's.
         beginnings.sort(key=lambda each: (len(each[1]), each))
         batch: list[Beginning] = []
         for each in beginnings:
-            # The start symbol stands before the subwords; of a batch, the last is the longest.
+            # The start symbol precedes the subwords; the last of a batch is the longest.
             if batch and (len(batch) + 1) * (len(each[1]) + 1) > self.max_tokens:
                 self._find_batch(batch)
                 batch = []

@@ -1,4 +1,4 @@
-"""Choose the best translation of each sentence from n-best lists, as a command line says."""
+"""Choose the best translation of each sentence from n-best lists, as a command line requests."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def model_features(arguments: argparse.Namespace, lists: MergedLists) -> list[Mo
 def values(
     lists: MergedLists, features: list[ModelFeature], data: Path, by_token: bool
 ) -> Sequence[Sequence[Mapping[str, float]]]:
-    """Return the features of all candidates as they are weighted: as they are, or per token."""
+    """Return the features of all candidates in their weighted form: as they are, or per token."""
     if not by_token:
         return [[each.features for each in found] for found in lists.candidates]
     from deepnmt.reranking.model_scores import Kind, source_subwords
@@ -137,7 +137,7 @@ def best_weights(table: FeatureTable, corpus: Corpus, positive: list[str], argum
             if best is None or found.bleu > best.bleu:
                 best = found
     assert best is not None
-    # As they will be read from the file.
+    # In the form in which they will be read from the file.
     return np.array([float(f"{weight:.6g}") for weight in best.weights])
 
 
@@ -169,7 +169,7 @@ def per_token(
 ) -> list[list[Mapping[str, float]]]:
     """Return the features of all candidates, some of them per token; the candidates keep theirs.
 
-    Sums of log probabilities favour short translations. Per token they do not:
+    Sums of log probabilities favour short translations. The following values per token do not:
 
         1/t log P(y | x) + 1/s (w_1 log P(x | y) + w_2 log P(y))                                              (43)
 

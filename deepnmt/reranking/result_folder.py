@@ -28,10 +28,10 @@ class ResultFolder:
 
     Args:
         path: of the folder
-        record: the file by which a folder of the command is known
+        record: the file that marks a folder of the command
 
     Raises:
-        UserError: there is something else at the path
+        UserError: the path holds something else
     """
 
     path: Path
@@ -46,7 +46,7 @@ class ResultFolder:
 
     @contextmanager
     def building(self) -> Iterator[Path]:
-        """Give a folder to write to, whose files take the place of all earlier ones if nothing went wrong."""
+        """Give a folder to write to, whose files replace all earlier ones if nothing went wrong."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with whole_folder(self.path, kept=FOLDER) as folder:
             yield folder
@@ -88,7 +88,7 @@ def bleu_lines(report: Mapping[str, Any]) -> str:
 
 
 def digest(checkpoints: Sequence[Path], facts: object) -> str:
-    """Return what identifies a result: the contents of the checkpoints, and everything else that they depend on."""
+    """Return the identity of a result: the checkpoints' contents, and everything else on which it depends."""
     result = hashlib.sha256(json.dumps(facts).encode())
     for path in checkpoints:
         with open_file(path) as file:

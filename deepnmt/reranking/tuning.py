@@ -11,15 +11,15 @@ from deepnmt.reranking import STARTS
 from deepnmt.reranking.bleu_statistics import Array, Choice, corpus_bleu
 from deepnmt.reranking.feature_table import FeatureTable
 
-# Closer corners are one: between them, numbers are too coarse to choose a point.
+# Closer corners count as one: between them, numbers are too coarse to choose a point.
 CLOSEST = 1e-9
 ROUNDS = 50
-# Of BLEU, from 0 to 100: less is no gain.
+# Least gain of BLEU, from 0 to 100.
 LEAST_GAIN = 1e-3
 
 
 class Corners(NamedTuple):
-    """Where the best translation of a sentence changes, in the order of each sentence.
+    """The changes of the best translation of a sentence, in the order of each sentence.
 
     Attributes:
         first: the best of each sentence at g = -inf, N
@@ -36,7 +36,7 @@ class Corners(NamedTuple):
 
 
 def envelope(heights: Array, slopes: Array, present: NDArray[np.bool_]) -> Corners:
-    """Return the corners of the upper envelopes of lines, of all sentences at a time.
+    """Return the corners of the upper envelopes of lines, of all sentences at once.
 
     Args:
         heights: of the lines at g = 0, N x K
@@ -59,7 +59,7 @@ def envelope(heights: Array, slopes: Array, present: NDArray[np.bool_]) -> Corne
         point = crossing.min(axis=1)
         goes = np.isfinite(point)
         rows, crossing, slope, height, point = rows[goes], crossing[goes], slope[goes], height[goes], point[goes]
-        # Of lines that meet in one point, the steepest is the best from there on.
+        # If several lines meet in one point, the steepest is the best from there on.
         meets = crossing == point[:, None]
         steepest = np.where(meets, slope, -np.inf).max(axis=1, keepdims=True)
         after = np.where(meets & (slope == steepest), height, -np.inf).argmax(axis=1)
@@ -85,13 +85,13 @@ def best_point(table: FeatureTable, statistics: Array, weights: Array, direction
     start = statistics[np.arange(len(statistics)), corners.first].sum(axis=0)
     if not len(corners.points):
         return 0.0, float(corpus_bleu(start))
-    # A sentence's corners stand in their order, which a stable sort keeps where they are equal.
+    # A sentence's corners are in order; a stable sort keeps the order of equal ones.
     order = np.argsort(corners.points, kind="stable")
     points, rows = corners.points[order], corners.rows[order]
     changes = statistics[rows, corners.after[order]] - statistics[rows, corners.before[order]]
     sums = start + np.concatenate([np.zeros((1, changes.shape[1])), np.cumsum(changes, axis=0)])
     low, high = np.concatenate([[-np.inf], points]), np.concatenate([points, [np.inf]])
-    # The point of an interval: its middle; of the outer ones, a point outside of all corners.
+    # The point of an interval: its middle; for the outer intervals, a point beyond all corners.
     width = max(1.0, float(points[-1] - points[0]))
     middle = (
         np.where(np.isfinite(low), low, points[0] - width) + np.where(np.isfinite(high), high, points[-1] + width)
@@ -150,7 +150,7 @@ def tune(
 def _climb(
     table: FeatureTable, statistics: Array, weights: Array, moving: Choice, draw: np.random.Generator
 ) -> tuple[Array, float]:
-    """Return the weights at which no direction gains anything more, and their BLEU."""
+    """Return the weights at which no direction improves BLEU, and that BLEU."""
     bleu = bleu_of(statistics, table.best(weights))
     for _ in range(ROUNDS):
         axes = np.eye(len(weights))[moving]
@@ -164,7 +164,7 @@ def _climb(
         reached, moved = max(steps, key=lambda step: step[0])
         size = np.abs(moved).max()
         moved = moved / size if size else moved
-        # Rounding may have moved a choice that stands on a corner.
+        # Rounding may have changed the choice at a corner.
         reached = bleu_of(statistics, table.best(moved))
         if reached < bleu + LEAST_GAIN:
             break

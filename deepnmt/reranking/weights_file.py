@@ -1,4 +1,4 @@
-"""Weights of features as a JSON file, with the models that the features are of."""
+"""Weights of features as a JSON file, with the models of the features."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ def read_weights(path: Path) -> dict[str, float]:
 
 
 def is_per_token(path: Path) -> bool:
-    """Return whether the weights in a file are of features per token. Raises `UserError` if the file is faulty."""
+    """Return whether the weights in a file are for features per token. Raises `UserError` if the file is faulty."""
     found = read_record(path).get(PER_TOKEN, False)
     if not isinstance(found, bool):
         raise UserError(f"{path}: {PER_TOKEN} must be true or false, but is {str(found)[:60]}")
@@ -52,10 +52,10 @@ def as_option(path: Path, known: Sequence[str]) -> str:
 
 
 def weights_for(path: Path, names: Sequence[str], per_token: bool = False) -> Array:
-    """Return the weights of features, in their order; with `per_token`, they may be of features per token.
+    """Return the weights of features, in their order; with `per_token`, they may be for features per token.
 
     Raises:
-        UserError: the file lacks a feature, or has one that is not there, or is of features per token
+        UserError: the file lacks a feature, has an unknown one, or is for features per token
     """
     if not per_token:
         _check_sums(path)
@@ -71,7 +71,7 @@ def weights_for(path: Path, names: Sequence[str], per_token: bool = False) -> Ar
 
 
 def check_kinds(path: Path, kinds: Mapping[str, str]) -> None:
-    """Raise `UserError` if weights are of features that another option has given; `kinds` are these by name."""
+    """Raise `UserError` if weights are for features of another option; `kinds` maps features to options."""
     for name, said in read_record(path).get(MODELS, {}).items():
         before = said.get("option") if isinstance(said, dict) else None
         if before is not None and name in kinds and before != kinds[name]:
@@ -81,12 +81,12 @@ def check_kinds(path: Path, kinds: Mapping[str, str]) -> None:
 def write_weights(
     path: Path, weights: Mapping[str, float], models: Mapping[str, Any], tuned: Mapping[str, Any], per_token: bool
 ) -> None:
-    """Write weights, whether they are of features per token, the features' models, and how the weights were tuned."""
+    """Write weights, whether they are for features per token, the features' models, and the tuning."""
     record = {"weights": dict(weights), PER_TOKEN: per_token, MODELS: dict(models), "tuned": dict(tuned)}
     write_record(path, record)
 
 
 def _check_sums(path: Path) -> None:
-    """Raise `UserError` if the weights are of features per token."""
+    """Raise `UserError` if the weights are for features per token."""
     if is_per_token(path):
         raise UserError(f"{path}: must be weights of sums here, but is of --per-token; tune without it")

@@ -15,9 +15,9 @@ from deepnmt.search.stop_rules import StopRule
 def beam_search(
     models: EnsembleSteps, hypotheses: Hypotheses, rules: Sequence[StepRule], stop: StopRule, types: int
 ) -> bool:
-    """Extend hypotheses, which have their first token, until all sentences are done.
+    """Extend hypotheses, which have their first token, until all sentences are finished.
 
-    Return False where a log-probability is not a number.
+    Return False if a log-probability is not a number.
     """
     while hypotheses.count:
         step = hypotheses.step()

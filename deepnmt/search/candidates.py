@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-# A sentence's M W continuations are cut into blocks of so many; of n candidates, none is outside the n best blocks.
+# A sentence's M W continuations are cut into blocks of this size; the n best candidates lie in the n best blocks.
 BLOCK = 64
 
 
@@ -65,7 +65,7 @@ def best_candidates(log_probs: Tensor, scores: Optional[Tensor], sentences: int,
         blocks = blocks + scores.gather(1, chosen // in_row).unsqueeze(-1)
     best, place = blocks.flatten(1).topk(number)
     found = chosen.gather(1, place // BLOCK).mul_(BLOCK).add_(place.remainder(BLOCK))  # N x n, of M W
-    # Where all is -inf, the choice may be a column after the last type.
+    # If all are -inf, the choice may be a column after the last type.
     return Candidates(best, found.remainder(log_probs.size(1)).clamp_(max=types - 1), found // log_probs.size(1))
 
 
@@ -78,7 +78,7 @@ def ranked_candidates(
     """
     totals = bonus if scores is None else scores + bonus
     ranked, tokens, places = best_candidates(log_probs, totals, sentences, types, number)
-    # To subtract the bonus would leave rounding errors.
+    # Subtracting the bonus would leave rounding errors.
     sums = log_probs.view(sentences, -1).gather(1, places * log_probs.size(1) + tokens)
     if scores is not None:
         sums += scores.gather(1, places)

@@ -14,7 +14,7 @@ from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import read_lines
 from deepnmt.text.subwords import SEPARATOR
 
-# What a word costs that ends with a term but does not begin with it; less than infinity, so that a hypothesis is left.
+# Price of a word that ends with a term but does not begin with it; finite, so that a hypothesis remains.
 PENALTY = 10_000.0
 
 
@@ -51,7 +51,7 @@ def read_constraints(path: Path, dictionary: Dictionary, sentences: int) -> Tens
     The file has a line a sentence: constraints in subwords, with tabs between them.
 
     Raises:
-        UserError: a subword is in no dictionary, or there are not as many lines as sentences
+        UserError: a subword is not in the dictionary, or the numbers of lines and sentences differ
     """
     packed: list[list[Tensor]] = []
     for number, line in enumerate(read_lines(path), start=1):

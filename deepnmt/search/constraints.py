@@ -16,7 +16,7 @@ from deepnmt.search.hypotheses import Hypotheses
 
 
 class StepRule(Protocol):
-    """Changes log-probabilities, for which it may ask the hypotheses that they continue."""
+    """Changes log-probabilities, possibly depending on the hypotheses that they continue."""
 
     def __call__(self, log_probs: Tensor, hypotheses: Hypotheses) -> None:
         """Change `log_probs`, NM x W and sentence-major, in place."""
@@ -24,7 +24,7 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class Forbidden:
-    """Types that never come, such as padding."""
+    """Types that never occur, such as padding."""
 
     types: int | Tensor
 
@@ -35,7 +35,7 @@ class Forbidden:
 
 @dataclass(frozen=True)
 class UnknownPenalty:
-    """Unknown words cost more: fairseq's --unkpen."""
+    """A higher price of unknown words: fairseq's --unkpen."""
 
     unk: int
     penalty: float
@@ -47,7 +47,7 @@ class UnknownPenalty:
 
 @dataclass(frozen=True)
 class LengthRange:
-    """How many tokens a hypothesis has before its end symbol: fairseq's --min-len, --max-len-a, and --max-len-b."""
+    """The number of tokens before a hypothesis's end symbol: fairseq's --min-len, --max-len-a, and --max-len-b."""
 
     eos: int
     shortest: int
@@ -75,7 +75,7 @@ class LengthRatio:
 
     def bounds(self, words: int, allowed: LengthRange) -> tuple[int, int]:
         """Return the shortest and the longest length for m source words."""
-        # A product such as 0.1 * 30 is a little above the whole number that is meant.
+        # A product such as 0.1 * 30 is slightly above the intended whole number.
         low = allowed.shortest if self.low is None else math.ceil(round(self.low * words, 6))
         high = allowed.longest if self.high is None else math.floor(round(self.high * words, 6))
         shortest = min(max(low, allowed.shortest), allowed.longest)

@@ -17,12 +17,12 @@ from typing import Optional, Protocol
 import torch
 from torch import Tensor
 
-# Words that have received less count as this, since log 0 would hide all other words.
+# Words with less attention count as this, since log 0 would hide all other words.
 LEAST = 1e-6
 
 
 class CoveragePenalty(Protocol):
-    """Rates hypotheses by the attention that source words have received."""
+    """Rates hypotheses by the attention of source words."""
 
     def __call__(self, received: Tensor) -> Tensor:
         """Return cp, ..., for c, ... x S."""
@@ -41,7 +41,7 @@ class GnmtCoverage:
 
 @dataclass(frozen=True)
 class FloorCoverage:
-    """cp_floor of (25), of weight w and floor b, the least that a word counts."""
+    """cp_floor of (25), with weight w and floor b, the least value of a word."""
 
     weight: float
     floor: float
@@ -52,9 +52,9 @@ class FloorCoverage:
 
 
 class Coverage:
-    """The attention that has been received, during the search of a batch, where the source has words, B x S.
+    """The accumulated attention during the search of a batch, where the source has words, B x S.
 
-    With `in_beam`, unfinished hypotheses are compared by it, too.
+    With `in_beam`, unfinished hypotheses are also compared by it.
     """
 
     def __init__(self, words: Tensor, in_beam: bool) -> None:

@@ -41,7 +41,7 @@ class DiverseGroups(Search):  # type: ignore[misc]
         self.overlap = torch.empty(0)  # N x G x G
 
     def prune_sentences(self, batch_idxs: Tensor) -> None:
-        """Go on with some of the sentences, which the generator calls for when others are done."""
+        """Keep some of the sentences; called by the generator when others are finished."""
         self.ended, self.overlap = self.ended[batch_idxs], self.overlap[batch_idxs]
 
     def step(
@@ -117,7 +117,7 @@ class DiverseGroups(Search):  # type: ignore[misc]
         order = torch.arange(tokens.size(1), device=tokens.device) + is_end * tokens.size(1)
         rank, column = order.topk(places, dim=1, largest=False)
         full = (self.ended[:, group] >= places).unsqueeze(-1) | rank.ge(tokens.size(1))
-        # As padding, what does not go on cannot be taken for an end.
+        # As padding, candidates that do not go on cannot be taken for an end.
         return ended, (
             scores.gather(1, column).masked_fill(full, -math.inf),
             tokens.gather(1, column).masked_fill(full, self.pad),

@@ -21,7 +21,7 @@ from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.neighbours import Neighbours
 
-# For the layers of a decoder, which of them a coverage penalty looks at.
+# Given the layers of a decoder, the layers that a coverage penalty reads.
 Layers = Sequence[int]
 
 
@@ -60,18 +60,18 @@ class LogLinear:
 
     def __call__(self, log_probs: Sequence[Tensor]) -> Tensor:
         """See `Ensemble`."""
-        # 0 times log 0 is no number: a model without weight must not count.
+        # 0 times log 0 is not a number: a model without weight must not count.
         weighted = [values * weight for weight, values in zip(self.weights, log_probs) if weight]
         return torch.log_softmax(torch.stack(weighted).sum(0), -1)
 
 
 class Prediction(NamedTuple):
-    """What models say of the next token.
+    """The models' predictions of the next token.
 
     Attributes:
         log_probs: NM x W
-        attention: to the source, the mean of all models that have some, N x M x S
-        covering: the same of the layers that coverage counts
+        attention: to the source, the mean over all models with attention, N x M x S
+        covering: the same for the layers that coverage counts
     """
 
     log_probs: Tensor
@@ -130,7 +130,7 @@ class EnsembleSteps:
             self.fused.keep(sentences, holes, movers)
 
     def _mean(self, attention: Sequence[Optional[Tensor]]) -> Optional[Tensor]:
-        """Return the mean attention of the models that have some."""
+        """Return the mean attention of the models that have attention."""
         weights = self.weights or [1.0] * len(attention)
         found = [(weight, values) for weight, values in zip(weights, attention) if values is not None and weight]
         if len(found) <= 1:

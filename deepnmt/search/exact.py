@@ -15,7 +15,7 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
-# What a string must be better by: sums of the same numbers in another order differ by less.
+# Least improvement of a string: sums of the same numbers in another order differ by less.
 MARGIN = 1e-4
 BATCH = 64
 String = tuple[int, ...]
@@ -89,7 +89,7 @@ def string_log_prob(predict: Predictor, string: String, eos: int) -> float:
 
 
 def sentence_predictor(models: Sequence[Any], source: Tensor, eos: int, pad: int) -> Predictor:
-    """Return the predictor of a sentence, given with its end symbol; of an ensemble, the mean of probabilities."""
+    """Return the predictor of a sentence with its end symbol; for an ensemble, the mean of probabilities."""
     tokens, lengths = source.unsqueeze(0), torch.tensor([len(source)], device=source.device)
     encoded = [model.encoder(tokens, src_lengths=lengths) for model in models]
 

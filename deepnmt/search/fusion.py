@@ -48,7 +48,7 @@ class FusedModel:
 
 
 def longest(model: Any) -> int:
-    """Return how many tokens, the end symbol included, a language model can read: as many as it has positions."""
+    """Return how many tokens, the end symbol included, a language model can read: its number of positions."""
     positions = model.decoder.embed_positions
     return int(positions.max_positions) if isinstance(positions, LearnedPositionalEmbedding) else sys.maxsize
 
@@ -61,12 +61,12 @@ def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> It
     weight = getattr(args, "lm_weight", 0.0)
     if model is None:
         if weight:
-            yield f"--lm-weight: must be given with --lm-path alone, but is {weight}"
+            yield f"--lm-weight {weight} needs --lm-path"
         return
     if not 0 <= weight < math.inf:
         yield f"--lm-weight: must be at least 0, but is {weight}"
     if getattr(args, "score_reference", False):
-        yield "--lm-path: must not be given with --score-reference"
+        yield "--lm-path cannot be combined with --score-reference"
     if not isinstance(model, FairseqLanguageModel):
         yield f"--lm-path: must be a language model, but is a {type(model).__name__}"
         return
@@ -78,7 +78,7 @@ def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> It
 
 
 def load_language_model(path: str, data: str, like: Tensor) -> Any:
-    """Return the language model of a checkpoint, on the device and of the type of `like`.
+    """Return the language model of a checkpoint, on the device and in the type of `like`.
 
     The first of the translation's data folders may have the dictionary.
 

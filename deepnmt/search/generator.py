@@ -34,9 +34,9 @@ from deepnmt.search.supported import generator_obstacle, model_obstacle
 
 
 class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
-    """fairseq's generator, with a beam search of its own where the options and the models allow it.
+    """fairseq's generator, with a beam search of its own if the options and the models allow it.
 
-    The package's options are checked; with `attention`, hypotheses get that to the source, as fairseq's do.
+    The package's options are checked. With `attention`, hypotheses hold their attention to the source, as in fairseq.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
             obstacle = "a log-probability is not a number"
         asked = [*self.options.given(), *(["--match-source-len"] if self.match_source_len else [])]
         if asked:
-            raise UserError(f"{', '.join(asked)}: must not be given where {obstacle}")
+            raise UserError(f"{', '.join(asked)} cannot be used: {obstacle}")
         result: list[list[Hypothesis]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
         return result
 
     def _obstacle(
         self, net_input: dict[str, Tensor], prefix_tokens: Optional[Tensor], constraints: Optional[Tensor]
     ) -> Optional[str]:
-        """Return why the batch is left to fairseq's search, or None."""
+        """Return the reason for leaving the batch to fairseq's search, or None."""
         if prefix_tokens is not None:
             return "translations have a given prefix"
         if constraints is not None:
@@ -96,7 +96,7 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         return next((obstacle for obstacle in obstacles if obstacle is not None), None)
 
     def _search(self, net_input: dict[str, Tensor], bos: int) -> Optional[list[list[Hypothesis]]]:
-        """Return the finished hypotheses, or None where a log-probability is not a number, which fairseq can treat."""
+        """Return the finished hypotheses, or None if a log-probability is not a number, which fairseq can treat."""
         source, beam = net_input["src_tokens"], self.beam_size
         if source.device.type == "cpu":
             keep_freed_memory()
@@ -116,7 +116,7 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         covering = None
         if parts.coverage is not None:
             covering = [self.options.layers(len(decoder.layers)) for decoder in decoders]
-        # Of short steps, two fifths of the time are calls, which this makes cheaper. The results are tensors as usual.
+        # In short steps, calls take two fifths of the time; this makes them cheaper. The results are tensors as usual.
         with torch.inference_mode():
             weights = self.options.weights()
             steps = EnsembleSteps(

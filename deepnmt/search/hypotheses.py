@@ -24,7 +24,7 @@ Hypothesis = dict[str, Tensor]
 
 
 class Moves(NamedTuple):
-    """How the sentences that are left have moved: `holes` and `movers` of `DecoderSteps.keep`."""
+    """The moves of the remaining sentences: `holes` and `movers` of `DecoderSteps.keep`."""
 
     holes: Tensor
     movers: Tensor
@@ -63,7 +63,7 @@ class Hypotheses:
         self.attention: Optional[Tensor] = None  # B x L x K x S
         places = torch.arange(beam, device=tokens.device)
         self.ancestors = places.unsqueeze(-1).repeat(self.count, 1, longest + 2)  # B x K x L
-        # Places that hold nothing any more, since a tiny vocabulary has too few candidates for all.
+        # Empty places, since a tiny vocabulary has too few candidates for all.
         self.ignored: Optional[Tensor] = None  # N x K
         self.finished = torch.zeros(self.count, dtype=torch.long, device=tokens.device)  # N, how many
         self.best_score = torch.full((self.count,), -math.inf, device=tokens.device)  # N, of the finished ones
@@ -123,7 +123,7 @@ class Hypotheses:
         return self.score(candidates.sums, self.position + 1, received)
 
     def finish(self, candidates: Candidates, at_most: Optional[int]) -> Tensor:
-        """Finish the hypotheses that the K best of N x n candidates end, in a sentence at most `at_most`; None: all.
+        """Finish the hypotheses that the K best of N x n candidates end, at most `at_most` per sentence; None: all.
 
         Return which candidates end their hypotheses, or continue none, N x n.
         """
@@ -168,7 +168,7 @@ class Hypotheses:
         found: list[list[Hypothesis]] = [[] for _ in range(len(self.tokens))]
         nothing = torch.empty(0)
         for sentences, ended in self.results:
-            # Outside of the search's inference mode, copies are tensors that gradients may flow through.
+            # Outside the search's inference mode, copies are tensors that gradients may flow through.
             each = [values.clone().unbind() for values in ended.values()]
             for sentence, *values in zip(sentences, *each):
                 found[sentence].append({"attention": nothing, **dict(zip(ended, values)), "alignment": nothing})
@@ -212,7 +212,7 @@ class Hypotheses:
         self.results.append((self.sentence[row].tolist(), ended))
 
     def _remove(self, done: Tensor) -> tuple[Tensor, Moves]:
-        """Continue without the sentences that are done, N; return where those left were, and how they have moved."""
+        """Continue without finished sentences, N; return the former places of the others, and their moves."""
         count = int((~done).sum())
         holes, movers = done[:count].nonzero()[:, 0], (~done[count:]).nonzero()[:, 0] + count
         for name in ("sentence", "tokens", "sums", "ancestors", "ignored", "finished", "best_score", "attention"):
@@ -232,7 +232,7 @@ class Hypotheses:
         return left, Moves(holes, movers)
 
     def _advance(self, candidates: Candidates, ending: Tensor) -> None:
-        """Let the K best candidates that end no hypothesis be the hypotheses; `ending`, N x n, is written over."""
+        """Make the K best candidates that do not end the new hypotheses; `ending`, N x n, is overwritten."""
         if self.ignored is not None:
             ending[:, : self.beam] |= self.ignored
         number = ending.size(1)

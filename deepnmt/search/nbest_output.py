@@ -27,7 +27,7 @@ def translations(
         sample: fairseq's batch
         hypotheses: of each sentence, the best first
         dictionary: of the target
-        nbest: how many of each sentence
+        nbest: number of hypotheses per sentence
         target_axis: of the attention: 1 of a search (S x P), 0 where references are scored (P x S)
     """
     source = sample["net_input"].get("src_tokens")
@@ -35,7 +35,7 @@ def translations(
         words = None
         if source is not None:
             words = source[row].ne(dictionary.pad()) & source[row].ne(dictionary.eos())
-        # Tiny vocabularies have fewer translations than the beam; those that fill it up are impossible.
+        # Tiny vocabularies have fewer translations than the beam; the remaining places hold impossible ones.
         possible = [each for each in found[:nbest] if math.isfinite(float(each["score"]))]
         for rank, hypothesis in enumerate(possible, start=1):
             values = features(hypothesis, words, dictionary, target_axis)
@@ -45,7 +45,7 @@ def translations(
 def features(
     hypothesis: dict[str, Any], words: Optional[Tensor], dictionary: Dictionary, target_axis: int = 1
 ) -> dict[str, float]:
-    """Return the features of a hypothesis of fairseq's; no coverage without attention, or if the source is no text.
+    """Return the features of a fairseq hypothesis; no coverage without attention, or if the source is not text.
 
     `words` says where the source has words, S; see `translations`.
     """
@@ -56,7 +56,7 @@ def features(
     }
     attention = hypothesis.get("attention")
     if attention is not None and attention.numel() and words is not None:
-        # Where references are scored, it is as long as the batch's longest.
+        # When references are scored, it is as long as the batch's longest.
         attention = attention.narrow(target_axis, 0, tokens.numel())
         result[COVERAGE] = float(GnmtCoverage(1.0)(attention.float().sum(target_axis)[words.to(attention.device)]))
     result[UNKNOWN] = float(tokens.eq(dictionary.unk()).sum())

@@ -23,12 +23,12 @@ from deepnmt.errors import UserError
 from deepnmt.search.candidates import best_candidates, whole_blocks
 from deepnmt.text.record import DATASTORE, read_record
 
-# Files of a datastore: E x C in half precision; E; and what it was made from.
+# Files of a datastore: E x C in half precision; E; and its origin.
 KEYS, TYPES, RECORD = "keys.npy", "types.npy", DATASTORE
 
-# Scores of rows and entries that are held at a time.
+# Scores of rows and entries held at a time.
 SCORES = 2**25
-# What parameters are rounded to before they are compared: a model may be in half precision by now.
+# Rounding of parameters before they are compared: a model may be in half precision by now.
 FINGERPRINTS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -62,7 +62,7 @@ class Neighbours:
         return torch.cat(scores), torch.cat(places)
 
     def __call__(self, log_probs: Tensor, states: Tensor) -> Tensor:
-        """Return (44) in the place of the model's log-probabilities, R x W, that are made from states, R x C."""
+        """Replace the model's log-probabilities, R x W, which are made from states, R x C, by (44)."""
         if self.weight == 0:
             return log_probs
         scores, places = self.nearest(states)
@@ -73,12 +73,12 @@ class Neighbours:
         of_type = torch.where(same, shares.unsqueeze(1), shares.new_zeros(())).sum(2).log_()
         log_probs += math.log1p(-self.weight)
         mixed = torch.logaddexp(log_probs.gather(1, types), of_type.to(log_probs.dtype))
-        # Neighbours of one type write the same.
+        # Neighbours of one type write the same value.
         return log_probs.scatter_(1, types, mixed)
 
 
 def fingerprints(model: Any) -> dict[str, str]:
-    """Return checksums of a model, by the type that its numbers are rounded to."""
+    """Return checksums of a model, by the type to which its numbers are rounded."""
     found = {name: hashlib.sha256() for name in FINGERPRINTS}
     for parameter in model.parameters():
         for name, digest in found.items():
@@ -88,10 +88,10 @@ def fingerprints(model: Any) -> dict[str, str]:
 
 
 def read_neighbours(options: Any, models: Sequence[Any], types: int) -> list[Neighbours]:
-    """Return the neighbours of each model that the checked options of a search ask for; none if they do not.
+    """Return the neighbours of each model as the checked options request; an empty list without such options.
 
     Raises:
-        UserError: a folder is no datastore, or one of another model or number of types
+        UserError: a folder is not a datastore, or belongs to another model or number of types
     """
     if options.datastore is None:
         return []
@@ -113,18 +113,18 @@ def option_faults(options: Any, models: Sequence[Any]) -> Iterator[str]:
     if options.datastore is None:
         for name in options.given():
             if name.startswith("--neighbour"):
-                yield f"{name}: must be given with --datastore alone"
+                yield f"{name} needs --datastore"
         return
     paths = options.datastore.split(":")
     if len(paths) != len(models):
         yield f"--datastore: must be as many folders as models, {len(models)}, but is {options.datastore}"
     for path in paths:
         if not (Path(path) / RECORD).is_file():
-            yield f"--datastore: must be a folder of deepnmt datastore, but '{path}' is none"
+            yield f"--datastore: '{path}' is not a folder of deepnmt datastore"
 
 
 def _read(folder: Path, model: Any, types: int) -> tuple[Tensor, Tensor]:
-    """Return keys and types of a folder. Raises `UserError` if they are faulty, or of another model."""
+    """Return keys and types of a folder. Raises `UserError` if they are faulty, or belong to another model."""
     said = read_record(folder / RECORD, model=dict)["model"]
     kind = "bfloat16" if next(model.decoder.parameters()).dtype == torch.bfloat16 else "float16"
     if said.get(kind) != fingerprints(model)[kind]:
@@ -132,7 +132,7 @@ def _read(folder: Path, model: Any, types: int) -> tuple[Tensor, Tensor]:
     arrays = []
     for name in (KEYS, TYPES):
         try:
-            # No mapping of the file, which may be replaced while the search goes on.
+            # The file is not mapped, since it may be replaced during the search.
             arrays.append(torch.from_numpy(np.load(folder / name, allow_pickle=False)))
         except (OSError, ValueError, EOFError, TypeError) as error:
             raise UserError(f"{folder / name}: must be an array of numbers, but is not: {error}") from None

@@ -11,7 +11,7 @@ from deepnmt.options.option_table import SEARCH, SEARCHES, option, range_faults
 from deepnmt.search import neighbours
 from deepnmt.search.supported import language_model_obstacle, model_obstacle
 
-# fairseq's options that need its own search, with the values that do not ask for it.
+# fairseq's options that need its own search, with the values that do not need it.
 NEEDS_FAIRSEQ: dict[str, tuple[object, ...]] = {
     "sampling": (False,),
     "diverse_beam_groups": (-1, 0),
@@ -43,7 +43,7 @@ class SearchOptions(_Declared):  # type: ignore[misc]
         return cls(**{item.name: getattr(options, item.name) for item in fields(cls) if item.name != "_name"})
 
     def given(self) -> list[str]:
-        """Return the options that are not at their defaults, as they are called in a command."""
+        """Return the options that are not at their defaults, by their names on a command line."""
         chosen = (item for item in fields(self) if item.name != "_name" and getattr(self, item.name) != item.default)
         return [option(item.name) for item in chosen]
 
@@ -78,7 +78,7 @@ def faults_of(
 def _length_faults(options: SearchOptions, args: Any) -> Iterator[str]:
     exponent = getattr(args, "lenpen", 1.0)
     if options.length_penalty != "power" and getattr(args, "unnormalized", False):
-        yield f"--length-penalty: must not be given with --unnormalized, but is {options.length_penalty}"
+        yield f"--length-penalty {options.length_penalty} cannot be combined with --unnormalized"
     if options.length_penalty == "log" and exponent <= 0:
         yield f"--lenpen: must be above 0 with --length-penalty log, but is {exponent}"
     low, high = options.min_len_ratio, options.max_len_ratio
@@ -95,19 +95,19 @@ def _coverage_faults(options: SearchOptions, models: Sequence[Any]) -> Iterator[
     if options.coverage == "none":
         for name in options.given():
             if name.startswith("--coverage-"):
-                yield f"{name}: must be given with --coverage gnmt or floor alone"
+                yield f"{name} needs --coverage gnmt or --coverage floor"
         return
     if weight is None:
-        yield "--coverage-weight must be given with --coverage"
+        yield "--coverage needs --coverage-weight"
     if options.coverage == "floor" and floor is None:
-        yield "--coverage-floor must be given with --coverage floor"
+        yield "--coverage floor needs --coverage-floor"
     if options.coverage != "floor" and floor is not None:
-        yield f"--coverage-floor: must be given with --coverage floor alone, but is {floor}"
+        yield f"--coverage-floor {floor} needs --coverage floor"
     depths = [len(model.decoder.layers) for model in models if hasattr(model, "decoder")]
     if layer.isdecimal() and depths and int(layer) > min(depths):
         yield f"--coverage-layer: must be at most the number of decoder layers, {min(depths)}, but is {layer}"
     elif any(_without_attention(model, options) for model in models):
-        yield "--coverage: must be none for a model without cross-attention"
+        yield "--coverage needs a model with cross-attention"
 
 
 def _without_attention(model: Any, options: SearchOptions) -> bool:
@@ -120,7 +120,7 @@ def _stop_faults(options: SearchOptions, args: Any) -> Iterator[str]:
         return
     exponent, penalty = getattr(args, "lenpen", 1.0), getattr(args, "unkpen", 0)
     if options.coverage == "floor":
-        yield "--beam-stop: must not be optimal with --coverage floor, which may raise scores"
+        yield "--beam-stop optimal cannot be combined with --coverage floor, which may raise scores"
     if exponent < 0 and not getattr(args, "unnormalized", False):
         yield f"--lenpen: must be at least 0 with --beam-stop optimal, but is {exponent}"
     if penalty < 0:
@@ -144,8 +144,8 @@ def _ensemble_faults(options: SearchOptions, models: int) -> Iterator[str]:
 def _fairseq_faults(options: SearchOptions, args: Any, obstacles: Sequence[Optional[str]]) -> Iterator[str]:
     given = ", ".join(options.given())
     for obstacle in dict.fromkeys(filter(None, obstacles)):
-        yield f"{given}: must not be given where {obstacle}"
+        yield f"{given} cannot be used: {obstacle}"
     for name, values in NEEDS_FAIRSEQ.items():
         value = getattr(args, name, values[0])
         if value not in values:
-            yield f"{option(name)}: must not be given with {given}, which fairseq's own search does not know"
+            yield f"{option(name)} cannot be combined with {given}, which fairseq's own search does not know"

@@ -1,4 +1,4 @@
-"""The parts of a search, as the options ask for them.
+"""The parts of a search, as requested by the options.
 
 Shapes: B sentences of a batch; S source positions.
 """
@@ -65,7 +65,7 @@ def search_parts(generator: SequenceGenerator, options: SearchOptions, source: T
     if generator.token_indices_to_suppress is not None:
         rules.append(Forbidden(generator.token_indices_to_suppress))
     if generator.repeat_ngram_blocker is not None:
-        # The last one, since it asks what else may follow.
+        # The last rule, since it asks whether another token may follow.
         rules.append(NoRepeats(generator.repeat_ngram_blocker.no_repeat_ngram_size))
     score = HypothesisScore(_length_penalty(generator, options), _coverage_penalty(options))
     coverage = Coverage(words, options.coverage_in_beam) if score.coverage_penalty is not None else None
@@ -77,7 +77,7 @@ def search_parts(generator: SequenceGenerator, options: SearchOptions, source: T
 def _bounds(
     generator: SequenceGenerator, options: SearchOptions, allowed: LengthRange, words: list[int]
 ) -> list[tuple[int, int]]:
-    """Return the shortest and the longest translation for each number of source words, or nothing: one range for all.
+    """Return the shortest and longest translation for each number of source words, or nothing: one range for all.
 
     fairseq's --match-source-len counts the end of the source as a word of it.
     """
@@ -95,9 +95,9 @@ def _bounds(
 
 
 def longest_translation(generator: SequenceGenerator, source: Tensor) -> int:
-    """Return the tokens that a translation of a batch, B x S, may have. Raises `UserError` if --min-len asks for more.
+    """Return the greatest length of translations of a batch, B x S. Raises `UserError` if --min-len exceeds it.
 
-    --match-source-len takes the place of both.
+    --match-source-len replaces both.
     """
     longest: int = min(int(generator.max_len_a * source.size(1) + generator.max_len_b), generator.max_len - 1)
     if generator.min_len > longest and not generator.match_source_len:
@@ -122,7 +122,7 @@ def check_constraints(constraints: Optional[Tensor], longest: int) -> None:
 
 
 def ensemble(options: SearchOptions, models: int) -> Ensemble:
-    """Return the rule by which predictions are combined."""
+    """Return the rule that combines predictions."""
     weights = options.weights()
     if options.ensemble_rule == "log-linear":
         return LogLinear(weights or [1 / models] * models)

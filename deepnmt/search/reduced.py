@@ -15,13 +15,13 @@ from deepnmt.errors import UserError
 from deepnmt.kernels.kept import Kept
 from deepnmt.kernels.products import Product, obstacle, product
 
-# Weights of a map below which rounding its input costs more than it saves. The number of rows must not decide: a
-# translation would depend on what else is in the batch.
+# Weights of a map below which rounding its input costs more than it saves. The number of rows must not decide:
+# a translation would depend on the rest of the batch.
 FEW_WEIGHTS = 2**16
 
 
 def reduce_products(model: nn.Module, kind: str) -> None:
-    """Let a model that will not be trained any more compute its products in fewer bits, by a kind of products.
+    """Make a model that will not be trained any more compute its products in fewer bits, by a kind of products.
 
     Raises:
         UserError: the processor cannot compute them
@@ -36,7 +36,7 @@ def reduce_products(model: nn.Module, kind: str) -> None:
         if type(module) is nn.Linear and module.weight.numel() >= FEW_WEIGHTS:
             module.forward = ReducedForward(module, kind)  # type: ignore[method-assign, assignment]
         elif type(module) is MultiheadAttention:
-            # So that it calls its maps; there is no other effect without an incremental state.
+            # Makes it call its maps; there is no other effect without an incremental state.
             attention: Any = module
             attention.forward = functools.partial(module.forward, static_kv=True)
 
@@ -60,7 +60,7 @@ class ReducedForward:
         function = self._kept.get(parameters, self._product)
         return function(x.reshape(-1, x.size(-1))).view(*x.shape[:-1], -1)
 
-    # As plain tensors, whatever the first call is part of.
+    # As plain tensors, whatever context the first call belongs to.
     @torch.inference_mode(False)
     @torch.no_grad()
     def _product(self) -> Product:

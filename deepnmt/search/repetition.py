@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def forbid_repeats(log_probs: Tensor, tokens: Tensor, size: int) -> None:
     """Forbid, in the log-probabilities of the next token, R x W, the types that would repeat an n-gram, in place.
 
-    The tokens of each hypothesis, R x P, are without the one before the first; n is `size`.
+    The tokens of each hypothesis, R x P, omit the token before the first one; n is `size`.
     """
     if tokens.size(1) < size:
         return

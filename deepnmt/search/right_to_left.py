@@ -15,7 +15,7 @@ from torch import Tensor
 from deepnmt.kernels.reversal import reversal, reversed_words
 from deepnmt.search.hypotheses import Hypothesis
 
-# fairseq's options of generation that speak of places in the translation, with the values that do not ask for them.
+# fairseq's options of generation that refer to places in the translation, with the values that turn them off.
 NEEDS_LEFT_TO_RIGHT: dict[str, tuple[object, ...]] = {
     "prefix_size": (0,),
     "constraints": (None, False),
@@ -42,9 +42,9 @@ def turned_targets(tokens: Tensor, dictionary: Dictionary) -> Tensor:
 
 
 def turned_hypothesis(hypothesis: Hypothesis, dictionary: Dictionary, axis: int = 1) -> Hypothesis:
-    """Return a hypothesis with its words, their scores and their attention in the opposite order.
+    """Return a hypothesis with its words, their scores and their attention in reverse order.
 
-    The words are on this axis of the attention, S x T, but T x S where fairseq scores references.
+    `axis` is the axis of words in the attention, S x T, but T x S where fairseq scores references.
     """
     order = reversal(hypothesis["tokens"], dictionary.eos(), dictionary.pad())
     turned = {name: hypothesis[name][order] for name in ("tokens", "positional_scores")}
@@ -58,4 +58,4 @@ def option_faults(args: Any) -> Iterator[str]:
     """Yield the faults in fairseq's options of a search from right to left; missing options have their defaults."""
     for name, values in NEEDS_LEFT_TO_RIGHT.items():
         if getattr(args, name, values[0]) not in values:
-            yield f"--{name.replace('_', '-')}: must not be given for a model that translates from right to left"
+            yield f"--{name.replace('_', '-')} cannot be used with a model that translates from right to left"

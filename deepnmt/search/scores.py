@@ -87,7 +87,7 @@ class HypothesisScore:
     def __call__(self, total: Tensor, length: int, received: Optional[Tensor]) -> Tensor:
         """Return scores, E, for log P, E, and length n.
 
-        The attention that source words have received is E x S; None: there is no coverage penalty.
+        The source words' accumulated attention is E x S; None: no coverage penalty.
         """
         penalty = self.length_penalty(length)
         score = total / penalty if penalty else torch.full_like(total, -math.inf)

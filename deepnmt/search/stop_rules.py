@@ -1,6 +1,6 @@
-"""When the search of a sentence is done, and which hypotheses are not worth continuing.
+"""When the search of a sentence is finished, and which hypotheses are not worth continuing.
 
-Shapes: N sentences still in the search, of B in the batch; K hypotheses of each; n candidates.
+Shapes: N unfinished sentences of B in the batch; K hypotheses of each; n candidates.
 """
 
 import math
@@ -14,10 +14,10 @@ from deepnmt.search.hypotheses import Hypotheses
 
 
 class StopRule(Protocol):
-    """Decides which sentences are done, besides those whose hypotheses must not become longer.
+    """Decides which sentences are finished, apart from sentences at their greatest length.
 
     Attributes:
-        at_most: finished hypotheses that a sentence may have; None: the search keeps all, and returns the K best
+        at_most: most finished hypotheses of a sentence; None: the search keeps all, and returns the K best
     """
 
     @property

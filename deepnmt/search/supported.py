@@ -17,12 +17,12 @@ from deepnmt.search.incremental.layer_steps import SELF_ATTENTION, SOURCE_ATTENT
 
 DECODERS = (TransformerDecoderBase, TransformerDecoder, DeepDecoder)
 LAYERS = (TransformerDecoderLayerBase, TransformerDecoderLayer, DeepDecoderLayer)
-# Additions of fairseq's layers that are rarely used; absent or None where they are not.
+# Rarely used additions to fairseq's layers; absent or None where they are not used.
 ADDITIONS = ("attn_ln", "ffn_layernorm", "w_resid", "c_attn")
 
 
 def generator_obstacle(generator: SequenceGenerator) -> Optional[str]:
-    """Return which option of a generator the search does not know, or None."""
+    """Return the option of a generator that the search does not support, or None."""
     # fairseq's search for --match-source-len has no other use.
     plain = search.LengthConstrainedBeamSearch if generator.match_source_len else search.BeamSearch
     if type(generator.search) is not plain:

@@ -147,14 +147,14 @@ def test_files_that_cannot_be_read_or_written(
     )
 
     refused(saved, saved, depth)
-    assert error() == f"{saved}: the new checkpoint must be another file than the old one, but is the same\n"
+    assert error() == f"{saved}: the new checkpoint must not be the old one\n"
     (tmp_path / "link.pt").symlink_to(saved)
     refused(saved, tmp_path / "link.pt", depth)
     assert error().startswith(f"{tmp_path / 'link.pt'}: the new checkpoint must be another file")
     refused(saved, cut, depth)
-    assert error() == f"{cut}: the new checkpoint must not exist yet, but does\n"
+    assert error() == f"{cut}: the new checkpoint exists already\n"
     refused(saved, tmp_path / "no" / "out.pt", depth)
-    assert error() == f"{tmp_path / 'no'}: the folder of the new checkpoint must exist, but does not\n"
+    assert error() == f"{tmp_path / 'no'}: the folder of the new checkpoint was not found\n"
 
     def full_disk(state: Any, file: Any) -> None:
         file.write(b"half of it")

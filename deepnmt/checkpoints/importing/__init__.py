@@ -2,7 +2,7 @@
 
     lines = import_checkpoint(Path("dlcl.pt"), Path("checkpoint.pt"), Path("data"), Given(heads={"encoder": 8}))
 
-`deepnmt import` is the same as a command; `docs/importing.md` has the names that are read.
+`deepnmt import` is the same as a command; `docs/importing.md` lists the known names.
 """
 
 from deepnmt.checkpoints.importing.importer import import_checkpoint

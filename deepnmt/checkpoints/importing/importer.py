@@ -1,4 +1,4 @@
-"""From a published state dict to a whole checkpoint of fairseq's."""
+"""From a published state dict to a whole fairseq checkpoint."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ Languages = tuple[Optional[str], Optional[str]]
 def import_checkpoint(
     source: Path, target: Path, data: Path, given: Given, languages: Languages = (None, None)
 ) -> list[str]:
-    """Write the checkpoint of a published state dict, whole or not at all.
+    """Write the checkpoint of a published state dict, atomically.
 
     Args:
         source: the state dict, as written by `torch.save`; of a whole fairseq checkpoint, its model
@@ -62,7 +62,7 @@ def import_checkpoint(
             )
     model = task.build_model(cfg.model)
     fill(model, tensors, origin)
-    # Its dictionaries are those that the caller names: the state dict has none.
+    # The caller names its dictionaries: the state dict has no dictionaries.
     identity = SubwordIdentity.of_folder(data, ends)
     write(CheckpointState(new_checkpoint(cfg, model)).with_trained_on(identity.record()).contents, target)
     further = " ".join(map(shlex.quote, ["--restore-file", str(target), *model_words(options)]))
@@ -70,7 +70,7 @@ def import_checkpoint(
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Return the published tensors by their names. Raises `UserError` if the file does not hold such."""
+    """Return the published tensors by their names. Raises `UserError` if the file does not hold a state dict."""
     state = load(path, "state dict", "a state dict, as torch.save writes it")
     if isinstance(state, Mapping) and isinstance(state.get("model"), Mapping):
         state = state["model"]
@@ -109,7 +109,7 @@ def fill(model: torch.nn.Module, tensors: Mapping[str, Tensor], origin: Mapping[
 
 
 def model_words(options: Mapping[str, Any]) -> list[str]:
-    """Return a model's options as `fairseq-train` is given them."""
+    """Return a model's options in the form of a `fairseq-train` command line."""
     words = [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in options.items()]
     return [f"--arch={NAME}", *words]
 
@@ -123,7 +123,7 @@ def configuration(data: Path, options: Mapping[str, Any], languages: Languages) 
         if language is None:
             raise UserError(f"--{side}-lang must be given, since {data} holds no data such as train.de-en.de.idx")
         if not (data / f"dict.{language}.txt").is_file():
-            raise UserError(f"{data} must hold the dictionary dict.{language}.txt, but does not")
+            raise UserError(f"{data}: the dictionary dict.{language}.txt was not found")
     words = [str(data), f"--source-lang={found[0]}", f"--target-lang={found[1]}", *model_words(options)]
     with own_command_line():
         parser = fairseq_options.get_training_parser()
@@ -131,7 +131,7 @@ def configuration(data: Path, options: Mapping[str, Any], languages: Languages) 
 
 
 def new_checkpoint(cfg: Any, model: nn.Module) -> dict[str, Any]:
-    """Return what fairseq saves of a training before its first update."""
+    """Return fairseq's record of a training before its first update."""
     options: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     return new_contents(options, model.state_dict())
 

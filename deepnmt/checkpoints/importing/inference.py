@@ -1,4 +1,4 @@
-"""The options of a model, as far as its tensors say, and as they are given where the tensors do not."""
+"""The options of a model: inferred from its tensors where possible, otherwise as given."""
 
 import re
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ WITH_FINAL_NORM = {"encoder": 2, "decoder": 3}
 
 @dataclass(frozen=True)
 class Given:
-    """What tensors may not say; for each stack, "encoder" or "decoder", or for both.
+    """Facts that tensors may not reveal; for each stack, "encoder" or "decoder", or for both.
 
     Attributes:
-        heads: attention heads, which only relative positions tell
-        norm: "post" or "pre", which a final norm tells
+        heads: attention heads, which only relative positions reveal
+        norm: "post" or "pre", which a final norm reveals
         groups: as in --encoder-groups; by default groups are equal
-        positions: "sinusoidal" or "none", which learned ones and fairseq's buffer of the others tell
+        positions: "sinusoidal" or "none"; learned positions and fairseq's buffer of sinusoidal ones are visible
         window: as --dlcl-window; with `softmax` only
         softmax: as --dlcl-softmax
     """
@@ -70,7 +70,7 @@ def infer(tensors: Mapping[str, Tensor], published: Mapping[str, Tensor], given:
 
 
 def check_present(tensors: Mapping[str, Tensor], names: list[str]) -> None:
-    """Raise `UserError` for parameters that are not there, all in one line."""
+    """Raise `UserError` for missing parameters, all in one line."""
     if missing := [name for name in names if name not in tensors]:
         raise UserError(f"the state dict must hold all parameters of its model, but lacks {', '.join(missing)}")
 
@@ -129,7 +129,7 @@ def _groups(tensors: Mapping[str, Tensor], _: Mapping[str, Tensor], stack: str, 
     if weight is None:
         if text not in (None, PLAIN):
             raise ValueError(f"{option} must be none without {stack}.history.weight, but is {text}")
-        # Where norms of a history are there without its weights, it is the weights that are missing.
+        # If a history has norms without weights, its weights are missing.
         norms = any(name.startswith(f"{stack}.history.") for name in tensors)
         return {f"{stack}_groups": "1" if norms else PLAIN}
     depth = len({name.split(".")[2] for name in tensors if name.startswith(f"{stack}.layers.")})
@@ -219,7 +219,7 @@ def _history(tensors: Mapping[str, Tensor], _: Mapping[str, Tensor], given: Give
 
 
 def _shared(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Which embeddings are one table: by their values, and because an output projection that is absent is tied."""
+    """Return which embeddings share one table: equal values, or an absent output projection, which is tied."""
     source, target = (tensors[f"{stack}.embed_tokens.weight"] for stack in STACKS)
     output = tensors.get("decoder.output_projection.weight", target)
     if not torch.equal(target, output):

@@ -22,7 +22,7 @@ from deepnmt.model.stack import STACKS
 STACK = r"((?:en|de)coder)"
 LAYER = STACK + r"(\.layers\.\d+\.)"
 PARAMETER = r"(weight|bias)"
-# Each name, as a pattern, with the names here: several where the tensor is cut, none where it is left out.
+# Each name, as a pattern, with the names here: several where the tensor is cut, () where it is left out.
 RULES: list[tuple[str, tuple[str, ...]]] = [
     (STACK + r"\.(embed_tokens|embed_positions)\.weight", (r"\1.\2.weight",)),
     (STACK + r"\.(?:version|embed_positions\._float_tensor)", ()),
@@ -57,10 +57,10 @@ def counts_norms_from_one(names: Collection[str], stack: str) -> bool:
 
 
 def translate(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the published tensors under the names that they have here, and for each of these the published name.
+    """Return the published tensors under their names here, and for each of these the published name.
 
     Raises:
-        UserError: names that are not known, that stand for the same parameter, or that come with an impossible shape
+        UserError: names are unknown, mean the same parameter, or come with an impossible shape
     """
     result: dict[str, Tensor] = {}
     origin: dict[str, str] = {}

@@ -30,12 +30,12 @@ from deepnmt.text.lines import whole_text
 
 logger = logging.getLogger(__name__)
 
-# The folder of CTranslate2's files in a model folder, and what its config.json says beside its own settings: positions
+# The folder of CTranslate2's files in a model folder, and additions to the settings in its config.json: positions
 # of the source and of the target, the end symbol counted.
 FILES = "ctranslate2"
 LONGEST_SOURCE, LONGEST_TARGET = "longest_source", "longest_target"
 PADDING = "<pad>"
-# An exponent of the length that makes CTranslate2 return those hypotheses that ended first: a shorter one comes before
+# An exponent of the length that makes CTranslate2 return the hypotheses that ended first: a shorter one precedes
 # a longer one unless its log-probability is far worse. 1024 ** 10 is still a float32.
 SHORT_FIRST = -10
 # Rows whose probabilities of all types are in memory at once.
@@ -57,7 +57,7 @@ def load(folder: ModelFolder, threads: int | None) -> CTranslate2Engine:
     files = folder.path / FILES
     try:
         engine = CTranslate2Engine(files, folder.weights, threads)
-    # CTranslate2 raises RuntimeError for whatever it finds; a config.json without one of our keys, KeyError.
+    # CTranslate2 raises RuntimeError for every fault; a config.json without one of our keys raises KeyError.
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{files}: must be a model that CTranslate2 can read, but is not: {reason}") from None
@@ -69,7 +69,7 @@ def load(folder: ModelFolder, threads: int | None) -> CTranslate2Engine:
 
 
 class _Found(NamedTuple):
-    """A hypothesis of CTranslate2's: its tokens, the symbol that ends it included if there is one, and its score."""
+    """A CTranslate2 hypothesis: its tokens, the ending symbol included if there is one, and its score."""
 
     tokens: list[str]
     score: float
@@ -123,7 +123,7 @@ class CTranslate2Engine:
                 if patience == 1:
                     settled = len(found) == sum(self._has_ended(each) for each in usable)
                 else:
-                    # With fewer hypotheses than it was to find, the search has come to its last step.
+                    # With fewer hypotheses than requested, the search has reached its last step.
                     settled = len(usable) >= settings.beam or len(found) < patience * settings.beam
                 if settled:
                     results[number] = self._best(source, usable or found, settings)
@@ -147,7 +147,7 @@ class CTranslate2Engine:
     def _found(
         self, sources: list[list[str]], settings: SearchSettings, longest: int, patience: int
     ) -> list[list[_Found]]:
-        """Return CTranslate2's hypotheses of each sentence, `patience` times as many as the beam has."""
+        """Return CTranslate2's hypotheses of each sentence, `patience` times the beam size."""
         found = self.translator.translate_batch(
             sources,
             beam_size=settings.beam,
@@ -165,7 +165,7 @@ class CTranslate2Engine:
 
     def _greedy(self, sources: list[list[str]], settings: SearchSettings, longest: int) -> list[list[Hypothesis]]:
         """Return the hypothesis of each sentence in which each token is the best one."""
-        # What is forbidden before the softmax changes scores here, too, but no choice.
+        # Symbols forbidden before the softmax change scores here, too, but not the choice.
         found = self.translator.translate_batch(
             sources,
             beam_size=1,
@@ -181,7 +181,7 @@ class CTranslate2Engine:
         ]
 
     def _is_usable(self, found: _Found) -> bool:
-        """Return whether fairseq's search can have come to a hypothesis."""
+        """Return whether fairseq's search can have reached a hypothesis."""
         return found.tokens[-1] != PADDING and found.tokens != [self.eos]
 
     def _has_ended(self, found: _Found) -> bool:
@@ -197,7 +197,7 @@ class CTranslate2Engine:
                 scored.append((tokens[:-1], score * float(len(tokens)) ** SHORT_FIRST))
             else:
                 scored.append((tokens, next(sums)))
-        # Its search ends with as many hypotheses as the beam has; of those that end in one step, the best come first.
+        # Its search ends with as many hypotheses as the beam has; if several end in one step, the best come first.
         scored.sort(key=lambda pair: (len(pair[0]), -pair[1]))
         kept = [self._hypothesis(tokens, total, settings) for tokens, total in scored[: settings.beam]]
         return sorted(kept, key=lambda hypothesis: -hypothesis.score)[: settings.nbest]
@@ -210,9 +210,9 @@ class CTranslate2Engine:
 
 
 def sums_int8_exactly() -> bool:
-    """Return whether products of int8 are summed in 32 bits; on x86 without VNNI, sums of two are cut to 16 bits.
+    """Return whether products of int8 are summed in 32 bits; on x86 without VNNI, sums of two saturate at 16 bits.
 
-    Where that cannot be told, it is no.
+    If this cannot be determined, the answer is no.
     """
     if platform.machine().lower() not in X86:
         return True

@@ -64,7 +64,7 @@ def residual_scales(tensors: Tensors, options: StackOptions) -> list[Array]:
     """Return `w` of each sublayer of a stack, C each, and ones for the place after the last.
 
     Raises:
-        UserError: one has a zero, by which nothing can be divided
+        UserError: one has a zero, and division by it is impossible
     """
     scales = []
     for layer in range(options.layers):
@@ -74,13 +74,13 @@ def residual_scales(tensors: Tensors, options: StackOptions) -> list[Array]:
             if options.residual_trained:
                 scale = tensors.take(name)
             if not scale.all():
-                raise UserError(f"{name}: must have no zeros for --engine ctranslate2, but has; use --engine onnx")
+                raise UserError(f"{name}: must have no zeros with --engine ctranslate2; use --engine onnx")
             scales.append(scale)
     return [*scales, np.ones(options.width)]
 
 
 def set_layer(spec: Any, tensors: Tensors, options: StackOptions, layer: int, scales: Sequence[Array]) -> None:
-    """Set one layer of CTranslate2's; `scales` are `w` of its sublayers and of the one that follows."""
+    """Set one layer of CTranslate2's; `scales` are `w` of its sublayers and of the next one."""
     prefix, factors = f"{options.name}.layers.{layer}", options.inference_factors()[layer]
     for number, (sublayer, factor) in enumerate(zip(options.sublayers, factors)):
         part = {SELF_ATTENTION: "self_attention", CROSS_ATTENTION: "attention", FEED_FORWARD: "ffn"}[sublayer]
@@ -209,12 +209,12 @@ def _shared(config: DLCLTransformerConfig, stack: str) -> dict[str, Any]:
 
 def _set_stack(spec: Any, embeddings: Any, stack: Any, options: StackOptions, tensors: Tensors) -> None:
     """Set a stack except the projection to the vocabulary; `embeddings` belong to `spec`."""
-    # Of a pruned model, fewer than the options say.
+    # For a pruned model, fewer than the options say.
     options = dataclasses.replace(options, layers=len(stack.layers))
     name, scales = options.name, residual_scales(tensors, options)
     spec.scale_embeddings = float(stack.embed_scale)
     ones = np.ones(options.width)
-    # What the first sublayer reads is written by the norm of the embedding or, without one, by the embedding itself.
+    # The norm of the embedding, or without one the embedding itself, writes the first sublayer's input.
     written = ones if stack.layernorm_embedding is not None else scales[0]
     embeddings.weight = _stored(tensors.take(f"{name}.embed_tokens.weight") * written)
     if hasattr(spec, "position_encodings"):

@@ -32,7 +32,7 @@ class Heads:
     module: Any
 
     def split(self, x: Value, number: int = 1) -> Value:
-        """Return N x H x M x D of rows NM x C; of several outputs side by side, their heads after one another."""
+        """Return N x H x M x D for rows NM x C; for several outputs side by side, their heads after one another."""
         graph, module = self.graph, self.module
         heads = graph.integers(number * module.num_heads, module.head_dim)
         size = f"{number * module.num_heads} heads of {module.head_dim}"
@@ -166,7 +166,7 @@ class SelfAttentionStep:
         if self.ages is None:
             attended = graph.op("MatMul", weights(graph, scores, self.mask), values)
             return linear(graph, heads.join(attended), module.out_proj)
-        # All hypotheses are equally long, so that an entry has one distance for all of them.
+        # All hypotheses are equally long, so an entry has one distance for all of them.
         index = row_of_distance(graph, self.ages, module.max_length)
         relative_keys = graph.op("Gather", graph.weight(module.relative_keys.t()), index, axis=1)  # D x E
         scores = graph.op("Add", scores, graph.op("MatMul", query, relative_keys))

@@ -25,7 +25,7 @@ from deepnmt.errors import UserError
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
-# The key of the facts about the model, in JSON, that the graph of a step holds.
+# The key of the facts about the model, in JSON, in the graph of a step.
 FACTS = "deepnmt"
 UNKNOWN = SPECIAL_SYMBOLS.index("<unk>")
 Arrays = dict[str, Any]
@@ -35,7 +35,7 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
     """Return the engine of a model folder.
 
     Raises:
-        UserError: a graph cannot be read, or a dictionary has another number of types than it
+        UserError: a graph cannot be read, or its number of types differs from a dictionary's
     """
     dictionaries = [folder.dictionary(lang) for lang in (folder.source_lang, folder.target_lang)]
     source, target = map(read_types, dictionaries)
@@ -46,7 +46,7 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
             raise UserError(f"{folder.path / name}: must be the graph that deepnmt export names so, but is another")
     engine = OnnxEngine(encoder, step, source, target)
     for path, side, types in zip(dictionaries, ("source", "target"), (source, target)):
-        # Graphs of earlier versions do not say it.
+        # Graphs of earlier versions lack it.
         if (known := engine.facts.get(f"{side}_types", len(types))) != len(types):
             raise UserError(f"{path}: must have the {known} types of the model, but has {len(types)}")
     return engine
@@ -60,7 +60,7 @@ class OnnxEngine:
         self.source, self.target = _numbers(source), _numbers(target)
         self.types = list(target)
         self.facts: dict[str, int] = json.loads(step.get_modelmeta().custom_metadata_map[FACTS])
-        # The end symbol takes a position; of the target's, fairseq leaves one more free.
+        # The end symbol takes a position; in the target, fairseq leaves one more free.
         self.longest = self.facts["source_positions"] - 1
         self.longest_target = self.facts["target_positions"] - 1
 
@@ -134,7 +134,7 @@ class OnnxSteps:
     def keep(self, move: Move) -> None:
         """See `Steps`."""
         self.source = {name: move.of(array) for name, array in self.source.items()}
-        # The parents say which rows of a total are read.
+        # The parents select the rows of a total.
         self.kept = {name: array if name.startswith("total_") else move.of(array) for name, array in self.kept.items()}
 
     def _nothing(self, name: str, sentences: int) -> Floats:
@@ -145,7 +145,7 @@ class OnnxSteps:
 
 
 def _mask(ancestors: Integers) -> Floats:
-    """Return which entries each hypothesis descends from, 0 or -inf: N x 1 x M x E for N x M x P."""
+    """Return the entries from which each hypothesis descends, 0 or -inf: N x 1 x M x E for N x M x P."""
     sentences, hypotheses = ancestors.shape[:2]
     later = np.full((hypotheses, hypotheses), -math.inf, dtype=np.float32)
     np.fill_diagonal(later, 0)

@@ -20,10 +20,10 @@ Attribute = Union[int, float, str, Sequence[int]]
 
 # The first version of ONNX's operations that has Gelu, and the oldest file format that allows it.
 OPERATIONS, FORMAT = 20, 9
-# Of the operations that ONNX Runtime has beyond those.
+# The domain of operations that ONNX Runtime adds to them.
 OWN = "com.microsoft"
 FLOAT, INTEGER = TensorProto.FLOAT, TensorProto.INT64
-# Of the weights of a graph, in bytes: a file of the format may have 2 GiB.
+# Limit of a graph's weights, in bytes: a file of the format may have 2 GiB.
 LARGEST = 2**31 - 2**24
 
 
@@ -49,7 +49,7 @@ class Graph:
         return Value(name)
 
     def output(self, name: str, kind: int, value: Value, *axes: str | int) -> None:
-        """Let the result of an operation be an output."""
+        """Make the result of an operation an output."""
         # Under its own name: an operation that only renames it would copy it.
         self._names[value] = name
         self._outputs.append(helper.make_tensor_value_info(name, kind, list(axes)))
@@ -83,7 +83,7 @@ class Graph:
         return self.constant(tensor.detach().float().contiguous().numpy())
 
     def once(self, name: str, x: Value, make: Callable[[], tuple[Value, ...]]) -> tuple[Value, ...]:
-        """Return what `make` makes of x; under the same name it is made once."""
+        """Return the result of `make` for x; it is made once under the same name."""
         if (name, x) not in self._shared:
             self._shared[name, x] = make()
         return self._shared[name, x]

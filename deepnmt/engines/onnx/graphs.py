@@ -2,7 +2,7 @@
 
 Twins: deepnmt/model/encoder.py, deepnmt/model/decoder.py
 
-The encoder also gives the keys and values that the decoder's layers make of its output:
+The encoder also returns the keys and values that the decoder's layers make from its output:
 
     tokens, N x S           of the sources, padded on the right
 

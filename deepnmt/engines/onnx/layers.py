@@ -30,7 +30,7 @@ from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
 Floats = npt.NDArray[np.float32]
 
 LARGEST = 127
-# The products take numbers without a sign for x: 128 stands for 0.
+# The products take unsigned numbers for x: 128 stands for 0.
 ZERO = np.array(128, dtype=np.uint8)
 # The scale of a row of zeros.
 SMALLEST = 1e-30
@@ -62,7 +62,7 @@ def _int8_product(graph: Graph, x: Value, matrix: Floats) -> Value:
     numbers, scales = graph.once("int8", x, lambda: _quantised(graph, x))
     columns = np.maximum(np.abs(matrix).max(0) / LARGEST, SMALLEST).astype(np.float32)
     weight, zero = graph.constant(np.round(matrix / columns).astype(np.int8)), graph.constant(ZERO)
-    # One operation for product and scales; of x, it takes a single scale.
+    # One operation for product and scales; it takes a single scale of x.
     scaled = graph.op(
         "MatMulIntegerToFloat", numbers, weight, graph.number(1.0), graph.constant(columns), zero, domain=OWN
     )
@@ -117,7 +117,7 @@ def run_layer(graph: Graph, layer: Any, x: Value, branches: dict[str, Branch], f
 
 
 def norm_position(layer: Any) -> NormPosition:
-    """Return where a layer's norms stand."""
+    """Return the positions of a layer's norms."""
     if isinstance(layer, DeepLayer):
         return layer.norm_position
     return NORM_POSITIONS["pre" if layer.normalize_before else "post"]
@@ -132,7 +132,7 @@ def _scaled(graph: Graph, residual: Any, x: Value) -> Value:
 
 
 class History:
-    """The input of a layer: (5) or (6), or in a plain stack the output of the layer before it."""
+    """The input of a layer: (5) or (6), or in a plain stack the output of the previous layer."""
 
     def __init__(self, graph: Graph, stack: Any) -> None:
         self.graph = graph

@@ -1,4 +1,4 @@
-"""Which models the graphs can express."""
+"""The models that the graphs can express."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -108,7 +108,7 @@ class Limits:
     Attributes:
         beam: K
         longest: greatest number of types before a hypothesis's end symbol
-        lenpen: exponent of the length by which scores are divided
+        lenpen: exponent of the length in the divisor of scores
         types: of the vocabulary
     """
 
@@ -159,12 +159,12 @@ class Hypotheses:
         self.ancestors = np.zeros((sentences, 1, 1), dtype=np.int64)  # N x M x P
         self.parents = np.arange(sentences)  # NM
         self.sums: Floats = np.zeros((sentences, 1), dtype=np.float32)  # N x M
-        # Places that hold nothing any more, since a tiny vocabulary has too few candidates for all.
+        # Empty places, since a tiny vocabulary has too few candidates for all.
         self.ignored: Flags = np.zeros((sentences, self.beam), dtype=bool)  # N x K
 
     @property
     def length(self) -> int:
-        """Return how many types the hypotheses have."""
+        """Return the number of types in the hypotheses."""
         return int(self.prefixes.shape[2]) - 1
 
     def step(self) -> Step:
@@ -175,7 +175,7 @@ class Hypotheses:
         return Step(tokens, self.ancestors, self.parents, np.full_like(tokens, END), best)
 
     def extend(self, prediction: Prediction) -> Optional[Move]:
-        """Finish and continue hypotheses; return how the sentences that are left have moved, None if all are left."""
+        """Finish and continue hypotheses; return the moves of the remaining sentences, None if all remain."""
         candidates = self._candidates(prediction)
         ending = (candidates.types == END) & (candidates.sums != -math.inf)
         ending[:, : self.beam] &= ~self.ignored
@@ -222,7 +222,7 @@ class Hypotheses:
                 found.append(Found(float(candidates.sums[row, column] / penalty), types))
 
     def _advance(self, candidates: Candidates, ending: Flags, left: Integers) -> None:
-        """Let the K best candidates that end no hypothesis be the hypotheses of the sentences that are left."""
+        """Make the K best candidates that do not end the new hypotheses of the remaining sentences."""
         count, size = ending.shape
         ending[:, : self.beam] |= self.ignored[left]
         rank = np.arange(size) + size * ending

@@ -33,7 +33,7 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     models, cfg, _ = checkpoint_utils.load_model_ensemble_and_task(
         [str(checkpoints[0])], {"data": str(data), "source_lang": source, "target_lang": target}
     )
-    # Old checkpoints lack options that came later, which a model has with their defaults.
+    # Old checkpoints lack later options, whose defaults then apply.
     options = getattr(models[0], "cfg", cfg.model)
     write_model(models[0].eval(), getattr(options, "deep", options), folder, weights)
 

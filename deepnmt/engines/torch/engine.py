@@ -32,7 +32,7 @@ from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.reduced import reduce_products
 from deepnmt.text.data_folder import one_name
 
-# Rows times positions of what is scored at a time: of each, there is a number for every type of the vocabulary.
+# Rows times positions scored at a time: each has a number for every type of the vocabulary.
 POSITIONS = 4096
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 def load(folder: ModelFolder, threads: int | None) -> TorchEngine:
     """Return the engine of a model folder. Raises `UserError` if a model cannot be read."""
     languages = folder.source_lang, folder.target_lang
-    # Of fewer bits, products are for the CPU alone.
+    # Products of fewer bits are for the CPU alone.
     device = None if folder.weights == "float32" else "cpu"
     return load_checkpoints(model_files(folder.path), folder.path, languages, threads, device, folder.weights)
 
@@ -121,7 +121,7 @@ class TorchEngine:
         # The end symbol takes a position.
         positions = zip(*(model.max_positions() for model in self.models))
         self.longest, self.longest_target = (int(min(each)) - 1 for each in positions)
-        # One search uses all of torch's threads: several at a time would take turns, with several times the memory.
+        # One search uses all of torch's threads: several at once would take turns, with several times the memory.
         self._lock = threading.Lock()
         self._last: tuple[SearchSettings, BeamGenerator] | None = None
 
@@ -143,7 +143,7 @@ class TorchEngine:
         order = sorted(range(len(targets)), key=lambda number: len(targets[number]))
         with self._lock, torch.no_grad():
             while order:
-                # Of the last, the longest.
+                # For the last batch, the longest.
                 part = order[-max(1, POSITIONS // (len(targets[order[-1]]) + 1)) :]
                 del order[-len(part) :]
                 rows = self._scores([sources[number] for number in part], [targets[number] for number in part])
@@ -228,7 +228,7 @@ class TorchEngine:
         # As fairseq prints them.
         left_out = (self.target.eos(), self.target.bos())
         tokens = [self.target[number] for number in found["tokens"].tolist() if number not in left_out]
-        # In the sum of a language model or of weighted models, `score` has no part.
+        # With a language model or weighted models, `score` is not part of the sum.
         log_prob = float(found["positional_scores"].double().sum())
         return Hypothesis(self._turned(tokens), float(found["score"]), log_prob)
 

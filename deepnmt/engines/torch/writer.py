@@ -13,7 +13,7 @@ from deepnmt.checkpoints.state import SCALES, CheckpointState, new_contents
 from deepnmt.errors import UserError
 from deepnmt.kernels.products import obstacle
 
-# How the names of options end whose values may be places without a slash. fairseq's own models keep all options of a
+# Endings of the names of options whose values may be paths without a slash. fairseq's own models keep all options of a
 # training.
 PLACES = ("path", "file", "dir", "pair_weights", "finetune_from_model")
 
@@ -41,17 +41,17 @@ def _placeless(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model_alone(state: CheckpointState, weights: str) -> dict[str, Any]:
-    """Return a checkpoint without optimizer, scores, and the paths of the machine that it was trained on."""
+    """Return a checkpoint without optimizer, scores, and the paths of its training machine."""
     if state.is_old():
         options: dict[str, Any] = {"cfg": None, "args": Namespace(**_placeless(state.options()), data=".")}
     else:
         cfg = {group: _placeless(state.options(group)) for group in ("model", "task")}
         options = {"cfg": {**cfg, "task": {**cfg["task"], "data": "."}}}
-    # What the task keeps says in which direction a model writes.
+    # The task's state contains the direction in which a model writes.
     kept = {"task_state": state.contents.get("task_state") or {}}
     tensors = state.tensors()
     if SCALES in state.contents:
-        # A model that was exported with fewer bits before.
+        # A model that was already exported with fewer bits.
         tensors = unpacked(tensors, state.contents[SCALES])
     scales = {}
     if weights != "float32":

@@ -1,8 +1,8 @@
 """Initial weights: each method a function from model and options to weights, in a file of its own.
 
-It is called once, when the model is complete and nothing has been loaded, and never changes the forward pass. A new
-one is a new file and a line here. `default` keeps fairseq's weights. A method that needs data is a `BatchInitializer`,
-for which `from_batches.py` does the rest.
+It is called once, when the model is complete and before any loading, and never changes the forward pass. A new method
+needs a new file and a line here. `default` keeps fairseq's weights. A method that needs data is a `BatchInitializer`;
+`from_batches.py` does the rest.
 """
 
 from typing import Any, Optional, Union

@@ -43,7 +43,7 @@ class Admin(BatchInitializer):
     def measure(self, model: Any, net_input: dict[str, Tensor]) -> list[float]:
         """Return `r^2` for each sublayer of the encoder, then of the decoder.
 
-        It leaves behind `w = r`, and a model in training mode.
+        Afterwards `w = r`, and the model is in training mode.
         """
         model.train()
         with torch.no_grad(), _profiled(model.encoder) as encoder, _profiled(model.decoder) as decoder:
@@ -62,7 +62,7 @@ class Admin(BatchInitializer):
 
 
 def residuals(module: Any) -> list[Any]:
-    """Return the residuals of a model or a stack, one a sublayer, in the order in which they run."""
+    """Return the residuals of a model or a stack, one per sublayer, in execution order."""
     return [part for part in module.modules() if isinstance(part, Residual)]
 
 
@@ -72,7 +72,7 @@ def _span(values: Sequence[float]) -> str:
 
 @contextmanager
 def _profiled(stack: Any) -> Iterator[dict[Any, float]]:
-    """Let each residual that runs set its `w`, and collect the `r`; nothing is dropped but by dropout itself."""
+    """Make each residual that runs set its `w`, and collect the `r`; only dropout itself drops anything."""
     found: dict[Any, float] = {}
     ratio = 1.0
 

@@ -5,8 +5,8 @@ With L encoder and M decoder layers, value, output and feed-forward matrices are
     encoder    b = 0.87 (L^4 M)^(-1/16)
     decoder    b = (12 M)^(-1/4)                                                  (4)
 
-and query and key matrices with gain 1. Biases of these matrices start as zeros; embeddings and what else is outside
-the layers stay fairseq's.
+and query and key matrices with gain 1. Biases of these matrices start as zeros; embeddings and other parameters outside
+the layers keep fairseq's values.
 """
 
 from typing import Any

@@ -39,7 +39,7 @@ def initialize_from_batches(trainer: Any, samples: Sequence[Any]) -> None:
 
 
 def rebuild_optimizer(trainer: Any) -> None:
-    """Let the optimizer see the new weights: in half precision it copied all parameters when it was built."""
+    """Make the optimizer see the new weights: in half precision it copied all parameters when it was built."""
     schedule = trainer.lr_scheduler.state_dict()
     trainer._optimizer = trainer._lr_scheduler = None  # Frees the copies before there are new ones.
     trainer._build_optimizer()

@@ -10,7 +10,7 @@ from deepnmt.model.stack import StackOptions
 
 
 class InitializerOptions(Protocol):
-    """The options that initialisers read."""
+    """The options for initialisers."""
 
     encoder_embed_path: Any
     decoder_embed_path: Any
@@ -22,12 +22,12 @@ class InitializerOptions(Protocol):
         """Return the numbers of a stack."""
 
 
-# Sets the weights of a `dlcl_transformer` that is complete and into which nothing has been loaded.
+# Sets the weights of a complete `dlcl_transformer` before any loading.
 Initializer = Callable[[Any, InitializerOptions], None]
 
 
 def keep(model: Any, options: InitializerOptions) -> None:
-    """Leave the weights as the modules' constructors have drawn them."""
+    """Leave the weights as the modules' constructors drew them."""
 
 
 class BatchInitializer(ABC):
@@ -47,7 +47,7 @@ class BatchInitializer(ABC):
         self.base(model, options)
 
     def faults(self, options: InitializerOptions) -> Iterator[str]:
-        """Yield what other options must be for this initialiser, and are."""
+        """Yield the values of other options that this initialiser forbids, each with the requirement."""
         yield from ()
 
     @abstractmethod
@@ -56,7 +56,7 @@ class BatchInitializer(ABC):
 
     @abstractmethod
     def size(self, model: Any) -> int:
-        """Return how many numbers there are for each batch."""
+        """Return the number of values per batch."""
 
     @abstractmethod
     def measure(self, model: Any, net_input: dict[str, Tensor]) -> list[float]:
@@ -64,4 +64,4 @@ class BatchInitializer(ABC):
 
     @abstractmethod
     def set_weights(self, model: Any, means: Sequence[float]) -> str:
-        """Set the weights from the mean of what `measure` returned, and return a summary for the log."""
+        """Set the weights from the mean of the results of `measure`, and return a summary for the log."""

@@ -4,7 +4,7 @@
     embeddings     U(-sqrt(2 / (d + V)), sqrt(2 / (d + V))) for a table of V rows of d channels, padding 0       (13)
     layer norms    gain 1, bias 0
 
-It speaks of all of them, wherever they stand: also of learned positions, and of an output projection that is not
+The paper covers all of them, wherever they are: also learned positions, and an output projection that is not
 an embedding table.
 """
 

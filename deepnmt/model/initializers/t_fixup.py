@@ -6,14 +6,14 @@ With L encoder layers, M decoder layers and embeddings of d channels, matrices a
     encoder's value, output and feed-forward matrices    0.67 L^(-1/4)             (9)
     all others, queries and keys too                     1
 
-and embeddings are N(0, 1/d), times (9 L)^(-1/4) the source's or (9 M)^(-1/4) the target's; a table that both share is
-scaled once, with L. Learned positions stay fairseq's, and so does an output projection that is not the target's table.
+and embeddings are N(0, 1/d), times (9 L)^(-1/4) the source's or (9 M)^(-1/4) the target's. A table shared by both is
+scaled once, with L. Learned positions keep fairseq's values, and so does an output projection other than the target's.
 
-These are the paper's words, which do not speak of biases: here they start as zeros in the layers. The released code
-(layer6ai-labs/T-Fixup) differs in two things, and `t_fixup_released` follows it:
+This follows the paper, which does not mention biases: here they start as zeros in the layers. The released code
+(layer6ai-labs/T-Fixup) differs in two points, and `t_fixup_released` follows it:
 
     queries and keys                   gain 1 / sqrt(2), fairseq's, which it undoes for values alone
-    biases of queries, keys, values    U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), those of nn.Linear
+    biases of queries, keys, values    U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), as in nn.Linear
 """
 
 import math

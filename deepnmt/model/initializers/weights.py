@@ -38,12 +38,12 @@ def loaded_embeddings(model: Any, options: InitializerOptions) -> list[nn.Embedd
 
 
 def zero_bias(matrix: nn.Linear) -> None:
-    """Set the bias, where there is one, to zero."""
+    """Set the bias, if there is one, to zero."""
     if matrix.bias is not None:
         nn.init.zeros_(matrix.bias)
 
 
 def zero_padding(table: nn.Embedding) -> None:
-    """Set the padding symbol's row, where there is one, to zero."""
+    """Set the padding symbol's row, if there is one, to zero."""
     if table.padding_idx is not None:
         nn.init.zeros_(table.weight[table.padding_idx])

@@ -1,7 +1,7 @@
 """A decoder one position at a time.
 
-Each file names its twins, the files that compute the same for all positions at once; whoever changes one of them
-changes the other. The comparison with fairseq's generator in the tests fails if they differ.
+Each file names its twins, the files that compute the same for all positions at once. A change in one of them requires
+a change in the other. The comparison with fairseq's generator in the tests fails if they differ.
 
 Two layouts of rows, one for each of N sentences' M hypotheses, are in use, and named wherever rows are:
 

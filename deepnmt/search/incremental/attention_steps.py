@@ -26,7 +26,7 @@ from deepnmt.kernels.short_attention import REGISTER
 from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.search.incremental.maps import Maps
 
-# Positions that there is room for at first; then it doubles, so that a batch pays for the length that it reaches.
+# Initial room, in positions; then it doubles, so that the cost of a batch follows its actual length.
 FIRST_CAPACITY = 16
 
 
@@ -64,7 +64,7 @@ class Step:
 
 
 class Memory:
-    """What all hypotheses of a sentence attend to: the encoder's output, or the states of a two-sided model.
+    """The memory of all hypotheses of a sentence: the encoder's output, or the states of a two-sided model.
 
     Args:
         states: S x N x C
@@ -98,7 +98,7 @@ class Memory:
 
 
 def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
-    """Put the entries `movers` of the first axis in the places `holes`; a contiguous tensor makes it quick."""
+    """Put the entries `movers` of the first axis in the places `holes`; contiguous tensors are faster."""
     tensor.index_copy_(0, holes, tensor.index_select(0, movers))
 
 
@@ -152,7 +152,7 @@ class SelfAttentionSteps(AttentionSteps):
         self.query_key_value = maps(module.q_proj, module.k_proj, module.v_proj, scale=module.scaling)
         keys = module.k_proj.weight.new_empty(sentences, self.heads, self.width, FIRST_CAPACITY * beam)
         self.hold(keys, keys.new_empty(sentences, self.heads, FIRST_CAPACITY * beam, self.width))
-        # What the mask hides must still be finite.
+        # Entries hidden by the mask must still be finite.
         self.keys[..., :REGISTER].zero_()
         self.values[:, :REGISTER].zero_()
 
@@ -195,14 +195,14 @@ class RelativeSelfAttentionSteps(SelfAttentionSteps):
         attended = torch.bmm(weights, values)
         if self.module.relative_values is None:
             return attended
-        # In half precision, many small ones added one by one would be lost beside their sum.
+        # In half precision, many small numbers added one by one would be lost beside their sum.
         exact = torch.promote_types(weights.dtype, torch.float32)
         by_distance = weights.new_zeros(*weights.shape[:2], len(self.module.relative_values), dtype=exact)
         by_distance.index_add_(-1, self._distances(step, weights), weights.to(exact))
         return attended + torch.matmul(by_distance.type_as(weights), self.module.relative_values)
 
     def _distances(self, step: Step, like: Tensor) -> Tensor:
-        """Return the row of aK and aV for each entry of the last axis of `like`; those after the newest are hidden."""
+        """Return the row of aK and aV for each entry of the last axis of `like`; later entries are hidden."""
         longest = self.module.max_length
         position = torch.arange(like.size(-1), device=like.device) // self.beam
         return (position - step.position).clamp(-longest, longest) + longest
@@ -237,7 +237,7 @@ class SourceAttentionSteps(AttentionSteps):
 
 
 class MergedAttentionSteps(SourceAttentionSteps):
-    """Merged attention, equation (12): of the target, a sum is kept."""
+    """Merged attention, equation (12): for the target, a sum is kept."""
 
     # Of the values of all positions before, M x N x C.
     total: Optional[Tensor] = None
@@ -262,5 +262,5 @@ class MergedAttentionSteps(SourceAttentionSteps):
         """As `AttentionSteps.keep`."""
         super().keep(sentences, holes, movers)
         assert self.total is not None
-        # The next step reads no more than there are sentences.
+        # The next step reads no more rows than there are sentences.
         move(self.total.transpose(0, 1), holes, movers)

@@ -1,4 +1,4 @@
-"""A decoder that is run position by position for all hypotheses of a batch.
+"""A decoder that runs position by position for all hypotheses of a batch.
 
 Twin: deepnmt/model/decoder.py
 
@@ -51,7 +51,7 @@ class DecoderSteps:
         self.norm = norm_function(decoder.layer_norm)
         self.embedded_positions: Optional[Tensor] = None  # 1 x longest x C
         if decoder.embed_positions is not None:
-            # All hypotheses are equally long; of the tokens, fairseq looks at whether they are padding alone.
+            # All hypotheses are equally long; fairseq only checks whether tokens are padding alone.
             self.embedded_positions = decoder.embed_positions(
                 torch.full((1, longest), decoder.padding_idx + 1, device=source.device)
             )

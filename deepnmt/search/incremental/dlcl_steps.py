@@ -1,4 +1,4 @@
-"""The history of a decoder that is run position by position.
+"""The history of a decoder that runs position by position.
 
 Twin: deepnmt/model/dlcl.py
 
@@ -14,7 +14,7 @@ from deepnmt.search.incremental.layer_steps import norm_function
 
 
 class HistorySteps:
-    """The sums of (5) and (6), where a position's outputs are few and nothing is kept for gradients."""
+    """The sums of (5) and (6) for the few outputs of a position, without gradients."""
 
     def __init__(self, history: LayerHistory) -> None:
         self.group_of = history.group_of

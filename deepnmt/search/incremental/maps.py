@@ -15,7 +15,7 @@ from deepnmt.search.reduced import kind_of
 
 
 class Maps:
-    """The prepared maps of one model; to prepare them takes a third of the time of a single sentence."""
+    """The prepared maps of one model; preparing them takes a third of the time of a single sentence."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[object, ...], Kept[Product]] = {}
@@ -52,7 +52,7 @@ def _joined(projections: tuple[Any, ...], scale: float, kind: str) -> Product:
     return product(kind, weight, bias)
 
 
-# As plain tensors, though a step asks for it.
+# As plain tensors, even if a step requests it.
 @torch.inference_mode(False)
 @torch.no_grad()
 def _padded(projection: nn.Linear, kind: str) -> Product:

@@ -1,14 +1,14 @@
-"""Attention to the source of a single sentence, where calls are most of the time.
+"""Attention to the source of a single sentence, where calls take most of the time.
 
 Twin: deepnmt/model/attention.py
 
 Shapes: M hypotheses of one sentence; C channels in H heads of D; S source positions.
 
-In each head, what becomes of the source's keys K and values V is multiplied by the weights beforehand,
+In each head, the weights are multiplied beforehand into the source's keys K and values V,
 
     softmax((x Wq + q) K') V Wo + o  =  softmax(x A + a) B + o,    A = Wq K', a = q K', B = V Wo
 
-so that a step has two products instead of four, and nothing to move between rows and heads.
+A step thus has two products instead of four, and nothing to move between rows and heads.
 """
 
 from typing import Any, Optional

@@ -15,9 +15,9 @@ from deepnmt.search.incremental.decoder_steps import DecoderSteps
 
 
 class OutputSteps:
-    """Log-probabilities of all types, in memory that is used again in each step.
+    """Log-probabilities of all types, in memory that is reused in each step.
 
-    It is not `shared` with several models, whose results are needed together.
+    It is not `shared` between several models, whose results are needed together.
     """
 
     def __init__(self, temperature: float, shared: bool) -> None:
@@ -32,7 +32,7 @@ class OutputSteps:
         if type(projection) is not nn.Linear or not self.shared or not on_cpu:
             logits = model.decoder.output_layer(features.unsqueeze(1)).div_(self.temperature)
             result: Tensor = model.get_normalized_probs((logits, None), log_probs=True)[:, -1]
-            # An adaptive softmax leaves them in half precision, whose sums would be rounded.
+            # An adaptive softmax returns half precision, whose sums would be rounded.
             result = result.to(torch.promote_types(result.dtype, torch.float32))
             types = result.size(1)
             return F.pad(result, (0, whole_blocks(types) - types), value=-math.inf)
@@ -52,7 +52,7 @@ class OutputSteps:
         return torch.log_softmax(log_probs, -1, out=log_probs)
 
     def _rows(self, rows: int, weight: Tensor) -> Tensor:
-        """Return memory for R x W, the largest tensor of a step: to allocate it would take much of the time."""
+        """Return memory for R x W, the largest tensor of a step: allocating it would take much of the time."""
         size = rows * whole_blocks(len(weight))
         if self.memory.numel() < size:
             self.memory = weight.new_empty(size)

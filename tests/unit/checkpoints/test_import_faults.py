@@ -214,10 +214,10 @@ def test_files_that_are_not_as_they_must_be(tmp_path: Path, capsys: pytest.Captu
             [tmp_path / "cut.pt", out, f"--data={data}"],
             f"{tmp_path / 'cut.pt'}: must be a state dict, as torch.save writes it, but is truncated: ",
         ),
-        ([path, path, f"--data={data}"], f"{path}: the new checkpoint must be another file than the old one"),
+        ([path, path, f"--data={data}"], f"{path}: the new checkpoint must not be the old one"),
         (
             [path, tmp_path / "cut.pt", f"--data={data}"],
-            f"{tmp_path / 'cut.pt'}: the new checkpoint must not exist yet",
+            f"{tmp_path / 'cut.pt'}: the new checkpoint exists already",
         ),
         (
             [path, out, f"--data={tmp_path / 'no'}"],
@@ -227,7 +227,7 @@ def test_files_that_are_not_as_they_must_be(tmp_path: Path, capsys: pytest.Captu
         ([path, out, f"--data={data}", "--source-lang=a"], f"--target-lang must be given, since {data} holds no data"),
         (
             [path, out, f"--data={tmp_path / 'empty'}", *LANGUAGES],
-            f"{tmp_path / 'empty'} must hold the dictionary dict.a",
+            f"{tmp_path / 'empty'}: the dictionary dict.a",
         ),
         ([path, out], "the following arguments are required: --data (see --help)"),
     ]

@@ -272,7 +272,7 @@ def test_moving_averages_shrink_too_and_the_best_score_is_forgotten() -> None:
     assert state["extra_state"]["best"] == 31.5
     assert lines[-3:] == [
         "moving average of the model: as the model",
-        "best validation score: forgotten, since it is that of the deeper model",
+        "best validation score: forgotten, since it belongs to the deeper model",
         "optimizer: none in the checkpoint; a training from it counts its updates from 0",
     ]
 

@@ -245,9 +245,7 @@ def test_the_task_must_translate() -> None:
 def test_a_model_with_an_obstacle_is_refused() -> None:
     model = build().train()
     model.decoder.output_projection = torch.nn.Linear(16, 24).double()
-    with pytest.raises(
-        UserError, match=r"^--teacher: must not be given with this model: the model's output projection"
-    ):
+    with pytest.raises(UserError, match=r"^--teacher cannot be used with this model: the model's output projection"):
         taught_by([build(seed=5)])(model, make_sample())
 
 
@@ -309,7 +307,7 @@ def test_teachers_that_cannot_be_used(data: Path, teacher: Path, tmp_path: Path)
     torch.save(state, turned)
     refused(turned, r"^--teacher: .*turned\.pt was trained with --right-to-left, which must then be given$")
     backwards = translating(data, right_to_left=True)
-    refused(teacher, r"last\.pt: --right-to-left: must not be given for a checkpoint", backwards)
+    refused(teacher, r"last\.pt: --right-to-left cannot be used with a checkpoint", backwards)
     assert len(load_teachers(str(turned), backwards)) == 1
 
     larger = translating(data)

@@ -282,7 +282,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         MinimumRisk(no_task(), config)
     right_to_left = task()
     right_to_left.right_to_left = True
-    with pytest.raises(UserError, match=r"^--right-to-left must not be given with the risk of translations"):
+    with pytest.raises(UserError, match=r"^--right-to-left cannot be combined with the risk of translations"):
         MinimumRisk(right_to_left, config)
     for option, value, words in (
         ("ignore_prefix_size", 1, "must be 0 with the risk of translations, but is 1"),

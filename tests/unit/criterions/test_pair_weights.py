@@ -138,7 +138,7 @@ def test_a_model_whose_features_cannot_be_projected_is_refused() -> None:
     model = build()
     model.find_unused_parameters = True
     criterion = FusedLabelSmoothedCrossEntropy(_with_padding(task()), False, 0.1)
-    with pytest.raises(UserError, match=r"^--pair-weights: must not be given with this model: --find-unused-para"):
+    with pytest.raises(UserError, match=r"^--pair-weights cannot be used with this model: --find-unused-para"):
         criterion(model, sample([0], [1.0]))
 
 
@@ -205,7 +205,7 @@ def test_folders_in_turn_and_other_criterions_are_refused(data: Path, tmp_path: 
             data=f"{data}:{data}", dataset_impl="mmap", required_seq_len_multiple=1, pair_weights=path
         )
     )
-    with pytest.raises(UserError, match=r"^--pair-weights: must be given with one data folder, but DATA is several$"):
+    with pytest.raises(UserError, match=r"^--pair-weights needs a single data folder, but DATA names several$"):
         made.load_dataset("train", combine=True)
     other = [f"--pair-weights={path}", "--criterion=label_smoothed_cross_entropy_r_drop", "--max-update=1"]
     message = (

@@ -200,13 +200,13 @@ def test_rates_out_of_range_are_refused(data: Path, rate: float) -> None:
 
 
 def test_a_side_without_a_rate_is_refused(data: Path) -> None:
-    with pytest.raises(UserError, match=r"^--bpe-dropout-side: must be given with --bpe-dropout$"):
+    with pytest.raises(UserError, match=r"^--bpe-dropout-side needs --bpe-dropout$"):
         task(data, 0, bpe_dropout_side="source")
 
 
 @pytest.mark.parametrize("option", ["truncate_source", "load_alignments"])
 def test_options_that_need_one_cut_are_refused(data: Path, option: str) -> None:
-    with pytest.raises(UserError, match=f"--{option.replace('_', '-')}: must not be given with --bpe-dropout"):
+    with pytest.raises(UserError, match=f"--{option.replace('_', '-')} cannot be combined with --bpe-dropout"):
         task(data, 0.1, **{option: True})
 
 
@@ -217,7 +217,7 @@ def test_faulty_data_are_refused(tmp_path: Path) -> None:
         task(data, 0.1).load_dataset("train", combine=True)
 
     (data / "preprocess.json").write_text(json.dumps({"copies": 3, "bpe_dropout": 0.1}))
-    with pytest.raises(UserError, match=r"must not be given with .*data, which was made by .* --bpe-dropout --copies"):
+    with pytest.raises(UserError, match=r"cannot be combined with .*data, which was made by .* --bpe-dropout --copies"):
         load()
     (data / "preprocess.json").unlink()
     codes = (data / "codes").read_text().splitlines()

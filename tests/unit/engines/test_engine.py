@@ -57,7 +57,7 @@ def test_all_faults_are_said_at_once() -> None:
 def test_options_of_the_torch_engine_are_refused_by_others() -> None:
     settings = SearchSettings(beam=2)
     assert settings.without_more("onnx") is settings
-    message = r"^--length-penalty, --prune-gap: must not be given with --engine onnx; use --engine torch$"
+    message = r"^--length-penalty, --prune-gap cannot be combined with --engine onnx; use --engine torch$"
     with pytest.raises(UserError, match=message):
         SearchSettings(more={"length_penalty": "gnmt", "prune_gap": 1.0}).without_more("onnx")
     with pytest.raises(UserError, match=r"^lenpn: no such search option$"):

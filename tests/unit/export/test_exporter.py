@@ -173,9 +173,9 @@ def test_an_existing_folder(data: Path, plain: Path, tmp_path: Path) -> None:
     (target / "model.json").write_text('{"format": 1}')
     (tmp_path / "file").write_text("x")
     for other in (target, tmp_path / "file", data):
-        with pytest.raises(UserError, match=rf"^{other}: must be a model folder or not exist, but is something else$"):
+        with pytest.raises(UserError, match=rf"^{other} exists, but is not a model folder$"):
             export(Export([plain], data, check=0), other)
-    with pytest.raises(UserError, match=r"nowhere: the folder of the new model must exist, but does not"):
+    with pytest.raises(UserError, match=r"nowhere: the folder of the new model was not found"):
         export(Export([plain], data, check=0), tmp_path / "nowhere" / "model")
 
 

@@ -163,7 +163,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     *(
         (
             {**NO_GROUPS, "two_sided": True, name: value},
-            rf"--{option} must not be given with --two-sided, but is .*{kept}",
+            rf"--two-sided cannot be combined with --{option} .*{kept}",
         )
         for name, value, option, kept in (
             ("no_cross_attention", True, "no-cross-attention", "True"),

@@ -51,7 +51,7 @@ def test_each_translation_has_its_terms(data: Path, tmp_path: Path) -> None:
 def test_refusals(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "constraints"
     path.write_text("\n" * 6)
-    with pytest.raises(UserError, match="--constraint-file: must be given with --constraints unordered, but is not"):
+    with pytest.raises(UserError, match="--constraint-file needs --constraints unordered"):
         task(data, path).build_generator([], Namespace(beam=2))
     # fairseq-interactive and fairseq-train would not read it.
     message = r"^--constraint-file: must be given to fairseq-generate alone$"

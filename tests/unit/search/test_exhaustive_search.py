@@ -272,7 +272,7 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "unnormalized": (
         {"length_penalty": "gnmt"},
         {"unnormalized": True},
-        "--length-penalty: must not be given with --unnormalized, but is gnmt",
+        "--length-penalty gnmt cannot be combined with --unnormalized",
     ),
     "low": ({"min_len_ratio": -0.5}, {}, "--min-len-ratio must be a finite number of at least 0, but is -0.5"),
     "high": ({"max_len_ratio": 0.0}, {}, "--max-len-ratio must be a finite number above 0, but is 0.0"),
@@ -281,8 +281,8 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {},
         "--min-len-ratio: must be at most --max-len-ratio, 1.0, but is 2.0",
     ),
-    "weight without coverage": ({"coverage_weight": 0.2}, {}, "--coverage-weight: must be given with --coverage"),
-    "no weight": ({"coverage": "gnmt"}, {}, "--coverage-weight must be given with --coverage$"),
+    "weight without coverage": ({"coverage_weight": 0.2}, {}, "--coverage-weight needs --coverage gnmt or"),
+    "no weight": ({"coverage": "gnmt"}, {}, "--coverage needs --coverage-weight$"),
     "floor above 1": (
         {**FLOOR, "coverage_floor": 1.5},
         {},
@@ -292,12 +292,12 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no floor": (
         {"coverage": "floor", "coverage_weight": 0.2},
         {},
-        "--coverage-floor must be given with --coverage floor$",
+        "--coverage floor needs --coverage-floor$",
     ),
     "floor of the other": (
         {**GNMT, "coverage_floor": 0.5},
         {},
-        "--coverage-floor: must be given with --coverage floor alone, but is 0.5",
+        "--coverage-floor 0.5 needs --coverage floor",
     ),
     "layer": ({**GNMT, "coverage_layer": "first"}, {}, "--coverage-layer must be last, mean, or .* but is first"),
     "layer 0": ({**GNMT, "coverage_layer": "0"}, {}, "--coverage-layer must be last, mean, or .* but is 0"),
@@ -310,7 +310,7 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "optimal and floor": (
         {**FLOOR, "beam_stop": "optimal"},
         {},
-        "--beam-stop: must not be optimal with --coverage floor, which may raise scores",
+        "--beam-stop optimal cannot be combined with --coverage floor, which may raise scores",
     ),
     "optimal and shorter": (
         {"beam_stop": "optimal"},
@@ -325,13 +325,13 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "weights": ({"ensemble_weights": "a"}, {}, "--ensemble-weights: must be numbers with commas .* but is a"),
     "two weights": ({"ensemble_weights": "0.5,0.5"}, {}, "--ensemble-weights: must be as many as models, 1, but is"),
     "sum": ({"ensemble_weights": "0.5"}, {}, "--ensemble-weights: must be at least 0 and sum to 1, but is 0.5"),
-    "sampling": ({"prune_gap": 3.0}, {"sampling": True}, "--sampling: must not be given with --prune-gap, which"),
+    "sampling": ({"prune_gap": 3.0}, {"sampling": True}, "--sampling cannot be combined with --prune-gap, which"),
     "match": (
         {"min_len_ratio": 1.0},
         {"match_source_len": True},
         "--match-source-len cannot be combined with --min-len-ratio",
     ),
-    "fairseq's search": ({"prune_gap": 1.0}, {"no_beamable_mm": True}, "--no-beamable-mm: must not be given with"),
+    "fairseq's search": ({"prune_gap": 1.0}, {"no_beamable_mm": True}, "--no-beamable-mm cannot be combined with"),
 }
 
 
@@ -364,7 +364,7 @@ def test_coverage_needs_attention_to_the_source() -> None:
     config = DLCLTransformerConfig(**{**SIZE, "no_cross_attention": True})
     net = DLCLTransformerModel.build_model(config, task(TYPES)).eval()
     task_ = DeepTranslationTask(DeepTranslationConfig(**GNMT), TYPES, TYPES)
-    with pytest.raises(UserError, match=r"^--coverage: must be none for a model without cross-attention$"):
+    with pytest.raises(UserError, match=r"^--coverage needs a model with cross-attention$"):
         task_.build_generator([net], Namespace())
 
 
@@ -372,11 +372,9 @@ def test_what_the_search_does_not_know_is_refused() -> None:
     task_ = DeepTranslationTask(DeepTranslationConfig(prune_gap=1.0), TYPES, TYPES)
     net = copy.deepcopy(model(1))
     net.decoder.layers[0].fc1 = torch.nn.Sequential(net.decoder.layers[0].fc1)
-    with pytest.raises(
-        UserError, match=r"^--prune-gap: must not be given where a feed-forward sublayer has other maps"
-    ):
+    with pytest.raises(UserError, match=r"^--prune-gap cannot be used: a feed-forward sublayer has other maps"):
         task_.build_generator([net], Namespace())
     generator = task_.build_generator([model(1)], Namespace())
     inputs = batch(SENTENCES, [[5]] * 2)
-    with pytest.raises(UserError, match=r"^--prune-gap: must not be given where translations have a given prefix$"):
+    with pytest.raises(UserError, match=r"^--prune-gap cannot be used: translations have a given prefix$"):
         generator.generate([], {"net_input": inputs}, prefix_tokens=torch.tensor([[5], [6]]))

@@ -104,9 +104,7 @@ def test_a_language_model_that_is_not_known_is_left_to_fairseq() -> None:
     lm = language_model(TYPES, character_embeddings=True, character_filters="[(1, 4)]", character_embedding_dim=4)
     here = found(generator({}, lm, lm_weight=0.6))
     assert_same(here, found(generator({}, lm, lm_weight=0.6, no_beamable_mm=True)))
-    with pytest.raises(
-        UserError, match=r"^--prune-gap: must not be given where the language model's embeddings are no"
-    ):
+    with pytest.raises(UserError, match=r"^--prune-gap cannot be used: the language model's embeddings are no"):
         generator({"prune_gap": 1.0}, lm, lm_weight=0.6)
 
 
@@ -122,8 +120,8 @@ def test_what_does_not_fit_is_refused() -> None:
     for lm, generation, message in (
         (fits, {"lm_weight": -0.5}, "--lm-weight: must be at least 0, but is -0.5"),
         (fits, {"lm_weight": float("nan")}, "--lm-weight: must be at least 0, but is nan"),
-        (None, {"lm_weight": 0.5}, "--lm-weight: must be given with --lm-path alone, but is 0.5"),
-        (fits, {"score_reference": True}, "--lm-path: must not be given with --score-reference"),
+        (None, {"lm_weight": 0.5}, "--lm-weight 0.5 needs --lm-path"),
+        (fits, {"score_reference": True}, "--lm-path cannot be combined with --score-reference"),
         (build(), {}, "--lm-path: must be a language model, but is a DLCLTransformerModel"),
         (
             language_model(dictionary(30)),

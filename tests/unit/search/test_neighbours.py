@@ -145,10 +145,10 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path, _ = stores(tmp_path, models)
     two = [*models, build(seed=2).float()]
     for built, options, message in [
-        (models, {"neighbours": 3}, r"^--neighbours: must be given with --datastore alone$"),
-        (models, {"neighbour_weight": 0.1}, r"^--neighbour-weight: must be given with --datastore alone$"),
+        (models, {"neighbours": 3}, r"^--neighbours needs --datastore$"),
+        (models, {"neighbour_weight": 0.1}, r"^--neighbour-weight needs --datastore$"),
         (two, {"datastore": path}, rf"^--datastore: must be as many folders as models, 2, but is {path}$"),
-        (models, {"datastore": "none"}, r"^--datastore: must be a folder of deepnmt datastore, but 'none' is none$"),
+        (models, {"datastore": "none"}, r"^--datastore: 'none' is not a folder of deepnmt datastore$"),
         (models, {"datastore": path, "neighbours": 0}, r"^--neighbours must be at least 1 and at most .*, but is 0$"),
         (models, {"datastore": path, "neighbours": 201}, r"^--neighbours: must be at most the entries of .*, 200, but"),
         (models, {"datastore": path, "neighbour_weight": 1.0}, r"^--neighbour-weight must .* below 1, but is 1\.0$"),
@@ -289,5 +289,5 @@ def test_the_torch_engine_takes_a_datastore(
     (plain,) = engine.search([words], SearchSettings(beam=2))
     assert found[0] == pytest.approx(plain[0].log_prob, abs=1e-5)
     assert found[1] != pytest.approx(found[0], abs=0.1)
-    with pytest.raises(UserError, match=r"^--datastore: must be a folder of deepnmt datastore, but 'none' is none$"):
+    with pytest.raises(UserError, match=r"^--datastore: 'none' is not a folder of deepnmt datastore$"):
         engine.check(SearchSettings(more={"datastore": "none"}))

@@ -105,7 +105,7 @@ def test_lengths_of_sources_need_the_package_s_search(net: Any) -> None:
     with pytest.raises(UserError, match=r"^--match-source-len cannot be combined with --no-beamable-mm$"):
         translate(net, match_source_len=True, no_beamable_mm=True)
     generator = Task().build_generator([net], Namespace(match_source_len=True))
-    with pytest.raises(UserError, match=r"^--match-source-len: must not be given where translations have a given"):
+    with pytest.raises(UserError, match=r"^--match-source-len cannot be used: translations have a given"):
         generator.generate([net], sample(SOME), prefix_tokens=torch.tensor([[5]] * len(SOME)))
 
 

@@ -170,12 +170,12 @@ def test_contradictions_are_refused(trained: Trained, monkeypatch: pytest.Monkey
     both = f"{trained.backwards}:{trained.plain}"
     some = "--path: all models must be trained with --right-to-left, or none, but only some are"
     for path, more, message in (
-        (trained.plain, ["--right-to-left"], "--right-to-left: must not be given for a checkpoint .* without it"),
+        (trained.plain, ["--right-to-left"], "--right-to-left cannot be used with a checkpoint .* without it"),
         (both, [], some),
         (f"{trained.plain}:{trained.backwards}", [], some),
         (trained.backwards, ["--task=translation"], "--task: must be deep_translation for a checkpoint .*--right-to"),
-        (trained.backwards, ["--prefix-size=1"], "--prefix-size: must not be given for a model that .* right to left"),
-        (trained.backwards, ["--right-to-left", "--print-alignment=hard"], "--print-alignment: must not be given for"),
+        (trained.backwards, ["--prefix-size=1"], "--prefix-size cannot be used with a model that .* right to left"),
+        (trained.backwards, ["--right-to-left", "--print-alignment=hard"], "--print-alignment cannot be used with"),
     ):
         with pytest.raises(UserError, match=f"^{message}"):
             run(monkeypatch, trained.data, path, *more)
@@ -199,7 +199,7 @@ def test_a_training_keeps_its_direction(trained: Trained, tmp_path: Path, monkey
         shutil.copy(checkpoint, save)
         with pytest.raises(UserError, match=rf"checkpoint_last\.pt: cfg\.task\.right_to_left must be {kinds}; give"):
             fairseq_train(monkeypatch, data, save, "--max-update=9", "--batch-size=8", "--share-all-embeddings", *more)
-    with pytest.raises(UserError, match=r"^--load-alignments: must not be given with --right-to-left$"):
+    with pytest.raises(UserError, match=r"^--load-alignments cannot be combined with --right-to-left$"):
         fairseq_train(monkeypatch, data, tmp_path, "--batch-size=8", "--right-to-left", "--load-alignments")
 
 

@@ -152,7 +152,7 @@ def test_nothing_gives_nothing(learned: Learned) -> None:
 
 def test_options_of_the_torch_engine_are_refused(learned: Learned) -> None:
     settings = SearchSettings(more={"length_penalty": "gnmt"})
-    match = r"^--length-penalty: must not be given with --engine ctranslate2; use --engine torch$"
+    match = r"^--length-penalty cannot be combined with --engine ctranslate2; use --engine torch$"
     with pytest.raises(UserError, match=match):
         learned.engine.search(learned.sentences, settings)
 

@@ -119,5 +119,5 @@ def test_few_types() -> None:
 
 def test_options_of_other_engines_are_refused() -> None:
     engine = onnx_engine(model(PRE_NORM, MANY), PRE_NORM, MANY)
-    with pytest.raises(UserError, match=r"^--coverage: must not be given with --engine onnx; use --engine torch$"):
+    with pytest.raises(UserError, match=r"^--coverage cannot be combined with --engine onnx; use --engine torch$"):
         engine.search([["w1"]], SearchSettings(more={"coverage": "gnmt"}))

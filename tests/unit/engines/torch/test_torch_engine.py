@@ -198,7 +198,7 @@ def test_a_language_model_helps(paths: list[Path], data: Path, tmp_path: Path) -
     (tmp_path / "dict.txt").unlink()
     for refused, message in (
         ({"lm_path": str(path), "lm_weight": "-1"}, r"^--lm-weight: must be at least 0, but is -1.0$"),
-        ({"lm_weight": 0.5}, r"^--lm-weight: must be given with --lm-path alone, but is 0.5$"),
+        ({"lm_weight": 0.5}, r"^--lm-weight 0.5 needs --lm-path$"),
         ({"lm_path": str(path), "lm_weight": "x"}, r"^--lm-weight: must be a number, but is x$"),
         ({"lm_path": "none.pt"}, r"^--lm-path: dict.txt, the dictionary of the language model, must be in "),
     ):
@@ -285,7 +285,7 @@ def test_the_packages_own_options(paths: list[Path], data: Path) -> None:
         ({"length_penalty": "wu"}, r"--length-penalty: must be as docs/search\.md says, but is wu"),
         ({"bem": 3}, r"bem: no such search option"),
         ({"prune_gap": "much"}, r"--prune-gap: must be as docs/search\.md says, but is much"),
-        ({"coverage": "gnmt"}, r"--coverage-weight must be given with --coverage"),
+        ({"coverage": "gnmt"}, r"--coverage needs --coverage-weight"),
     ):
         with pytest.raises(UserError, match=message):
             translator.translate("Hund", **options)  # type: ignore[arg-type]
