@@ -1,12 +1,12 @@
 """Deep Transformers for machine translation, as a plug-in of fairseq (`--user-dir deepnmt`).
 
-The package registers itself where fairseq has been imported before it, as `--user-dir` does; that changes fairseq, but
-not the exception hook, signals, environment, warnings or logging of the process. Otherwise importing it is cheap and
-changes nothing, and a program that needs the model, the criterions or the schedules calls
+The package registers itself if fairseq was imported first, as `--user-dir` does. Registration changes fairseq, but not
+the exception hook, signals, environment, warnings or logging of the process. Otherwise importing it is cheap and
+changes nothing. A program that needs the model, the criterions or the schedules then calls
 
     deepnmt.register()
 
-Importing a single module never registers anything, so that there is no state in which fairseq knows half of it.
+Importing a single module never registers anything, so fairseq never knows half of the package.
 """
 
 import functools
@@ -23,7 +23,7 @@ __version__ = "0.2.0"
 
 @functools.cache
 def register() -> None:
-    """Change in fairseq what has to be changed, then register everything with it; a second call does nothing."""
+    """Apply the changes to fairseq, then register everything with it; a second call does nothing."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     from deepnmt import criterions, fairseq_patches, lr_schedulers, translation_task

@@ -1,13 +1,13 @@
-"""Names beside a path under which files and folders are built until they take its place.
+"""Temporary names beside a path, for atomic writes of files and folders.
 
-    NAME.tmp.PID         what is being built
-    NAME.tmp.PID.lock    locked while it is
-    NAME.old.PID         the folder that was in the place, until the new one is there
+    NAME.tmp.PID         file or folder in progress
+    NAME.tmp.PID.lock    locked meanwhile
+    NAME.old.PID         the previous folder, until the new one is in place
 
-A process that is killed leaves them. The kernel frees its lock then, and only then, so that a free lock tells the next
-process that builds the same path what it may remove, whoever has the number PID by now. Where a file system has no
-locks, nothing is removed. `build_beside` in scripts/common.sh does the same for scripts, whose lock is also held by the
-commands that they run.
+A process that is killed leaves them. Only then does the kernel free its lock. A free lock therefore tells the next
+build of the same path which leftovers it may remove, whatever process has the number PID by now. On file systems
+without locks, nothing is removed. `build_beside` in scripts/common.sh does the same for scripts; the commands that they
+run also hold the lock.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def building(path: Path) -> Iterator[Path]:
 
 
 def is_built_as(name: Path, path: Path) -> bool:
-    """Return whether a name is that of a path, or a temporary one that it is built under."""
+    """Return whether a name is a path itself, or a temporary name under which it is built."""
     one, other = os.path.abspath(name), os.path.abspath(path)
     return one == other or one.startswith(f"{other}.tmp.")
 
 
 @contextmanager
 def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
-    """Give a folder to write to; it becomes `path`, in the place of what is there, only if nothing went wrong.
+    """Give a folder to write to; it replaces `path`, atomically, only if nothing went wrong.
 
-    A link stays, and the folder that it leads to is replaced; the entry `kept` is taken over from the one before.
+    A link stays, and its target folder is replaced; the entry `kept` is taken over from the previous folder.
 
     Raises:
         UserError: the path is a link that leads nowhere, or the disk is full

@@ -1,7 +1,7 @@
-"""Run commands: errors in one line each, files that appear whole or not at all, and a progress bar.
+"""Run commands: errors in one line each, atomic writes of files, and a progress bar.
 
-A process is a command, which may change its own signals, exception hook, environment, warnings and logging, or a
-program of somebody else's that imports the package, in which none of these changes.
+A command's process may change its own signals, exception hook, environment, warnings and logging. A foreign program
+that imports the package is not changed in any of these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _waiting: list[Callable[[], object]] = []
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line; description and epilog of --help stand as they are."""
+    """Reports a fault in one line; description and epilog of --help are printed verbatim."""
 
     def __init__(
         self, prog: Optional[str] = None, description: Optional[str] = None, epilog: Optional[str] = None, **more: Any
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         return super().parse_intermixed_args(self._checked(args), namespace)
 
     def parse_before_options(self, args: Optional[Sequence[str]], other: str) -> tuple[argparse.Namespace, list[str]]:
-        """Return this command's options, and those of the program `other`, which follow the arguments.
+        """Return this command's options, and the options of the program `other`, which follow the arguments.
 
         Raises:
             UserError: an argument is missing, or stands behind an option of the other program
@@ -100,7 +100,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_workers(to: Parser) -> None:
-    """Add the option --workers, which is None where it is not given."""
+    """Add the option --workers, None by default."""
     to.add_argument("--workers", type=whole("--workers", 1, 1024), metavar="N", help="processes (default: one a core)")
 
 
@@ -153,7 +153,7 @@ def single_threaded() -> None:
 
 
 def program(name: str) -> str:
-    """Return the name that messages begin with: the script that a user has started, or that of the subcommand."""
+    """Return the name at the beginning of messages: the script started by the user, or the subcommand."""
     return os.environ.get("DEEPNMT_SCRIPT") or f"deepnmt {name}"
 
 
@@ -250,11 +250,11 @@ def hear_interruptions() -> None:
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path` to write to; it becomes `path` only if nothing went wrong.
 
-    A link stays, and the file that it leads to is replaced.
+    A link stays, and its target file is replaced.
 
     Raises:
-        UserError: the path is a device or a pipe, whose place a file must not take; or the disk is full or refuses,
-            also if a library wraps that in an error of its own
+        UserError: the path is a device or a pipe, which a file must not replace; or the disk is full or refuses. The
+            latter also applies if a library wraps that in an error of its own
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UserError(f"cannot write {path}: must be a file or a new one, but is a device or a pipe")
@@ -279,10 +279,10 @@ def progress(total: Optional[int], description: str, unit: str, done: int = 0) -
     """Return a progress bar on standard error.
 
     Args:
-        total: of the work; None where it is not known
-        description: of what is done
+        total: of the work; None: unknown
+        description: of the work
         unit: after numbers
-        done: by earlier starts, which have no part in the estimate of the time left
+        done: by earlier starts, which do not enter the estimate of the time left
     """
     from tqdm import tqdm
 

@@ -20,7 +20,7 @@ ExceptHook = Callable[[type[BaseException], BaseException, Optional[TracebackTyp
 
 
 class UserError(Exception):
-    """A fault in what the user gave: options, files, disk. Each argument is one line that says what to do."""
+    """A fault in the user's input: options, files, disk. Each argument is one line with the remedy."""
 
     def __init__(self, *faults: str) -> None:
         # Not that of fairseq's type beside this one, which may be made of other arguments.
@@ -35,7 +35,7 @@ def in_place_of(kind: type[BaseException], *faults: str) -> UserError:
     """Return a `UserError` that a program which catches fairseq's own error, of this type, catches, too."""
     if issubclass(UserError, kind):
         return UserError(*faults)
-    return (kind if issubclass(kind, UserError) else _also(kind))(*faults)
+    return (kind if issubclass(kind, UserError) else _also(kind))(*faults)  # type: ignore[arg-type]
 
 
 @functools.lru_cache(maxsize=100)

@@ -1,9 +1,9 @@
 """Values that fairseq reads from text by `eval`, read without running anything.
 
-A checkpoint's configuration and a recipe may come from somebody else. fairseq evaluates some of their texts as Python
-when it builds a model, an optimizer or a criterion (`encoder_xformers_att_config`, `adam_betas`, ...), so that opening
-a checkpoint could run a program. `evaluate_literal` takes the place of `eval` in all of fairseq's modules: it knows
-numbers, texts, None, True, False, tuples, lists, dictionaries, and `+` and `*` between numbers or sequences, as in
+A checkpoint's configuration and a recipe may come from somebody else. When it builds a model, an optimizer or a
+criterion, fairseq evaluates some texts as Python (`encoder_xformers_att_config`, `adam_betas`, ...). Opening a
+checkpoint could thus run a program. `evaluate_literal` replaces `eval` in all of fairseq's modules. It knows numbers,
+texts, None, True, False, tuples, lists and dictionaries. Between numbers or sequences it knows `+` and `*`, as in
 "[(512, 10, 5)] + [(512, 3, 2)] * 4", and nothing else.
 """
 
@@ -63,7 +63,7 @@ def _kind(text: str) -> type[Exception]:
 
 
 def literal_fault(text: str) -> Optional[str]:
-    """Return what is wrong with a literal ("must be ..., but is ..."), or None where it is one."""
+    """Return the fault of a literal ("must be ..., but is ..."), or None for a valid one."""
     shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
     try:
         if len(text) > LONGEST:

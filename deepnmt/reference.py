@@ -1,7 +1,7 @@
 """The switch that turns all fast paths off: DEEPNMT_REFERENCE=1, or --reference-kernels.
 
-What is then computed is fairseq's and torch's own arithmetic, or a kernel's reference: a fault that stays is not a fast
-path's.
+fairseq's and torch's own arithmetic, or a kernel's reference, then replaces every fast path: a fault that persists does
+not come from a fast path.
 """
 
 from __future__ import annotations

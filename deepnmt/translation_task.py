@@ -1,9 +1,9 @@
 """The task `deep_translation`: fairseq's `translation`, with the options of this package's search.
 
-fairseq's options of generation are one dataclass that a plug-in cannot extend; those of a task reach `fairseq-train`,
+fairseq's options of generation are one dataclass that a plug-in cannot extend. A task's options reach `fairseq-train`,
 `fairseq-generate` and `fairseq-interactive` by themselves. A checkpoint trained with `translation` works as well, since
-these commands take the task from the command line. With no option of its own, the task does what `translation` does,
-and takes the training sets `train`, `train1`, ... once each, where fairseq's default fails.
+these commands take the task from the command line. Without options of its own, the task acts as `translation`. It also
+takes the training sets `train`, `train1`, ... once each, where fairseq's default fails.
 """
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
@@ -47,7 +47,7 @@ MATMUL_PRECISIONS = ("highest", "high", "medium")
 
 @dataclass
 class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[misc]
-    """fairseq's options of `translation`, `SearchOptions`, and what belongs to training."""
+    """fairseq's options of `translation`, `SearchOptions`, and options of training."""
 
     validate_average: int = field(
         default=1,
@@ -143,7 +143,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         """Take the direction of a model from its checkpoint; fairseq calls this before it builds each.
 
         Raises:
-            UserError: the direction is not that of the command line, or of another model
+            UserError: the direction differs from the command line's, or from another model's
         """
         direction = bool(state_dict.get(RIGHT_TO_LEFT))
         # First, since an engine takes the option from the first of several checkpoints.
@@ -273,7 +273,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         return 0 if isinstance(generator, SequenceScorer) else 1
 
     def _left_to_right(self, generator: Any, found: Any, sample: dict[str, Any]) -> Any:
-        """Return what was found; from right to left, it and the batch's targets are turned back."""
+        """Return the found hypotheses; from right to left, they and the batch's targets are turned back."""
         if not self.right_to_left:
             return found
         if sample.get("target") is not None:

@@ -1,10 +1,8 @@
 """The mean of the parameters of several checkpoints of one training.
 
-A checkpoint counts once, whatever its number of copies: checkpoint_best.pt and checkpoint_last.pt are used
-only for an update that no checkpointE.pt or checkpoint_E_U.pt holds.
+Copies of a checkpoint count once. The copies checkpoint_best.pt and checkpoint_last.pt serve only for updates without
+a checkpointE.pt or checkpoint_E_U.pt.
 """
-
-from __future__ import annotations
 
 import re
 import sys
@@ -103,7 +101,7 @@ def mean(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 
 def average(models: Sequence[Tensors], advance: Callable[[], object] = lambda: None) -> dict[str, torch.Tensor]:
-    """Return the mean of the models, the newest of which is the last; what is tied in all of them stays tied.
+    """Return the mean of the models, ordered with the newest last. Parameters tied in all models stay tied.
 
     `advance` is called after each tensor.
     """
@@ -120,10 +118,10 @@ def average(models: Sequence[Tensors], advance: Callable[[], object] = lambda: N
 
 
 def average_checkpoints(paths: list[Path]) -> dict[str, Any]:
-    """Return a checkpoint with the mean of the models, and what the newest has beside them, without the optimizer.
+    """Return the newest checkpoint with the mean of the models in place of its model, without the optimizer.
 
     Raises:
-        UserError: they are of several trainings, of models of other shapes, or one cannot be read
+        UserError: they belong to several trainings, their models differ in shape, or one cannot be read
     """
     states = [CheckpointState.of(path) for path in paths]
     for state in states:

@@ -1,13 +1,11 @@
-"""Which parts a checkpoint of fairseq's must have, and of what kind; asked once, by the one who reads it.
+"""The required parts of a fairseq checkpoint and their kinds. Each reader checks them once.
 
-model                  tensors by their names, finite ones
-cfg, or args           the options: groups of them, `model` and `task` among them, or all of them in a Namespace
-optimizer_history      a list whose last entry tells update, criterion, optimizer and schedule
-extra_state            position in the data, scores, and so on
-last_optimizer_state   what the optimizer keeps; None where it was left out
+- model: finite tensors by name
+- cfg, or args: the options, in groups with `model` and `task` among them, or all of them in a Namespace
+- optimizer_history: a list; its last entry names update, criterion, optimizer and schedule
+- extra_state: position in the data, scores, and so on
+- last_optimizer_state: the optimizer's state; None where it was left out
 """
-
-from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,7 +46,7 @@ def is_buffer(name: str) -> bool:
 
 
 def kind(value: Any) -> str:
-    """Return what a value is, for a message: "missing", "a text", "3"."""
+    """Describe a value for a message: "missing", "a text", "3"."""
     if value is None:
         return "missing"
     if isinstance(value, (bool, int, float)):
@@ -104,7 +102,7 @@ def _options(contents: dict[str, Any]) -> Iterator[str]:
 
 
 def _no_options(value: Any, key: str) -> Iterator[str]:
-    """Yield what an option cannot be: configurations hold plain values alone."""
+    """Yield the values that an option cannot have: configurations hold plain values alone."""
     if isinstance(value, Namespace):
         value = vars(value)
     if key.count(".") > 20:
@@ -203,7 +201,7 @@ def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
 
 
 def _is_composite(optimizer: Mapping[str, Any]) -> bool:
-    """Return whether what fairseq's composite optimizer keeps is that of several, by their names."""
+    """Return whether the state of fairseq's composite optimizer holds several optimizers' states by name."""
     # In half precision, the scale of the loss stands beside them.
     each = [own for own in optimizer.values() if isinstance(own, Mapping)]
     return bool(each) and all("param_groups" in own for own in each)

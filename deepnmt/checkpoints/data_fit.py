@@ -1,6 +1,4 @@
-"""Whether checkpoints were trained on data like that of a folder, and in which direction."""
-
-from __future__ import annotations
+"""Whether a folder's data match the training data of checkpoints, and in which direction."""
 
 import logging
 from collections.abc import Sequence
@@ -23,14 +21,14 @@ _said = False
 
 
 def trained_settings(paths: Sequence[Path], data: Path) -> TextSettings:
-    """Return the text settings of checkpoints: those of a data folder, in the direction that the first one translates.
+    """Return the text settings of checkpoints: the data folder's, in the direction of the first checkpoint.
 
     Args:
         paths: of the checkpoints, one or an ensemble
         data: the data folder
 
     Raises:
-        UserError: a checkpoint cannot be read, or was not trained on data like this
+        UserError: a checkpoint cannot be read, or was trained on different data
     """
     task = CheckpointState.of(paths[0], numbers=False).options("task")
     settings = TextSettings.read(data)
@@ -73,8 +71,8 @@ def check_model(path: Path, data: Path, languages: tuple[str, str], named: str =
         path: of the checkpoint
         data: the data folder
         languages: source and target
-        named: what the fault of a direction begins with
-        hint: what it ends with where the checkpoint is of the other direction
+        named: beginning of the message about a wrong direction
+        hint: its end, if the checkpoint translates in the opposite direction
     """
     state = CheckpointState.of(path, numbers=False)
     task = state.options("task")

@@ -4,8 +4,6 @@ Files are read with weights only, so that no code in them can run, and written w
 fairseq, so that the scripts can use it too.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import zipfile

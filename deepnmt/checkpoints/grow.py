@@ -6,8 +6,6 @@ Model, options, moving averages of the model, optimizer and learning rate change
 updates and scores stay. `deepnmt grow` is the same as a command.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,10 +39,10 @@ class Growth:
     """The request.
 
     Attributes:
-        depths: new number of layers by stack, "encoder" or "decoder"; one that is left out stays as it is
+        depths: new number of layers by stack, "encoder" or "decoder"; a missing stack keeps its depth
         groups: new groups by stack, as in --encoder-groups; by default `grown_groups` derives them from the old ones
         strategy: one of `STRATEGIES`
-        function_preserving: the new model's logits are those of the old one
+        function_preserving: the new model has the old model's logits
     """
 
     depths: Mapping[str, int]
@@ -148,7 +146,7 @@ def grow_state(
     config, plans = plan_growth(old_config, growth)
     result, lines = with_model(state, config, plans)
     if carry_moments and state.optimizer() is None:
-        raise UserError(f"--carry-moments: {state.name} must have the state of an optimizer, but has none")
+        raise UserError(f"--carry-moments: no optimizer state found in {state.name}")
 
     def carried(optimizer: Mapping[str, Any]) -> dict[str, Any]:
         return _carried(optimizer, state, result, old_config, plans)

@@ -1,17 +1,15 @@
-"""Whether checkpoints are of one training.
+"""Whether checkpoints belong to one training.
 
-A checkpoint names its training (`CheckpointState.training`): a word for the options, data and weights that it began
-with. A training that goes on with other options is a branch. Its name is that of the training it left, the number of
-updates at that point, and a word of its own:
+A checkpoint names its training (`CheckpointState.training`): a word for its initial options, data and weights. A
+training that goes on with other options is a branch. A branch's name joins the name of the training that it left, the
+number of updates at that point, and a word of its own:
 
     WORD                  updates 0 to 20 of a training
     WORD 20 OTHER         the updates from 20 on with other options
 
-Checkpoints of earlier versions, and of fairseq alone, have no name: they are compared by their seed and by the time
-that the training had taken.
+Checkpoints of earlier versions, and of fairseq alone, have no name. They are compared by their seed and by the training
+time so far.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,11 +1,9 @@
-"""What a grown checkpoint holds of its optimizer: its settings alone, or Adam's moments of what was kept or copied too.
+"""The optimizer state of a grown checkpoint: settings alone, or also Adam's moments of kept and copied parameters.
 
-fairseq numbers the parameters that it trains in the order of the model, with those of the criterion after them, and
-keeps for each of them a state: Adam a step and two moments of the parameter's shape. Half precision with flat gradients
-has a single parameter instead, all of them end to end.
+fairseq numbers the trained parameters in the order of the model, followed by the criterion's. For each of them it keeps
+a state: Adam a step and two moments of the parameter's shape. Half precision with flat gradients has a single parameter
+instead: all of them, concatenated.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -58,14 +56,14 @@ def carried_state(
     grow: Callable[[States], States],
     name: str,
 ) -> dict[str, Any]:
-    """Return an optimizer's state for a model that has grown, with what it knows of the old parameters.
+    """Return an optimizer's state for a model that has grown, with its knowledge of the old parameters.
 
     Args:
         state: of the optimizer of the old model
         old: the trained parameters of the old model, in the order of the optimizer
-        new: those of the new model
+        new: the trained parameters of the new model
         grow: the new states from the old ones, by the names of the parameters
-        name: of the file that the state is in, for messages
+        name: of the file that holds the state, for messages
 
     Raises:
         UserError: the state does not fit the parameters of the old model
@@ -107,7 +105,7 @@ def _is_moment(value: Any) -> bool:
 
 
 def _split(flat: Mapping[str, Any], parameters: Mapping[str, Tensor], name: str) -> States:
-    """The states of the parameters from that of one that holds all of them end to end, in the file `name`."""
+    """Split the state of one concatenated parameter, in the file `name`, into the parameters' own states."""
     sizes = [tensor.numel() for tensor in parameters.values()]
     for key, value in flat.items():
         if _is_moment(value) and value.shape != (sum(sizes),):

@@ -1,10 +1,8 @@
 """A model's tensors in fewer bits, as exported folders hold them.
 
-Large weights of linear maps and embeddings are rounded, a scale for each row of int8; all else stays as it is. What is
-read back is rounded, and rounding it once more changes nothing.
+Large weights of linear maps and embeddings are rounded, with a scale for each row of int8. Other tensors stay as they
+are. Reading returns rounded values, and rounding them once more changes nothing.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
@@ -52,7 +50,7 @@ def scale_faults(scales: object, tensors: Tensors) -> Iterator[str]:
 
 
 def unpacked(tensors: Tensors, scales: Tensors) -> dict[str, Tensor]:
-    """Return what `packed` has made of a model's tensors, in float32; what is stored once is shared again."""
+    """Undo `packed`: return a model's tensors in float32; tensors stored once are shared again."""
     result: dict[str, Tensor] = {}
     done: dict[tuple[int, tuple[int, ...], int], Tensor] = {}
     for name, tensor in tensors.items():

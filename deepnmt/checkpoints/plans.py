@@ -1,8 +1,8 @@
 """The origin of each part of a stack of another depth: numbers alone, for growing and shrinking.
 
-`tensors.py` applies the plans to tensors. Layers are numbered from 0 as in the names of tensors; groups, their outputs
-and the rows of W as in (5) and (6): output 0 is the embedding, row g the input of group g, and the row after the last
-group the output of the stack.
+`tensors.py` applies the plans to tensors. Layers are numbered from 0 as in the names of tensors. Groups, their outputs
+and the rows of W are numbered as in (5) and (6): output 0 is the embedding, row g the input of group g. The row after
+the last group is the output of the stack.
 
 A stack grows by a strategy (Li 2020, EMNLP, arXiv 2010.03737):
 
@@ -11,11 +11,9 @@ A stack grows by a strategy (Li 2020, EMNLP, arXiv 2010.03737):
     repeat-top   the top layer again and again                                               1 2 3 3 3
     interleave   after each layer its copies                                                 1 1 2 2 3 3
 
-A stack shrinks by the layers to keep. A group without a kept layer is gone, and its output with it; the rest of each
-other group stays a group.
+A stack shrinks to the layers that are kept. A group without a kept layer disappears together with its output; the rest
+of each other group stays a group.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
@@ -83,7 +81,7 @@ def unchanged(depth: int) -> LayerPlan:
 
 
 def fitting_groups(groups: str, layers: LayerPlan) -> str:
-    """Return the boundaries whose groups end where those of `groups`, not "none", do, and at the top; as text."""
+    """Return the ends of the groups of `groups`, which is not "none", in the new stack, and the top; as text."""
     old = group_boundaries(groups, len(layers.ends) - 1)
     assert old is not None
     return ",".join(map(str, sorted({*(layers.ends[end] for end in old), len(layers.sources)})))
@@ -113,13 +111,13 @@ def grown_groups(groups: str, layers: LayerPlan, wanted: Optional[str] = None) -
     """Return the groups of the new stack, as the option's text.
 
     Args:
-        groups: the text for the old stack: "none" stays none, a size stays a size, and ragged boundaries are scaled
-            (interleave) or get the new layers as one more group (else)
-        layers: how the stack grows
-        wanted: the text to have instead
+            groups: the text for the old stack: "none" stays none, and a size stays a size. Ragged boundaries are scaled
+                (interleave) or get the new layers as one more group (else)
+            layers: the growth of the stack
+            wanted: the text to use instead
 
-    Raises:
-        ValueError: says what the text must be and is; an old group would not end where a new one does
+        Raises:
+            ValueError: names the required and the actual text; an old group would not end where a new one does
     """
     if wanted is None:
         wanted = fitting_groups(groups, layers) if "," in groups else groups
@@ -152,16 +150,16 @@ def grown_history(
 ) -> HistoryPlan:
     """Return the connections of a stack that grows.
 
-    An old group's output is that of the new group that ends with the last copy of its last layer, and the row after it
-    stays the row after it: where the new layers are on top, the old output row becomes the input of the first new
-    group. A row that could not reach all it read is a new one.
+    The new group that ends with the last copy of an old group's last layer gives the old group's output. The row after
+    it keeps that position: with the new layers on top, the old output row becomes the input of the first new group.
+    A row that could not reach all its old inputs is a new one.
 
     Args:
-        layers: how the stack grows
+        layers: the growth of the stack
         old: boundaries of the old stack
         new: boundaries of the new one, with the ends of the old groups among them
         oldest: the oldest output that a row reads, in both stacks
-        bypass: an old group's output is that of the new group that holds its last layer itself, and the output row is
+        bypass: the new group with an old group's last layer itself gives the old group's output. The output row is
             the old output row: groups of copies are left unread
     """
     size = len(old)  # rows of the old stack
@@ -224,7 +222,7 @@ def shrunk_history(layers: LayerPlan, old: Sequence[int], normalize_before: bool
     """Return the connections of the shallower stack.
 
     Args:
-        layers: what is kept
+        layers: the kept layers
         old: boundaries of the old stack
         normalize_before: pre-norm (5), whose LN belong to the outputs, rather than post-norm (6), where a row's belongs
             to the row

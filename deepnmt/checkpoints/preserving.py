@@ -1,22 +1,20 @@
-"""Growth that leaves the function of the model as it is: its logits are equal before and after.
+"""Growth that preserves the function of the model: its logits are equal before and after.
 
-Two ways for the new layers, which training then breaks out of:
+The new layers are inactive in one of two ways, until training changes them:
 
     unread     where a history can reach all that the old rows read, groups of copies are copied whole, and no old row,
                nor the output row, reads them. The new weights of W have gradients at once
     identity   elsewhere, each copy passes on what it reads: the projections that end its sublayers are zero, with
                their biases; they have gradients at once. New rows of a history read the newest output alone
 
-Behind zero projections pre-norm (2) and no norm (3) are the identity. A post-norm is the identity on what another one
-has normalised, if both have gain 1 and bias 0; so gain and bias of the last norm before a run of identities move to the
-last norm of the run. This holds up to the norm's epsilon e: a vector of variance v is scaled by 1 + (e/v - e) / 2.
+Behind zero projections pre-norm (2) and no norm (3) are the identity. A post-norm is the identity on the output of
+another one, if both have gain 1 and bias 0. Gain and bias of the last norm before a run of identities therefore move to
+the last norm of the run. This holds up to the norm's epsilon e: a vector of variance v is scaled by 1 + (e/v - e) / 2.
 
 The depth itself changes a constant a of the residuals (4) and a factor f of the branches at inference (15). In the
-layers that stay, the last projection of each sublayer makes up for that: LN(a' x + f' c F(x)) = LN(a x + f F(x)) for
-c = a' f / (a f').
+remaining layers, the last projection of each sublayer compensates with a factor c = a' f / (a f'). Then
+LN(a' x + f' c F(x)) = LN(a x + f F(x)).
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +37,7 @@ class Preserved:
 
     Attributes:
         history: the plan of its connections; None where it is plain
-        identities: the layers that pass on what they read
+        identities: the layers that pass their input on
         chained: new rows of the history read the newest output alone
         factors: the factors of the last projections, a tuple of its sublayers for each layer
     """
@@ -56,14 +54,14 @@ def preserve(
     """Return the way for one stack.
 
     Args:
-        old: its numbers before
-        new: its numbers after
-        layers: how it grows, or does not
-        learns_rows: the weights of its history are trained, and not normalised by a softmax
-        has_final_norm: the final LN of (2) follows it
+            old: its numbers before
+            new: its numbers after
+            layers: its growth, or none
+            learns_rows: the weights of its history are trained, and not normalised by a softmax
+            has_final_norm: the final LN of (2) follows it
 
-    Raises:
-        ValueError: there is none; says why
+        Raises:
+            ValueError: growth cannot preserve the function; says why
     """
     stack = new.name
     if not can_rescale(old, new):

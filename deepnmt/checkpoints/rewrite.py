@@ -3,8 +3,6 @@
 Epoch, data position and number of updates stay as they are.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,10 +108,10 @@ def rewrite_file(source: Path, target: Path, change: Change) -> list[str]:
 
 
 def rewritten(state: CheckpointState, change: Change) -> tuple[CheckpointState, list[str]]:
-    """Return a changed checkpoint, whose model is checked first, and the changes, a line a fact.
+    """Check a checkpoint's model, and return the changed checkpoint and the changes, a line each.
 
     Raises:
-        UserError: the model is not one of this package's, or not that of its options, or the change is not possible
+        UserError: the model is not one of this package's or contradicts its options, or the change is not possible
     """
     state.check_trained()
     config = model_config(state)

@@ -7,8 +7,6 @@ depth, is left as it is. Epoch, data position and number of updates stay; the op
 rate from its peak. `deepnmt shrink` is the same as a command.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a checkpoint of fairseq's says, by what it means: fairseq's own keys stand here alone.
+"""The contents of a fairseq checkpoint, by meaning. This module alone knows fairseq's own keys.
 
 Nothing here imports fairseq, so that the scripts can use it too.
 """
@@ -56,7 +56,7 @@ class CheckpointState:
         return tensors
 
     def criterion_tensors(self) -> Tensors:
-        """Return the tensors of a criterion that has parameters of its own; most have none."""
+        """Return the tensors of a criterion with parameters of its own; most criteria lack them."""
         return self.contents.get("criterion") or {}
 
     def options(self, group: str = "model") -> dict[str, Any]:
@@ -72,7 +72,7 @@ class CheckpointState:
         return dict(options)
 
     def task_state(self) -> Mapping[str, Any]:
-        """Return what the task keeps."""
+        """Return the task's state."""
         state = self.contents.get("task_state")
         return state if isinstance(state, Mapping) else {}
 
@@ -98,7 +98,7 @@ class CheckpointState:
         return str(self._history().get("criterion_name") or "")
 
     def optimizer(self) -> Mapping[str, Any] | None:
-        """Return what the optimizer keeps; None where it was left out."""
+        """Return the optimizer's state; None where it was left out."""
         return self.contents.get("last_optimizer_state")
 
     def epoch(self) -> int:
@@ -121,11 +121,11 @@ class CheckpointState:
         return float(seconds)
 
     def extra(self, key: str) -> Any:
-        """Return what the training keeps beside its model under a name; None where there is nothing."""
+        """Return a value that the training stores beside its model under a name, or None."""
         return self._extra().get(key)
 
     def best(self) -> Any:
-        """Return the best score on the validation set; None where there is none."""
+        """Return the best score on the validation set, or None."""
         return self._extra().get(BEST)
 
     def has_best(self) -> bool:
@@ -145,7 +145,7 @@ class CheckpointState:
         return any(key in self._extra() for key in AVERAGES)
 
     def check_trained(self) -> None:
-        """Raise `UserError` if the model was exported in fewer bits: its tensors are not what they stand for."""
+        """Raise `UserError` if the model was exported in fewer bits: its tensors then encode other numbers."""
         if SCALES in self.contents:
             raise UserError(f"{self.name}: must be a checkpoint of a training, but is exported in bfloat16 or int8")
 
@@ -183,7 +183,7 @@ class CheckpointState:
         return self._with(extra_state={key: value for key, value in self._extra().items() if key not in keys})
 
     def without_optimizer(self) -> CheckpointState:
-        """Return the checkpoint without what the optimizer keeps."""
+        """Return the checkpoint without the optimizer's state."""
         kept = {key: value for key, value in self.contents.items() if key != "last_optimizer_state"}
         return CheckpointState(kept, self.name)
 

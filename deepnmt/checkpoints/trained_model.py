@@ -1,10 +1,8 @@
-"""The model that a checkpoint holds: its options, and whether its tensors are those that the options ask for.
+"""The model of a checkpoint: its options, and whether its tensors match them.
 
-The tensors are compared with a model that is built without memory (torch's `meta` device), so that names and shapes are
-those of the network itself and stand nowhere else.
+The tensors are compared with a model built without memory (torch's `meta` device). Names and shapes thus come from the
+network itself and are written nowhere else.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import re
@@ -48,7 +46,7 @@ def model_config(state: CheckpointState) -> DLCLTransformerConfig:
     """
     name, options = architecture(state), state.options()
     if state.is_old():
-        raise UserError(f"{state.name}: args must be missing, but is that of a fairseq before 0.10, without {NAME}")
+        raise UserError(f"{state.name}: args must be missing; they come from a fairseq before 0.10, without {NAME}")
     if not is_deep(state):
         raise UserError(f"{state.name}: cfg.model._name must be {NAME} or one of its architectures, but is {name}")
     kind_of_config: type[DLCLTransformerConfig] = MODEL_DATACLASS_REGISTRY[name]
@@ -64,13 +62,13 @@ def model_config(state: CheckpointState) -> DLCLTransformerConfig:
 
 
 def check_whole(state: CheckpointState, config: DLCLTransformerConfig) -> None:
-    """Raise `UserError`, a line an option, for a model with layers of others, of which no other depth can be made."""
+    """Raise `UserError`, a line an option, if the model borrows layers, so that its depth cannot be changed."""
     if faults := list(whole_faults(config)):
         raise UserError(*(f"{state.name}: cfg.model.{option} {rest}" for option, rest in faults))
 
 
 def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
-    """Yield each option with which layers are not all the model's own: its name, and what it must be and is."""
+    """Yield each option that gives the model other layers than its own: its name, its required and actual value."""
     for stack in STACKS:
         if getattr(config, f"{stack}_layers_to_keep"):
             yield f"{stack}_layers_to_keep", "must not be set, but is"
@@ -81,9 +79,9 @@ def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
 
 
 def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:
-    """Raise `UserError` unless the tensors are those of the model, with a line for each that is not.
+    """Raise `UserError` unless the tensors fit the model, with a line for each that does not.
 
-    A model without some of its layers is not looked at: the options of the command choose among its tensors.
+    A model without some of its layers is not checked: the options of the command choose among its tensors.
     """
     if config.base_layers or config.encoder_layers_to_keep or config.decoder_layers_to_keep:
         return
@@ -138,12 +136,12 @@ def _type_faults(options: dict[str, Any], config: type[DLCLTransformerConfig]) -
 
 
 def _inner(declared: Any) -> Any:
-    """Return the type of a field that has a value; of an optional one, that of its value."""
+    """Return the type of a field that has a value; for an optional field, its value's type."""
     return get_args(declared)[0] if get_origin(declared) is Union else declared
 
 
 def _must_be(declared: Any, value: Any) -> str:
-    """Return what a value must be to be of a field's type; empty where it is."""
+    """Return the requirement of a field's type that a value violates; empty if it fits."""
     if get_origin(declared) is Union:  # Optional
         return "" if value is None else _must_be(get_args(declared)[0], value)
     if get_origin(declared) is list and isinstance(value, str):  # fairseq has --encoder-layers-to-keep so
@@ -168,7 +166,7 @@ def _shown(value: Any) -> str:
 
 
 def _depth_faults(state: CheckpointState, config: DLCLTransformerConfig) -> Iterator[str]:
-    """Yield what is wrong with depths and connections: a model of too many layers must not be built at all."""
+    """Yield the faults in depths and connections: a model of too many layers must not be built at all."""
     for stack in STACKS:
         options, groups = config.stack(stack), getattr(config, f"{stack}_groups")
         layers = {found[1] for name in state.tensors() if (found := re.match(rf"{stack}\.layers\.(\d+)\.", name))}
@@ -204,9 +202,9 @@ def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig, scaled: Colle
 def tensor_faults(
     tensors: Tensors, expected: Mapping[str, torch.Size], reason: str, scaled: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield the parameters that are missing, too many, of another shape or of whole numbers, the first of each kind.
+    """Yield missing and surplus parameters, wrong shapes and whole numbers, the first of each kind.
 
-    The reason says why they must have the expected shapes; those with scales may be whole numbers.
+    The reason explains the expected shapes; parameters with scales may be whole numbers.
     """
     found = {name: tensor for name, tensor in tensors.items() if not is_buffer(name)}
     missing = [name for name in expected if name not in found and TIED.get(name) not in found]

@@ -1,14 +1,12 @@
-"""The contents that a checkpoint may have, whoever wrote it.
+"""The permitted contents of a checkpoint, whoever wrote it.
 
 Checkpoints are read with weights only, so that a malicious file cannot run code: types beside tensors, plain containers
-and `SAFE_TYPES` are refused. The configuration is text that is used later: fairseq evaluates some values (see
-`deepnmt.literals`), omegaconf expands `${...}` (environment variables among them), and embeddings are read from the
-paths that a configuration names.
+and `SAFE_TYPES` are refused. Configurations contain text that is used later. fairseq evaluates some values (see
+`deepnmt.literals`), omegaconf expands `${...}` (environment variables among them), and paths in a configuration name
+embedding files to read.
 
 Nothing here imports fairseq.
 """
-
-from __future__ import annotations
 
 import codecs
 import importlib

@@ -1,8 +1,8 @@
-"""Consistency training: two passes of a batch, and how far apart their predictions are.
+"""Consistency training: two passes of a batch, and the divergence of their predictions.
 
-Shapes: B sentences, T target positions, N = B * T of them, V types. A doubled batch holds 2B sentences: those of the
-first pass, then the same again for the second. One forward of it makes both passes: their dropout masks are
-independent, and the model is called once for each backward, as distributed training wants it.
+Shapes: B sentences, T target positions, N = B * T of them, V types. A doubled batch holds 2B sentences: the first pass,
+followed by the same sentences for the second. One forward of it makes both passes, with independent dropout masks. The
+model is thus called once per backward, as distributed training requires.
 """
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
@@ -41,8 +41,8 @@ class ConsistencyConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: igno
 class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
     """Label-smoothed cross entropy, with a penalty on two passes that predict differently, in training only.
 
-    In validation, and before `--consistency-start-update`, it is the label-smoothed cross entropy alone. What a model
-    draws once for the whole batch, such as the layers that it drops, is the same in both passes.
+    In validation, and before `--consistency-start-update`, it is the label-smoothed cross entropy alone. Random
+    choices for the whole batch, such as dropped layers, are the same in both passes.
 
     Args:
         task: gives the padding index
@@ -50,7 +50,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
 
     Attributes:
         coefficients: of both passes' losses and of both divergences; set by the subclass
-        shown: the shares of both passes, and of both divergences, in what the log shows; set by the subclass
+        shown: weights of both passes, and of both divergences, in the log; set by the subclass
     """
 
     coefficients: Coefficients
@@ -74,8 +74,8 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Tensor, int, Any]:
         """Return loss, sample size and log of a batch, as fairseq's criterions do.
 
-        The loss is the sum over the target positions, in nats (N x 1 unless `reduce`); the sample size counts the batch
-        before doubling, and the accuracy the first pass.
+        The loss is the sum over the target positions, in nats (N x 1 unless `reduce`). The sample size counts the batch
+        before doubling. The accuracy belongs to the first pass.
         """
         if not model.training or self.updates < self.start_update:
             result: tuple[Tensor, int, Any] = super().forward(model, sample, reduce)
@@ -131,7 +131,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
         return loss, self.report(nll.detach().view_as(kl)), self.report(kl.detach()), log
 
     def report(self, values: Tensor) -> Tensor:
-        """Return what the log shows of the values of both passes, or of both divergences, 2 x ..."""
+        """Return the logged combination of both passes' values, or of both divergences, 2 x ..."""
         return self.shown[0] * values[0] + self.shown[1] * values[1]
 
     def counted(self, target: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ def doubled(inputs: dict[str, Any], sentences: int) -> dict[str, Any]:
 def divergences(lprobs: Tensor) -> Tensor:
     """Return KL(P1|P2) = sum_v P1(v) (log P1(v) - log P2(v)) at each position, and KL(P2|P1), 2 x N x 1, in nats.
 
-    The log-probabilities are those of the first pass, then of the second, 2N x V.
+    The log-probabilities are from the first pass, followed by the second, 2N x V.
     """
     result: Tensor = _Divergences.apply(lprobs)  # type: ignore[no-untyped-call]
     return result

@@ -28,14 +28,14 @@ Predictions = tuple[Tensor, Tensor]
 class Teachers:
     """Models whose weights do not change, without dropout, and the mean of their distributions.
 
-    In each epoch the same batches come again, so that their predictions are kept: the types as int32, the probabilities
-    as float16. They are rounded before they are used for the first time, and a batch is a batch of the same sentences
-    in whatever order batches come, so that a training that is resumed repeats itself exactly.
+    The same batches come again in each epoch, so their predictions are kept: the types as int32, the probabilities
+    as float16. They are rounded before their first use. A batch counts as the same if it has the same sentences, in
+    whatever order batches come. A resumed training therefore repeats itself exactly.
 
     Args:
         models: one or more
-        types: K; V - 1 are kept at most
-        room: bytes that may be kept; what comes later is predicted again each time
+        types: K; at most V - 1 are kept
+        room: bytes for kept predictions; later ones are predicted again each time
 
     Attributes:
         kept: predictions by the digest of a batch
@@ -99,8 +99,8 @@ def load_teachers(paths: str, task: Any) -> list[Any]:
     """Return the models of checkpoints, named with colons between them, for the task of a training.
 
     Raises:
-        UserError: a checkpoint is missing or cannot be read, has other dictionaries or another direction, or its model
-            is none whose features this package projects
+        UserError: a checkpoint is missing or cannot be read, has other dictionaries or another direction, or this
+            package cannot project the features of its model
     """
     models = []
     for path in paths.split(":"):
@@ -131,7 +131,7 @@ def _check_languages(path: str, cfg: Any, task: Any) -> None:
 
 @dataclass
 class DistillationConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
-    """fairseq's options of the label-smoothed cross entropy, and those of the teachers."""
+    """fairseq's options of the label-smoothed cross entropy, and the teachers' options."""
 
     teacher: Optional[str] = field(
         default=None, metadata={"help": "checkpoint of the teacher, or several with colons between them: their mean"}
@@ -204,7 +204,7 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         return bool(model.training) and self.teachers is not None
 
     def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:
-        """What the teachers predict, in training."""
+        """Return the teachers' predictions, in training."""
         if not self.has_teachers(model):
             return None
         assert self.teachers is not None

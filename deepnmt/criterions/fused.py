@@ -27,12 +27,12 @@ class FusedConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[mis
 class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
     """fairseq's `label_smoothed_cross_entropy`: the same loss, gradients, options and log, in less time and memory.
 
-    The model gives its features, and the criterion projects them: padding is not projected, and no tensor of
-    positions x vocabulary is made. A model that does not project by one matrix is left to fairseq's criterion, and the
-    log says so.
+    The model gives its features, and the criterion projects them. Padding is not projected, and no tensor of
+    positions x vocabulary is made. fairseq's criterion handles models that do not project by one matrix, and the log
+    says so.
 
-    A batch with `pair_weights` has the loss of each pair multiplied by its weight, and the weighted sample size; the
-    `nll_loss` of the log is that of the text without weights.
+    A batch with `pair_weights` has the loss of each pair multiplied by its weight, and the weighted sample size. The
+    `nll_loss` of the log belongs to the text without weights.
     """
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
@@ -94,7 +94,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
         return False
 
     def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:
-        """Return what a teacher predicts, if there is one, at the `counted` sentences and places of a batch, N each."""
+        """Return a teacher's predictions, if any, at the `counted` sentences and places of a batch, N each."""
         return None
 
 

@@ -1,7 +1,7 @@
-"""`label_smoothed_cross_entropy_mrt`: among a model's own translations, the better ones should be the likelier ones.
+"""`label_smoothed_cross_entropy_mrt`: raise the probability of the better ones among a model's own translations.
 
-Shapes: B sentences, K translations of each, H = B * K of them all (fewer, where a search has found fewer), T target
-positions, C channels, V types.
+Shapes: B sentences, K translations of each, T target positions, C channels, V types. H = B * K counts all translations;
+it is smaller if a search has found fewer.
 """
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
@@ -97,7 +97,7 @@ class Translations:
 
 @dataclass
 class MinimumRiskConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
-    """fairseq's options of the label-smoothed cross entropy, and those of the risk."""
+    """fairseq's options of the label-smoothed cross entropy, and the risk's options."""
 
     mrt_beam: int = field(default=4, metadata={"help": "translations of each sentence, found by a beam of this size"})
     mrt_alpha: float = field(
@@ -117,14 +117,14 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
 
         loss = n sum_y Q(y) (1 - BLEU(y)) + w NLL(r),   Q(y) = P(y)^(a / |y|^l) / sum_y' P(y')^(a / |y'|^l)     (38)
 
-    y runs over the K best translations by the present weights, without dropout; P and the NLL of the reference r come
-    from one pass of the training, with dropout, and have gradients. BLEU is that of a sentence in whole words, or
-    in characters of a language without spaces between words. A
-    sentence's risk counts as often as its reference has tokens, n, as in corpus BLEU and as its NLL does, so that
-    learning rates keep their scale. With l = 0, Q is Shen's.
+    y runs over the K best translations by the present weights, without dropout. P and the NLL of the reference r come
+    from one pass of the training, with dropout, and have gradients. BLEU is the sentence's BLEU in whole words, or in
+    characters of a language without spaces between words. A sentence's risk is weighted by n, the number of tokens of
+    its reference, as in corpus BLEU and in its NLL. Learning rates thus keep their scale. With l = 0, Q is Shen's.
 
-    In validation it is the label-smoothed cross entropy alone. In training, the log has (38) as `loss`; as `nll_loss`,
-    and the perplexity, the NLL of the references without smoothing; as `risk` the expected risk of a sentence.
+    In validation it is the label-smoothed cross entropy alone. In training, the log has (38) as `loss`, and the
+    expected risk of a sentence as `risk`. Its `nll_loss`, and the perplexity, are the NLL of the references without
+    smoothing.
 
     Raises:
         UserError: every option that is out of range, or does not go with this criterion, a line each
@@ -261,9 +261,9 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def repeated_sources(encoder: Any, rows: Tensor) -> Iterator[None]:
-    """Within the context, an encoder encodes each sentence once, and returns those of `rows`.
+    """Within the context, an encoder encodes each sentence once, and returns the sentences of `rows`.
 
-    So that references and translations have one pass of the model, as distributed training wants it, without encoding
+    References and translations thus share one pass of the model, as distributed training requires, without encoding
     a source for each of them. All have the same dropout mask of the encoder.
     """
 

@@ -25,8 +25,8 @@ class RDrop(ConsistencyCriterion):
 
         loss = NLL_1 + NLL_2 + alpha (KL(P1|P2) + KL(P2|P1)) / 2                                      (18)
 
-    In training, the log has this as `loss`, about twice that of a validation; as `nll_loss`, and the perplexity, the
-    mean of both passes; as `kl_loss` the mean of both directions.
+    In training, the log has this as `loss`, about twice the loss of a validation. Its `nll_loss`, and the perplexity,
+    are the mean of both passes; its `kl_loss` is the mean of both directions.
 
     Raises:
         UserError: alpha is not a finite number of at least 0

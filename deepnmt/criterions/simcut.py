@@ -64,15 +64,15 @@ class SimCut(ConsistencyCriterion):
 def cut_second_half(model: nn.Module, rate: float, target: Tensor, pad: int) -> Iterator[None]:
     """Within the context, each token embedding of a batch's second half is zero with probability `rate`.
 
-    It is the embedding alone, before it is scaled and positions are added. The last token of a source and the first of
-    a target, which says that it begins, are never cut, as in the authors' code. The draws are those of torch's
-    generator of the device, which fairseq seeds for each update.
+    Only the embedding is cut, before it is scaled and positions are added. As in the authors' code, two tokens are
+    never cut: the last of a source, and the first of a target, which marks its beginning. torch's generator of the
+    device makes the draws; fairseq seeds it for each update.
 
     Args:
         model: fairseq's or this package's, wrapped for distributed training or not; its embeddings are the modules
             called `embed_tokens`
         rate: probability
-        target: what the decoder reads, B x T; an embedding of another tensor is the source's
+        target: the decoder's input, B x T; an embedding of another tensor is the source's
         pad: the index of padding
 
     Raises:

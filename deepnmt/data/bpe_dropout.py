@@ -1,7 +1,7 @@
 """`--bpe-dropout`: pairs of sentences that are cut anew at the start of each epoch, from seed, epoch and line.
 
-The lengths change with the cut, so that the batches are made anew, too. All is a function of seed and epoch: a resumed
-training has the same batches, and so have several processes, which each cut the whole text.
+The lengths change with the cut, so the batches are made anew, too. Everything is a function of seed and epoch. A
+resumed training has the same batches, and so have several processes, which each cut the whole text.
 """
 
 import logging
@@ -32,7 +32,7 @@ NEEDS_ONE_CUT: dict[str, tuple[object, ...]] = {
 
 
 def option_faults(cfg: Any) -> Iterator[str]:
-    """Yield what is wrong with --bpe-dropout and the options beside it."""
+    """Yield the faults of --bpe-dropout and the options beside it."""
     if not 0 <= cfg.bpe_dropout < 1:
         yield f"--bpe-dropout must be at least 0 and below 1, but is {cfg.bpe_dropout}"
     elif cfg.bpe_dropout:
@@ -116,12 +116,12 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
 
 
 def read_codes(folder: Path, language: str) -> dict[tuple[str, str], int]:
-    """Return the ranks of the merges for a language. Raises `UserError` if there are none, or copies of the text."""
+    """Return the ranks of a language's merges. Raises `UserError` for a missing file, or copies of the text."""
     codes = folder / f"{CODES}.{language}"
     if not codes.is_file():
         codes = folder / CODES
     if not codes.is_file():
-        raise UserError(f"--bpe-dropout: DATA must have the file {CODES} of preprocess.sh, but {folder} has none")
+        raise UserError(f"--bpe-dropout: {folder} lacks the file {CODES} of preprocess.sh")
     if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
         raise UserError(
             f"--bpe-dropout: must not be given with {folder}, which was made by preprocess.sh --bpe-dropout --copies"

@@ -1,13 +1,13 @@
-"""BPE-dropout (Provilkov 2020, ACL, arXiv 1910.13267): the ways in which a word can be cut, as walks.
+"""BPE-dropout (Provilkov 2020, ACL, arXiv 1910.13267): the possible cuts of a word, as walks.
 
-A walk begins with the characters of a word. In each step the possible merges are tried, those of lower rank first and
-equal ones from left to right, and each is left out with probability p. The first that is not left out is made; the walk
-ends where all are left out, or none is possible. So the j-th merge of m, counted from 0, is made with probability
+A walk begins with the characters of a word. Each step tries the possible merges by ascending rank, equal ones from left
+to right, and drops each with probability p. The first merge that is not dropped is made. The walk ends if all are
+dropped, or none is possible. So the j-th merge of m, counted from 0, is made with probability
 
     p^j (1 - p),    and the walk ends with p^m                                                                (39)
 
-One random number decides each step, and numpy takes that step for all words of a text at once. What a step leads to is
-worked out when it is first taken, and remembered.
+One random number decides each step, and numpy takes that step for all words of a text at once. The result of a step is
+computed when it is first taken, and remembered.
 """
 
 import math
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def read_merges(codes: Path) -> dict[tuple[str, str], int]:
-    """Return the merges in a file of codes and their ranks. Raises `UserError` if it is none."""
+    """Return the merges in a file of codes and their ranks. Raises `UserError` for an invalid file."""
     check_codes(codes)
     ranks: dict[tuple[str, str], int] = {}
     for rank, line in enumerate(list(read_lines(codes))[1:]):
@@ -114,12 +114,12 @@ class MergeWalks:
         return following
 
     def _follow(self, place: int, state: int, choice: int) -> int:
-        """Return the state that a merge leads to.
+        """Return the state after a merge.
 
         Args:
             place: of the merge in `following`
             state: before the merge
-            choice: the number of the merge among those that are possible
+            choice: the number of the merge among the possible ones
         """
         if self.following[place] == MISSING:
             cut = self.cuts[state]

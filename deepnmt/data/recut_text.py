@@ -1,7 +1,7 @@
 """Text whose words are cut anew in every epoch, by BPE-dropout.
 
-Each word draws from a stream of SplitMix64 (Steele 2014, OOPSLA) of its own, which begins at a mix of the seeds, the
-line and the word's place in it: its cut is the same whatever else is drawn, and in whatever process.
+Each word draws from its own stream of SplitMix64 (Steele 2014, OOPSLA). The stream begins at a mix of the seeds, the
+line and the word's place in it. The cut is thus independent of other draws and of the process.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class LineDraws:
         self.streams = mixed(of_line + np.uint64(GOLDEN) * (places.astype(np.uint64) + np.uint64(1)))
 
     def __call__(self, words: Integers, step: int) -> npt.NDArray[np.float64]:
-        """Return a number above 0 and at most 1 for each word: that of a step of its stream."""
+        """Return a number above 0 and at most 1 for each word, from one step of its stream."""
         drawn = mixed(self.streams[words] + np.uint64(GOLDEN * (step + 1) % 2**64))
         # The 53 bits of a float64.
         shares: npt.NDArray[np.float64] = ((drawn >> np.uint64(11)).astype(np.float64) + 1) / 2**53
@@ -99,7 +99,6 @@ def words_of(sentences: Iterable[Sequence[int]], types: Sequence[str]) -> Senten
     return SentenceWords(list(numbers), np.array(words, np.int32), np.array(lengths, np.int64))
 
 
-Integers = npt.NDArray[np.int64]
 # Words that are cut at a time, which bounds the memory.
 BLOCK = 1 << 20
 # From this number of states on, about 600 MB, the walks forget them all.
@@ -107,10 +106,10 @@ MOST_STATES = 2_000_000
 
 
 class RecutText:
-    """One side of a training text; its cut is at first the one that it comes with.
+    """One side of a training text; its first cut is the given one.
 
-    A word keeps that cut where the merges without dropout do not give it, as those of protected names, tags and unknown
-    characters; where dropout leaves a piece that the dictionary lacks; and in a sentence that would become too long.
+    A word keeps that cut in three cases. The merges without dropout give another cut, as for protected names, tags and
+    unknown characters. Or dropout leaves a piece missing in the dictionary. Or the sentence would become too long.
 
     Args:
         sentences: numbers of the pieces, each with its end symbol
@@ -120,10 +119,10 @@ class RecutText:
 
     Attributes:
         lengths: pieces of each sentence
-        kept: how many words kept their cut for want of a type in the dictionary
+            kept: number of words that kept their cut because the dictionary lacks a type
 
-    Raises:
-        UserError: the merges do not give most of the cuts that the text comes with
+        Raises:
+            UserError: the merges contradict most of the given cuts
     """
 
     def __init__(
@@ -171,7 +170,7 @@ class RecutText:
         self._take(np.where(lacking | (sums > self.longest)[self.lines], self.ends[words], states))
 
     def _start(self) -> None:
-        """Find for each kind of word the state that its walks begin with, and that of the cut that it comes with."""
+        """Find for each kind of word the initial state of its walks, and the state of its given cut."""
         starts, ends = [], []
         odd = np.zeros(len(self.text.kinds), bool)
         for number, pieces in enumerate(self.text.kinds):
@@ -188,7 +187,7 @@ class RecutText:
         self.starts, self.ends = np.array(starts), np.array(ends)
         if (share := odd[self.text.words].mean()) > 0.5:
             raise UserError(
-                "--bpe-dropout: the codes of DATA must be those that its training text was cut by, but "
+                "--bpe-dropout: the codes of DATA must match its training text, but "
                 f"{share:.0%} of its words are cut in another way"
             )
 

@@ -30,7 +30,7 @@ IN_WORDS: Mapping[type, str] = {Integral: "a whole number", Real: "a number", st
 
 
 def kind_fault(name: str, value: object) -> str:
-    """Return what the value of a setting must be if it is of another kind, else nothing.
+    """Return the requirement that the value of a setting violates if its kind is wrong, else an empty text.
 
     Other names are options of the torch engine, which may be texts, numbers and flags.
     """
@@ -96,7 +96,7 @@ class SearchSettings:
             )
 
     def rerank_weights(self) -> dict[str, float]:
-        """Return the weights by which translations are chosen. Raises `ValueError` if they are none."""
+        """Return the weights by which translations are chosen. Raises `ValueError` for invalid ones."""
         if not self.rerank:
             return {}
         weights = {name: float(text) for name, _, text in (part.partition("=") for part in self.rerank.split(","))}
@@ -107,7 +107,7 @@ class SearchSettings:
     def without_more(self, engine: str) -> SearchSettings:
         """Return the settings. Raises `UserError` for options that only the torch engine knows."""
         if unknown := [name for name in self.more if name not in MORE]:
-            raise UserError(*(f"{name}: must be an option of the search, but there is none" for name in unknown))
+            raise UserError(*(f"{name}: no such search option" for name in unknown))
         if self.more:
             names = ", ".join(map(option, self.more))
             raise UserError(f"{names}: must not be given with --engine {engine}; use --engine torch")
@@ -127,8 +127,8 @@ class Hypothesis:
 
     Attributes:
         tokens: without the end symbol
-        score: log-probability, the end symbol counted, divided by the length's penalty
-        log_prob: what the search has added up, as n-best lists have it; None: what `Engine.score` says
+        score: log-probability, the end symbol counted, divided by the length penalty
+        log_prob: the sum of log-probabilities, as in n-best lists; None: the result of `Engine.score`
     """
 
     tokens: list[str]

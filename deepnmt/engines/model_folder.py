@@ -1,10 +1,10 @@
-"""A model folder: all that translating takes, in one place that can be moved.
+"""A model folder: everything needed to translate, verified and relocatable.
 
-model.json       what is in the folder, and how it came to be
-codes            merge operations of the BPE
-truecase.LANG    forms of words, with true case alone
-dict.LANG.txt    dictionaries, as fairseq names them
-...              the engine's own files, such as model.pt
+- model.json: the contents of the folder and their origin
+- codes: merge operations of the BPE
+- truecase.LANG: forms of words, with true case alone
+- dict.LANG.txt: dictionaries, as fairseq names them
+- ...: the engine's own files, such as model.pt
 
 model.json = {"format": 1 or 2, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
               "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
@@ -39,16 +39,16 @@ FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What a model folder says of itself.
+    """A model folder's description of itself.
 
     Attributes:
         path: of the folder
         text: languages and text steps
         engine: its name
         weights: type of their numbers
-        longest: most subwords of a source
+        longest: greatest number of subwords in a source
         search: defaults of the search
-        check: what the check of the export found; empty where there was none
+        check: result of the check during export; empty without a check
     """
 
     path: Path
@@ -61,10 +61,10 @@ class ModelFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> ModelFolder:
-        """Return a model folder whose files are all there and as they were exported.
+        """Return a model folder, after checking that every file is present and unaltered since its export.
 
         Raises:
-            UserError: it is none, is of a later version, or a file is missing or altered
+            UserError: it is missing or of a later version, or a file is missing or altered
         """
         folder, record = cls.read(Path(path))
         _check_files(folder.path, record["files"])
@@ -72,13 +72,13 @@ class ModelFolder:
 
     @classmethod
     def read(cls, path: Path) -> tuple[ModelFolder, dict[str, Any]]:
-        """Return a model folder whose model.json is right, and its contents; other files are not looked at.
+        """Return a model folder with a valid model.json, and its contents, without looking at other files.
 
         Raises:
-            UserError: it is none, or of a later version
+            UserError: it is missing or of a later version
         """
         if not path.is_dir():
-            raise UserError(f"{path}: must be a folder made by deepnmt export, but there is none")
+            raise UserError(f"{path}: no folder made by deepnmt export was found")
         file = path / RECORD
         version = read_record(file, format=int)["format"]
         if version not in FORMATS:

@@ -1,7 +1,7 @@
 """The engines, by name: a row and a folder each.
 
-The folder `deepnmt/engines/NAME/` has two modules, which are imported when they are needed, so that a machine needs the
-libraries of the engines alone that it uses:
+The two modules in the folder `deepnmt/engines/NAME/` are imported on demand. A machine therefore needs only the
+libraries of the engines that it uses:
 
     engine.py    load(folder: ModelFolder, threads: int | None) -> Engine
     writer.py    write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None
@@ -31,7 +31,7 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
 
 
 def load_engine(folder: ModelFolder, threads: int | None = None) -> Engine:
-    """Return the engine of a model folder, which may use so many threads; None: as many as it likes.
+    """Return the engine of a model folder, limited to `threads` threads; None: no limit.
 
     Raises:
         UserError: a library is missing, or the engine refuses the model

@@ -16,11 +16,11 @@ from deepnmt.options.option_table import OPTIONS, Row, option
 
 @dataclass(frozen=True)
 class Support:
-    """What an engine makes of the options of models.
+    """An engine's support for the options of models.
 
     Attributes:
-        takes: options of which every value is computed, or refused by rules of the engine's own
-        only: the value that is computed of others, where that is not the default
+        takes: options with every value computed, or refused by rules of the engine's own
+        only: the computed value of other options, where it is not the default
     """
 
     takes: frozenset[str]

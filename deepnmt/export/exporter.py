@@ -1,7 +1,5 @@
 """Export checkpoints as a model folder, which appears when it is complete and has passed its check."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil
@@ -72,7 +70,7 @@ def export(task: Export, target: Path) -> Result | None:
 
 
 def _checked(task: Export, reference: TorchEngine, engine: Engine, folder: ModelFolder) -> Result:
-    """Return what the check found. Raises `UserError` if the model does not pass."""
+    """Return the result of the check. Raises `UserError` if the model does not pass."""
     longest = min(engine.longest, reference.longest), reference.longest_target
     pairs = read_pairs(task.data, folder.text.languages, task.check, longest)
     result = compare(reference, engine, pairs, folder.pipeline(), task.search)

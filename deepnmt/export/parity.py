@@ -1,12 +1,10 @@
-"""Whether an exported model does what the checkpoints do: asked before the export counts as done.
+"""Whether an exported model agrees with its checkpoints: checked before the export counts as done.
 
     float32     log-probabilities of validation pairs, targets given, within 1e-4; at most 1 % of translations differ
     others      BLEU of both on the same pairs: at most 1.0 lost
 
 The checkpoints are computed by the torch engine in float32 on the CPU.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,11 +36,11 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Result:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        pairs: how many were compared
-        difference: the largest of a log-probability
+        pairs: number of compared pairs
+        difference: the largest difference of a log-probability
         differing: share of the translations that differ
         bleu: of the exported model
         bleu_before: of the checkpoints
@@ -100,14 +98,14 @@ def read_pairs(data: Path, languages: tuple[str, str], number: int, longest: tup
     pairs = [pair for pair in zip(*sides) if all(0 < len(each) <= most for each, most in zip(pair, longest))]
     if not pairs:
         most = " and ".join(map(str, longest))
-        raise UserError(f"{data}/text/{SUBSET}.bpe.*: must have a pair of at most {most} subwords, but has none")
+        raise UserError(f"{data}/text/{SUBSET}.bpe.*: no pair of at most {most} subwords found")
     chosen = [pairs[index * len(pairs) // number] for index in range(number)] if number < len(pairs) else pairs
     return Pairs([source for source, _ in chosen], [target for _, target in chosen])
 
 
 def _lines(path: Path) -> list[str]:
     if not path.is_file():
-        raise UserError(f"{path}: no such file, of which --check needs sentences (--check 0 exports without a check)")
+        raise UserError(f"{path}: no such file, but --check needs it (--check 0 exports without a check)")
     return read_text(path)
 
 

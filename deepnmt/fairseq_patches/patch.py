@@ -11,8 +11,6 @@ changes that replace no function of fairseq's.
 nothing is replaced and the error says which.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Options of fairseq-generate that a translation of a subset sets itself, or that need the package's task."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deepnmt.errors import UserError

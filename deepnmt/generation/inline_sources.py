@@ -1,7 +1,5 @@
 """A subset's second pass with a glossary, by a data folder of the sentences that are translated again."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence

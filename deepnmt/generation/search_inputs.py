@@ -1,7 +1,5 @@
 """What identifies the files that searches read: they may be made anew under the names that they had."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 What fairseq prints and logs goes to a file. The translations come from the search itself, batch by batch.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -4,8 +4,6 @@ fairseq's search applies a length penalty to finished hypotheses alone. So one s
 beam has the translations of every penalty.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import sys

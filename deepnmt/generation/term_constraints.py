@@ -1,7 +1,5 @@
 """Constraints of a search: the translations of terms that each sentence must have."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A folder of translations of a subset: what `deepnmt generate` makes."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence

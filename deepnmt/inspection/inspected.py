@@ -1,4 +1,4 @@
-"""Measure recipes and checkpoints as a command line says, and write what was measured."""
+"""Measure recipes and checkpoints as a command line requests, and write the results."""
 
 import argparse
 import logging
@@ -44,7 +44,7 @@ def measure_and_write(arguments: argparse.Namespace) -> None:
 
 
 def facts(arguments: argparse.Namespace) -> dict[str, str]:
-    """What a reader of the results will want to know."""
+    """Return facts about the run for readers of the results."""
     return {
         "command": shlex.join(["deepnmt", "inspect", *arguments.words]),
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),

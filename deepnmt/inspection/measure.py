@@ -10,9 +10,9 @@ Of a sublayer `x' = N(w x + F(x))`, `N` its layer norm or nothing, and of a loss
     branch share          Var(F) / (Var(w x) + Var(F))
     weights               standard deviation, largest magnitude and L2 norm over the matrices of F
 
-Error norm, variance and share are taken over the positions that are not padding and all channels, and then over the
-forward passes in training mode: the mean of squares for the error norm, the mean for the others. A criterion may also
-search, in evaluation mode.
+Error norm, variance and share are computed over unpadded positions and all channels, and then over the forward passes
+in training mode. The error norm takes the mean of squares, the others take the mean. A criterion may also search, in
+evaluation mode.
 """
 
 import math
@@ -91,12 +91,12 @@ def _training(model: nn.Module, criterion: nn.Module) -> Iterator[None]:
 
 
 class _Probe:
-    """The hooks on one stack, and what they see.
+    """The hooks on one stack, and their records.
 
     Args:
         name: of the stack
         stack: fairseq's encoder or decoder, or one derived from it
-        hooks: where the hooks are removed from
+        hooks: removes the hooks
     """
 
     def __init__(self, name: str, stack: Any, hooks: ExitStack) -> None:
@@ -105,7 +105,7 @@ class _Probe:
         self.history = getattr(stack, "history", None)
         self.layers = list(stack.layers.children()) if hasattr(stack, "layers") else []
         if not self.layers:
-            raise UserError(f"inspection needs layers of a Transformer, but the {name} has none")
+            raise UserError(f"inspection needs layers of a Transformer, but the {name} lacks them")
         self.hooks = hooks
         self.real: Optional[Tensor] = None
         self.seen: dict[tuple[int, str, str], list[float]] = {}
@@ -201,7 +201,7 @@ class _Probe:
         self.seen.setdefault((number, name, quantity), []).append(float(value))
 
     def sublayers(self, batches: int) -> Iterator[Sublayer]:
-        """What was seen, the gradients divided by the number of batches."""
+        """Yield the records, with gradients divided by the number of batches."""
         for number, layer in enumerate(self.layers, start=1):
             for name in _sublayer_names(layer):
                 error = self.mean(number, name, "error")
@@ -248,7 +248,7 @@ def _parameters(layer: Any, name: str) -> list[nn.Parameter]:
 
 
 def _entries(x: Tensor, real: Optional[Tensor]) -> Tensor:
-    """Those of T x B x C that are not padding, in single precision at least."""
+    """Return the entries of T x B x C outside padding, in single precision at least."""
     x = x.detach()
     x = x if real is None else x[real]
     return x.to(torch.promote_types(x.dtype, torch.float32))

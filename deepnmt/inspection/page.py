@@ -1,7 +1,7 @@
 """The pictures of an inspection, and the page that holds them with the tables. Needs matplotlib.
 
-Colours are those of Okabe and Ito, which differ for every kind of colour vision; each setting has a marker of its own
-as well, and the colour map of the DLCL weights goes from blue, negative, over white to red.
+Colours follow Okabe and Ito, who chose them to differ for every kind of colour vision. Each setting also has a marker
+of its own. The colour map of the DLCL weights goes from blue, negative, over white to red.
 """
 
 import base64
@@ -32,13 +32,13 @@ DPI = 90
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity against depth, and how it is drawn.
+    """A quantity against depth, and its drawing.
 
     Attributes:
         name: of the number in `Sublayer`, and of the file
         heading: of the section on the page
         axis: label of the logarithmic axis
-        text: what it says
+        text: explanation of the quantity
     """
 
     name: str
@@ -86,12 +86,12 @@ def pictures(reports: Sequence[Report]) -> dict[str, bytes]:
 
 
 def page(reports: Sequence[Report], about: dict[str, str], drawn: dict[str, bytes]) -> str:
-    """One self-contained HTML page: what was measured, the pictures, and the tables of all sublayers.
+    """One self-contained HTML page: the measurements, the pictures, and the tables of all sublayers.
 
     Args:
         reports: of all settings and depths
-        about: what to know about them, by its name
-        drawn: what `pictures` made of the reports
+        about: facts about them, by name
+        drawn: the results of `pictures` for the reports
     """
     return render(
         "inspection.html",
@@ -172,7 +172,7 @@ def heat_maps(reports: Sequence[Report]) -> Figure:
 
 
 def heat_map(panel: Any, matrix: Any, scale: AsinhNorm) -> None:
-    """One `W`; what a row cannot read is grey."""
+    """One `W`; entries that a row cannot read are grey."""
     size = len(matrix)
     panel.set_facecolor("#d9d9d9")
     panel.imshow(
@@ -225,7 +225,7 @@ def grid(
 
 
 def png(figure: Figure, colours: int) -> bytes:
-    """The file of a figure; with a palette of so many colours, since that takes a third of the space."""
+    """Return the file of a figure, with a palette of `colours`, which takes a third of the space."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=DPI)
     small = Image.open(file).convert("RGB").quantize(colours, dither=Image.Dither.NONE)

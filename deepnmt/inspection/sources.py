@@ -52,9 +52,9 @@ def inspect_recipe(
     Args:
         path: the recipe, YAML
         data: a folder made by fairseq-preprocess
-        label: name of the report; by default that of the file
-        options: as in a recipe, and winning over those of this one
-        batches: at most so many, the first of the first epoch
+        label: name of the report; by default the file's name
+        options: as in a recipe; they override the recipe's options
+        batches: greatest number of batches, from the start of the first epoch
         subset: of the data
         seed: of the weights, the order of the batches and dropout
 
@@ -83,15 +83,15 @@ def inspect_checkpoint(
     subset: str = "train",
     seed: int = 1,
 ) -> Report:
-    """Measure a trained model, with the criterion and batch size that it was trained with, or batches of `TOKENS`.
+    """Measure a trained model, with the criterion and batch size of its training, or batches of `TOKENS`.
 
-    Of a distilled model, the loss is without the share of the teachers, whose files are not opened.
+    A distilled model's loss excludes the share of the teachers, whose files are not opened.
 
     Args:
         path: one of fairseq's checkpoints
-        data: a folder made by fairseq-preprocess, with the dictionaries that the model was trained with
-        label: name of the report; by default that of the file
-        batches: at most so many, the first of the first epoch
+        data: a folder made by fairseq-preprocess, with the dictionaries of the model's training
+        label: name of the report; by default the file's name
+        batches: greatest number of batches, from the start of the first epoch
         subset: of the data
         seed: of the order of the batches and dropout
 
@@ -121,7 +121,7 @@ def inspect_checkpoint(
 
 def _check_data(data: Path) -> None:
     if not data.is_dir():
-        raise UserError(f"{data}: data must be a folder made by fairseq-preprocess, but there is none")
+        raise UserError(f"{data}: no data folder made by fairseq-preprocess was found")
     if not any(data.glob("dict.*.txt")):
         raise UserError(f"{data}: data must be a folder made by fairseq-preprocess, but it holds no dict.*.txt")
 
@@ -144,7 +144,7 @@ def _set_up(cfg: Any, data: Path) -> Any:
 
 
 def _first_batches(task: Any, model: Any, cfg: Any, batches: int, subset: str, seed: int) -> list[Any]:
-    """What the trainer would begin with, on one device."""
+    """Return the trainer's first batches, on one device."""
     task.load_dataset(subset, combine=subset == cfg.dataset.train_subset, epoch=1)
     dataset = task.dataset(subset)
     tokens, sentences = cfg.dataset.max_tokens, cfg.dataset.batch_size
@@ -154,7 +154,7 @@ def _first_batches(task: Any, model: Any, cfg: Any, batches: int, subset: str, s
     limits = utils.resolve_max_positions(task.max_positions(), model.max_positions(), tokens)
     # fairseq fails on it with an IndexError.
     if not len(dataset.filter_indices_by_size(np.arange(len(dataset)), limits)[0]):
-        raise UserError(f"the subset {subset} must have sentences of at most {limits} tokens, but has none")
+        raise UserError(f"the subset {subset}: no sentence of at most {limits} tokens found")
     iterator = task.get_batch_iterator(
         dataset=dataset,
         max_tokens=tokens,

@@ -1,4 +1,4 @@
-"""What was measured of a model: as objects, as JSON and as a text table. `measure.py` has the definitions.
+"""The measurements of a model: as objects, as JSON and as a text table. `measure.py` has the definitions.
 
 Shapes: G groups of layers.
 """
@@ -16,16 +16,16 @@ from deepnmt.text.columns import in_columns
 
 @dataclass(frozen=True)
 class Sublayer:
-    """What was measured of one sublayer; None: there is no such number, since it has no such part or did not run.
+    """The measurements of one sublayer; None: the sublayer has no such part or did not run.
 
     Attributes:
         stack: "encoder" or "decoder"
         layer: number, from 1
         name: "self_attn", "encoder_attn" or "final", the feed-forward sublayer
-        gradient_norm: None where nothing of it is trained
+        gradient_norm: None where no parameter is trained
         error_norm: of the gradient of the sublayer's output
         activation_variance: of the sublayer's output
-        branch_share: from 0, nothing but the input passes, to 1
+        branch_share: from 0 (only the input passes) to 1
         weight_std: standard deviation over the entries of all matrices
         weight_max: largest magnitude among them
         weight_norm: their L2 norm
@@ -48,15 +48,15 @@ COLUMNS = {option.name: option.name.replace("_", " ") for option in fields(Subla
 
 @dataclass(frozen=True)
 class Report:
-    """What was measured of one model.
+    """The measurements of one model.
 
     Attributes:
         label: its name in tables and plots
-        batches: how many
+        batches: number of batches
         loss: mean over the batches, each divided by its sample size
         sublayers: in the order of the model, the encoder's first
-        dlcl: for each stack with a history `W`, (G + 1) x (G + 1), lower-triangular, as it is applied: after window
-            and softmax, and averaged over the slices of the channels
+        dlcl: for each stack with a history `W` as applied, (G + 1) x (G + 1), lower-triangular. It includes window and
+            softmax, and is averaged over the slices of the channels
     """
 
     label: str
@@ -102,7 +102,7 @@ class Report:
         """The reverse of `to_values`.
 
         Raises:
-            UserError: says what is not as `to_values` makes it
+            UserError: names a difference from the output of `to_values`
         """
         try:
             label = values["label"]
@@ -118,7 +118,7 @@ class Report:
 
 
 def write_json(reports: Sequence[Report], about: dict[str, str]) -> str:
-    """Several reports, and what is to be known about them, as one JSON object."""
+    """Several reports, and facts about them, as one JSON object."""
     return json.dumps({"about": about, "reports": [report.to_values() for report in reports]}, allow_nan=False) + "\n"
 
 
@@ -126,12 +126,12 @@ def read_json(text: str) -> list[Report]:
     """The reports in what `write_json` wrote, with the errors of `Report.from_values`."""
     values = _parse(text)
     if not isinstance(values, dict) or not isinstance(values.get("reports"), list):
-        raise UserError("a file of deepnmt inspect must have a list of reports, but has none")
+        raise UserError("a file of deepnmt inspect must hold a list of reports")
     return [Report.from_values(report) for report in values["reports"]]
 
 
 def summary(reports: Sequence[Report]) -> str:
-    """A line for each stack: how the gradients of its first layer compare with those of its last."""
+    """A line for each stack: a comparison of the gradients in its first and last layers."""
     rows = [["setting", "stack", "layers", "loss"]]
     rows[0] += ["gradient norm: layer 1", "last", "ratio", "error norm: layer 1", "last", "ratio"]
     for report in reports:
@@ -176,7 +176,7 @@ def cells(report: Report) -> list[list[str]]:
 
 
 def number(value: Optional[float]) -> str:
-    """Three digits; a dash where there is none."""
+    """Three digits; a dash for a missing value."""
     if value is None:
         return "-"
     return str(value) if isinstance(value, int) else f"{value:.3g}"

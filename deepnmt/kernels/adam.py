@@ -10,8 +10,6 @@ The one is the other with e / sqrt(c2) for e. Both take the weight decay off fir
 ICLR, arXiv 1711.05101). The state is fairseq's, and so are its checkpoints.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Optional
 

@@ -1,20 +1,18 @@
-"""Weighted sums over all earlier outputs, for the price of a few reads of each.
+"""Weighted sums over all earlier outputs, at the cost of a few reads of each.
 
-Shapes: T x B x C is time, batch, channel; R rows; S is 1 or C: a weight for an output, or for each of its channels.
+Shapes: T x B x C is time, batch, channel; R rows; S is 1 (a weight per output) or C (a weight per channel).
 
-Row by row, `x_i = sum_{k<=i} W[i, k] z_k` reads the outputs of 48 layers 1,176 times over. Read in blocks of rows, as
-triangular solvers read their matrix, it is about 330 times: when a block of rows begins, one matrix product gives the
-share of all older outputs in its sums, and inside the block only the newest outputs are added.
+Row by row, `x_i = sum_{k<=i} W[i, k] z_k` reads the outputs of 48 layers 1,176 times. Read in blocks of rows, as in
+triangular solvers, about 330 reads are enough. When a block of rows begins, one matrix product gives the share of all
+older outputs in its sums. Inside the block only the newest outputs are added.
 
-The backward pass has the same shape. Each row depends on the one before it, so that all later rows have their gradient
-`g_l` by the time that row i is asked for its own, and that of its newest output is formed at once,
+The backward pass has the same shape. Each row depends on the previous one, so the gradients `g_l` of all later rows are
+known when row i needs its own. The gradient of its newest output is formed at once,
 
     dLoss/dz_i = sum_{l>=i} W[l, i] g_l,        dLoss/dW[l, k] = <g_l, z_k>
 
-rather than added to by one row after the other.
+rather than accumulated row by row.
 """
-
-from __future__ import annotations
 
 import math
 from bisect import bisect_left
@@ -34,12 +32,12 @@ def reference(weight: Tensor, z: Sequence[Tensor]) -> list[Tensor]:
 
 
 class BlockedSums:
-    """`sum_j A[i, j] v_j` for row after row i, while the `v_j` arrive; a row reads those that have arrived.
+    """`sum_j A[i, j] v_j` for row after row i, while the `v_j` arrive; a row reads the outputs so far.
 
     Args:
         matrix: A, R x R x S
         like: a tensor of the shape, type and device of `v_j`, T x B x C
-        room: how many `v_j` there is memory for at first; more is taken when it is full
+        room: initial memory, as a number of `v_j`; more is taken when it is full
         window: A[i, j] is 0 for j <= i - window, unless the window is 0
     """
 
@@ -135,7 +133,7 @@ class Combinations:
         return self.sums.slot()
 
     def add(self, column: int, output: Tensor) -> None:
-        """The newest output, T x B x C, that of a column, has come."""
+        """Add the newest output, T x B x C, which belongs to a column."""
         slot = self.slot(output)
         if slot.data_ptr() != output.data_ptr():
             slot.copy_(output.detach())
@@ -144,9 +142,9 @@ class Combinations:
         self.newest = output
 
     def total(self, row: int) -> Tensor:
-        """The sum of a row, T x B x C, to be taken after each output that is added.
+        """Return the sum of a row, T x B x C; to be called after each added output.
 
-        It is the newest output alone if the row's window has none.
+        If the row's window is empty, the sum is the newest output alone.
         """
         weight = self.weight if self.link is None else None
         arguments = (self.newest, self.link, weight, self.sums, self.tape, row)
@@ -174,7 +172,7 @@ class PlainCombinations:
         self.outputs.append(output)
 
     def total(self, row: int) -> Tensor:
-        """Return the sum of a row, or the newest output if the row's window has none."""
+        """Return the sum of a row, or the newest output if the row's window is empty."""
         read = [
             self.weight[row, column].to(output) * output
             for column, output in zip(self.columns, self.outputs)
@@ -189,7 +187,7 @@ def combinations(weight: Tensor, window: int) -> Union[Combinations, PlainCombin
 
 
 class _Tape:
-    """What the rows of one forward pass tell each other in the backward pass; see `Combinations`."""
+    """The messages between the rows of one forward pass in the backward pass; see `Combinations`."""
 
     def __init__(self, weight: Tensor, window: int) -> None:
         self.weight = weight.detach()
@@ -202,7 +200,7 @@ class _Tape:
         self.outputs: Optional[Tensor] = None
 
     def begin(self, last: int, like: Tensor, outputs: Optional[Tensor]) -> None:
-        """A backward pass begins, with the row at this place; `outputs` are those that it and the rows before read."""
+        """Begin a backward pass with the row at this place; `outputs` are the inputs of it and all earlier rows."""
         matrix = _chosen(_chosen(self.weight, self.rows[: last + 1], 0), self.columns[: last + 1], 1).clone()
         for place in (place for place in self.alone if place <= last):
             matrix[place].zero_()
@@ -214,7 +212,7 @@ class _Tape:
         self.outputs = outputs
 
     def next(self, gradient: Tensor) -> Tensor:
-        """The gradient of a row's newest output, from that of its sum."""
+        """Return the gradient of a row's newest output, given the gradient of its sum."""
         assert self.gradients is not None
         number = len(self.gradients.columns)
         self.gradients.slot().copy_(gradient)
@@ -247,8 +245,8 @@ class _Tape:
 class _Combine(torch.autograd.Function):
     """A row's sum, as a function of its newest output, of the row before and, for the first row, of W.
 
-    The second output, which the next row takes, has no elements: it makes the backward pass take the rows in turn, and
-    where its gradient is undefined, no later row is in this backward pass.
+    The second output, which the next row takes, is empty. It makes the backward pass visit the rows in turn. Where its
+    gradient is undefined, no later row is in this backward pass.
     """
 
     @staticmethod

@@ -1,12 +1,10 @@
 """Dropout whose random numbers cost a quarter of torch's on the CPU.
 
-There, torch draws one number for each element, one after the other. Here four elements share 64 random bits: each has
-16 of them, and is dropped where they are a number below round(65536 p). What is kept is divided by the rate at which
-it is kept, so that the expectation is exact; the rate of dropping is at most 1/131072 away from p. The bits are from
-torch's generator, so that seeds and restarts work as ever.
+There, torch draws one number after the other, one for each element. Here four elements share 64 random bits. Each has
+16 of them, and is dropped if their number is below round(65536 p). Kept elements are divided by the exact keep rate,
+so the expectation is exact; the drop rate is at most 1/131072 away from p. The bits come from torch's generator, so
+seeds and restarts work as usual.
 """
-
-from __future__ import annotations
 
 import torch
 from torch import Tensor

@@ -12,8 +12,6 @@ A reason is a fixed text, without shapes or values, so that it comes once and no
 DEEPNMT_REFERENCE=1, which --reference-kernels sets, turns all of them off: a fault that stays is not one of theirs.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Optional
 

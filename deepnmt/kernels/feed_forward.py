@@ -2,11 +2,9 @@
 
     ReLU(x W1' + b1) W2' + b2                                                      (Vaswani 2017, NIPS, equation 2)
 
-The ReLU and its gradient are taken where their input lies, and biases are added after the products: of the tensors of
-positions x inner channels, one is written in each pass and no more.
+The ReLU and its gradient are computed in place, and biases are added after the products. Each pass thus writes only one
+tensor of positions x inner channels.
 """
-
-from __future__ import annotations
 
 from typing import Any, Optional
 

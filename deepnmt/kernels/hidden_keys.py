@@ -1,13 +1,11 @@
-"""Which keys an attention's queries may see, where a query may have none that it may see.
+"""Visible keys of an attention's queries, if some queries may see no key.
 
 Shapes: T queries, S keys, B sentences.
 
 A target that is padded on the left, under the causal mask, begins with queries that see padding only. A softmax over
-nothing is NaN, and by the gradient of the weights it would reach everything. What such a query finds is read by nobody,
-so that it may see all keys: that is finite, and has no gradient.
+nothing is NaN, which the gradient of the weights would spread everywhere. The result of such a query is never read, so
+it may see all keys: that is finite, and has no gradient.
 """
-
-from __future__ import annotations
 
 from typing import Optional
 
@@ -32,7 +30,7 @@ def may_blind(padding: Optional[Tensor], mask: Optional[Tensor]) -> bool:
 
 
 def seen_keys(padding: Tensor, mask: Optional[Tensor], dtype: torch.dtype) -> Tensor:
-    """Return what is added to the scores of all heads, B x T x S or B x 1 x S: -inf where a key is not seen."""
+    """Return the mask to add to the scores of all heads, B x T x S or B x 1 x S: -inf at hidden keys."""
     added = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding.bool(), HIDDEN)
     added = added.unsqueeze(1) if mask is None else added.unsqueeze(1) + mask
     return added.masked_fill(added.eq(HIDDEN).all(-1, keepdim=True), 0.0)

@@ -1,19 +1,17 @@
-"""Two passes of a batch compared: their label-smoothed losses and divergences, without ever holding all logits.
+"""Two passes of a batch compared: label-smoothed losses and divergences, without ever holding all logits.
 
 Shapes: N target positions, C channels, V types; two passes.
 
-With the features h_i of pass i, the logits x_i = W h_i, the softmax p_i, L_i the label-smoothed loss of
-`linear_cross_entropy.py`, and D = log p_1 - log p_2, at each position
+Pass i has features h_i, logits x_i = W h_i, softmax p_i, and the label-smoothed loss L_i of `linear_cross_entropy.py`.
+D = log p_1 - log p_2. At each position
 
     loss = a_1 L_1 + a_2 L_2 + b_1 KL_1 + b_2 KL_2,   KL_1 = sum_v p_1 D,   KL_2 = -sum_v p_2 D
 
     dKL_1/dx_1 = p_1 (D - KL_1)      dKL_1/dx_2 = p_2 - p_1
     dKL_2/dx_2 = p_2 (-D - KL_2)     dKL_2/dx_1 = p_1 - p_2
 
-The logits of some positions of both passes are made together, and gradients at once, as there.
+As in that module, the logits of some positions of both passes are made together, and gradients at once.
 """
-
-from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
@@ -40,9 +38,9 @@ class ConsistencyLosses(NamedTuple):
 
     Attributes:
         loss: as above
-        nll: of each pass, without smoothing, 2; without a gradient, as those that follow
+        nll: of each pass, without smoothing, 2; without a gradient, like the next ones
         kl: KL_1 and KL_2
-        correct: how often the target is the likeliest type of the first pass; 0 unless it was asked for
+        correct: how often the target is the likeliest type of the first pass; 0 unless requested
     """
 
     loss: Tensor
@@ -72,7 +70,7 @@ def linear_consistency(
     """Return the losses of `weight @ h` for all features h.
 
     Args:
-        features: those of the first pass, then those of the second, 2N x C
+        features: of the first pass, followed by the second pass, 2N x C
         weight: V x C
         target: N types, none of them padding
         smoothing: e

@@ -1,7 +1,7 @@
 """The output projection and the label-smoothed cross entropy in one, without ever holding the logits of a batch.
 
-Shapes: N target positions, C channels, V types. Of the features h of a position, with the logits x = W h, the softmax
-p, the target t, and fairseq's smoothing, which spreads e over the V - 1 other types, s = e / (V - 1):
+Shapes: N target positions, C channels, V types. A position has features h, logits x = W h, softmax p and target t.
+fairseq's smoothing spreads e over the V - 1 other types, s = e / (V - 1):
 
     loss = (1 - e - s) (-log p_t) + s sum_v (-log p_v)
 
@@ -9,24 +9,21 @@ p, the target t, and fairseq's smoothing, which spreads e over the V - 1 other t
 
 A position may count more or less: its loss, and with it the gradient, is multiplied by its weight.
 
-A share w of the loss may be the cross entropy with what a teacher predicts, q, of whose probabilities the K largest are
-given; the other types have the same one, r = (1 - sum of the K) / (V - K):
+A share w of the loss may be the cross entropy with a teacher's prediction q. The K largest probabilities of q are
+given; the other types share the rest evenly, r = (1 - sum of the K) / (V - K):
 
     loss = (1 - w) (loss above) - w sum_v q_v log p_v
 
     dLoss/dx = p - (1 - w) (s + (1 - e - s) [v = t]) - w r - w (q_v - r) [v is one of the K]
 
-The positions are taken some at a time: their logits, and at once the gradients of h and W, which is all that the
-backward pass needs. What does not depend on p is added at the end, for all positions together. In half precision the
-gradients wait for the backward pass, since there the loss is scaled to keep small ones from vanishing, and the logits
-are made a second time.
+The positions are taken some at a time: their logits, and at once the gradients of h and W. The backward pass needs
+nothing else. Terms without p are added at the end, for all positions together. In half precision, the loss is scaled to
+keep small gradients from vanishing. The gradients then wait for the backward pass, and the logits are made twice.
 
-torch's `linear_cross_entropy` is the same loss. With smoothing it makes all logits (torch 2.13); in pieces, without
-smoothing and with terms linear in h added to it, it takes 1.9 times the time of this one at 3,500 x 128 x 9,712
-(`benchmarks/cross_entropy.py`; `benchmarks/results/2026-11-23_epyc-avx512_2cores.md`).
+torch's `linear_cross_entropy` is the same loss. With smoothing it makes all logits (torch 2.13). In pieces, without
+smoothing and with terms linear in h added to it, it takes 1.9 times as long as this one. The size was
+3,500 x 128 x 9,712 (`benchmarks/cross_entropy.py`; `benchmarks/results/2026-11-23_epyc-avx512_2cores.md`).
 """
-
-from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional, Union
 
@@ -43,12 +40,12 @@ TINY = 1e-30
 
 
 class Taught(NamedTuple):
-    """What a teacher predicts at each position.
+    """A teacher's prediction at each position.
 
     Attributes:
         types: the K likeliest, N x K, fewer than V
-        probabilities: theirs, N x K; what they lack of 1 is spread evenly over the V - K others
-        weight: w, the share of the loss that is the cross entropy with this distribution, from 0 to 1
+        probabilities: of these types, N x K; the rest up to 1 is spread evenly over the V - K others
+        weight: w, the share of the cross entropy with this distribution in the loss, from 0 to 1
     """
 
     types: Tensor
@@ -103,7 +100,7 @@ def linear_cross_entropy(
         smoothing: e
         accuracy: count the correct ones
         counts: N, how much each position counts in the loss; 1 by default
-        taught: what a teacher predicts; no teacher by default
+        taught: a teacher's predictions; no teacher by default
     """
     device = features.device.type
     if torch.is_autocast_enabled(device):

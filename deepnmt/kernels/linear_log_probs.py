@@ -2,11 +2,9 @@
 
 Shapes: N positions, C channels, V types.
 
-What is done with the log-probabilities is unknown when they are computed, so that the logits of some positions are made
-in the forward pass, and again in the backward pass.
+The use of the log-probabilities is unknown when they are computed. The logits of some positions are therefore made in
+the forward pass, and again in the backward pass.
 """
-
-from __future__ import annotations
 
 import torch
 from torch import Tensor

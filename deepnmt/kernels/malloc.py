@@ -1,10 +1,8 @@
-"""The C library keeps the memory that training and beam search on the CPU free.
+"""Make the C library keep the memory that training and beam search on the CPU free.
 
-By default it gives the memory of each large tensor back to the kernel, which clears it page by page when the next one
-wants it: a fifth of the time of an update and a twelfth of a search's (`docs/performance.md`).
+By default it returns the memory of each large tensor to the kernel, which clears it page by page for the next tensor.
+This costs a fifth of an update's time and a twelfth of a search's (`docs/performance.md`).
 """
-
-from __future__ import annotations
 
 import ctypes
 

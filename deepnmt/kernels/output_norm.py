@@ -6,8 +6,6 @@ so that `x - mean`, which is all of the input that the gradients depend on, is `
 outputs are kept for the sums; keeping the inputs too would be one tensor more for each layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -40,8 +38,8 @@ class OutputNorm(nn.LayerNorm):
 
         Args:
             x: the input
-            place: gives memory for the output, where it may go but need not: of the input's shape, and not written to
-                again before the backward pass
+            place: gives memory of the input's shape for the output. Using it is optional. It is not written to again
+                before the backward pass
         """
         if not torch.is_grad_enabled() or not may_take("memory-saving layer norm", self.obstacle(x)):
             return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)

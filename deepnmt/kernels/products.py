@@ -13,8 +13,6 @@ With AVX-512, MKL uses its fastest kernels on Intel's processors only. On AMD's,
 products, where its speed is 1.1 (Zen 4) to 2.2 times (Zen 5) MKL's (docs/performance.md).
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable, Iterator
@@ -182,9 +180,9 @@ def rounded_factors() -> Iterator[None]:
     """In this context, `mm` and `addmm_` round factors in float32 to bfloat16 on the CPU.
 
     Sums stay in float32. oneDNN does it where the processor has `amx_bf16` and torch is 2.9 or newer. With
-    `avx512_bf16` alone it would not: there the factors are converted, so that a result is rounded once, too. Otherwise
-    nothing changes. torch's own setting would have batched products rounded as well, which are the slower for it: those
-    of attention are too small.
+    `avx512_bf16` alone it would not: there the factors are converted, so that a result is also rounded once. Otherwise
+    nothing changes. torch's own setting would round batched products as well, and thereby slow them down: attention's
+    products are too small.
     """
     before, _rounds.factors = _rounds.factors, hasattr(torch.backends.mkldnn, "matmul")
     try:

@@ -3,8 +3,6 @@
 Shapes: N positions, C channels, V types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Optional, Union
 
@@ -41,16 +39,16 @@ def on_cpu(device: torch.device) -> bool:
 
 
 class ProjectionGradients:
-    """The gradients of features and weight, from those of the logits.
+    """The gradients of features and weight, given the gradients of the logits.
 
     Args:
         features: N x C
         weight: V x C
-        wanted: whether each of both is asked for
+        wanted: whether each of both is requested
 
     Attributes:
-        to_features, to_weight: the gradients, None where they are not asked for; in the type of features and weight
-            after `finish`, in float32 at least before
+        to_features, to_weight: the gradients, or None where not requested. After `finish` they have the type of
+            features and weight, before it at least float32
     """
 
     def __init__(self, features: Tensor, weight: Tensor, wanted: tuple[bool, bool]) -> None:

@@ -3,8 +3,6 @@
 Shapes: ... x T is any number of sentences of T positions.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -19,5 +17,5 @@ def reversal(tokens: Tensor, eos: int, pad: int) -> Tensor:
 
 
 def reversed_words(tokens: Tensor, eos: int, pad: int) -> Tensor:
-    """Return sentences, ... x T, with their words reversed; arguments are those of `reversal`."""
+    """Return sentences, ... x T, with their words reversed; arguments as in `reversal`."""
     return tokens.gather(-1, reversal(tokens, eos, pad))

@@ -4,14 +4,12 @@ Shapes: T queries, S keys in W columns, B sentences, C channels; H heads of D ch
 
     softmax(q k' / sqrt(D)) v,  projected                                          (Vaswani 2017, NIPS, equation 1)
 
-torch's fused attention does without a tensor of T x S probabilities, which for long sequences is what counts; for the
-few dozen words of a sentence they are as small as the keys, and its blocks cost more than plain products. Here a
-sublayer is one node of the graph, with a backward pass of its own: queries, keys and values stay where their
-projections have written them, and the gradient of the input is summed by the products that form it. Where there are
-fewer keys than a vector register holds, zeros take the places of those that are missing, and are hidden.
+torch's fused attention avoids a tensor of T x S probabilities, which matters for long sequences. For the few dozen
+words of a sentence, the probabilities are as small as the keys, and fused blocks cost more than plain products. Here a
+sublayer is one node of the graph with its own backward pass. Queries, keys and values stay where their projections
+wrote them, and the products that form the gradient of the input also sum it. With fewer keys than a vector register
+holds, zeros replace the missing keys, and are hidden.
 """
-
-from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
@@ -172,7 +170,7 @@ def _width(keys: int) -> int:
 
 
 def _added(padding: Optional[Tensor], mask: Optional[Tensor], keys: int, like: Tensor) -> list[Tensor]:
-    """Return what is added to the scores, each of a shape that broadcasts to B x H x T x W; see `Settings`."""
+    """Return the masks to add to the scores, each broadcastable to B x H x T x W; see `Settings`."""
     missing = _width(keys) - keys
     if padding is not None and may_blind(padding, mask):
         return [F.pad(seen_keys(padding, mask, like.dtype), (0, missing), value=HIDDEN)[:, None]]

@@ -1,4 +1,4 @@
-"""What the schedules share: the decay with the inverse square root, the cool-down, and what their options may be."""
+"""The shared part of the schedules: inverse square root decay, the cool-down, and the ranges of their options."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ def cooled(rate: float, update: int, end: int, length: int) -> float:
 
 
 def peak_faults(lr: Sequence[float]) -> Iterator[str]:
-    """What is wrong with --lr, which must be the one rate of the peak."""
+    """Yield the faults of --lr, which must be one rate, the peak."""
     if len(lr) != 1:
         yield f"--lr must be one rate, but is {','.join(map(str, lr)) or 'empty'}"
     elif not 0 <= lr[0] < math.inf:
@@ -35,13 +35,13 @@ def peak_faults(lr: Sequence[float]) -> Iterator[str]:
 
 
 def low_fault(option: str, value: int, least: int) -> Iterator[str]:
-    """What is wrong with a whole number that has a least value."""
+    """Yield the fault of a whole number below its least value."""
     if value < least:
         yield f"{option} must be at least {least}, but is {value}"
 
 
 def cooldown_faults(length: int, end: Callable[[], int]) -> Iterator[str]:
-    """What is wrong with --cooldown-updates; `end` gives --max-update."""
+    """Yield the faults of --cooldown-updates; `end` gives --max-update."""
     yield from low_fault("--cooldown-updates", length, 0)
     # fairseq's own --max-update of 0 is a training without an end.
     if length > 0 and length > (last := end()):

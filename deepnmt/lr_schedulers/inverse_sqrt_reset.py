@@ -68,9 +68,9 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         lr = peak sqrt(c / (c + t - w)),  from t = w on; for c = w this is peak sqrt(w / t)             (16)
         lr = peak sqrt(c / (c + s)),  s updates after the last reset                                    (17)
 
-    times the factor of the cool-down (27). A reset during the warm-up ends it. The resets are those of --reset-updates
-    and those that a checkpoint has seen, planned ones or one added by `with_reset`; a planned reset that has not come
-    yet is not in the checkpoint, so that a restart may change it. The rate is a function of t and the resets alone.
+    times the factor of the cool-down (27). A reset during the warm-up ends it. The resets are read from --reset-updates
+    and from the checkpoint, which lists past resets, planned or added by `with_reset`. A checkpoint omits future
+    resets, so a restart may change them. The rate is a function of t and the resets alone.
 
     Raises:
         UserError: every option that is out of range, a line each
@@ -114,13 +114,13 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         return {**super().state_dict(), RESETS: sorted({*self.seen, *come})}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over the resets of a checkpoint, beside the planned ones; another schedule's state has none."""
+        """Take over the resets of a checkpoint, beside the planned ones; another schedule's state lacks them."""
         super().load_state_dict({"best": None, **state_dict})
         self.seen = list(state_dict.get(RESETS, ()))
 
 
 def _update_numbers(value: Any) -> list[int]:
-    """The numbers in `10000,20000` or in a list; ValueError where they are none."""
+    """Return the numbers in `10000,20000` or in a list. Raises `ValueError` for other texts."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         value = ",".join(map(str, value))
     return [int(number) for number in str(value).split(",")] if value != "" else []

@@ -1,1 +1,1 @@
-"""The network: what a paper describes."""
+"""The network, as papers describe it."""

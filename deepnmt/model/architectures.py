@@ -1,7 +1,7 @@
-"""Named architectures: `--arch NAME` sets what its paper sets, and any option given beside it wins.
+"""Named architectures: `--arch NAME` applies its paper's settings, and options on the command line override them.
 
-Each is a model of its own for fairseq, with a dataclass that differs in its defaults alone, so that the command line,
-Hydra (`model: {_name: NAME}`) and checkpoints all know it.
+For fairseq each one is a separate model, with a dataclass that differs in its defaults alone. The command line, Hydra
+(`model: {_name: NAME}`) and checkpoints therefore all know it.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ class Method:
     Attributes:
         iwslt: layers of encoder and decoder at the size of IWSLT14
         wmt: and at the base size of WMT14
-        options: what it sets
+        options: its settings
     """
 
     iwslt: tuple[int, int]

@@ -1,4 +1,4 @@
-"""The options of `dlcl_transformer`: fairseq's own for the Transformer, flat, and those of this package."""
+"""The options of `dlcl_transformer`: fairseq's own for the Transformer, flat, and this package's."""
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
@@ -175,8 +175,8 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
             options: this dataclass, a Namespace, or a mapping of omegaconf
 
         Raises:
-            UserError: a mapping, as fairseq-hydra-train reads it, has a key that is not an option, or a value is none
-                of the option's choices
+            UserError: a mapping, as fairseq-hydra-train reads it, has an unknown key, or a value outside the option's
+                choices
         """
         if isinstance(options, cls):
             return options

@@ -1,12 +1,12 @@
-"""DLCL and group-dense connections: what a layer reads is a weighted sum of the outputs before it.
+"""DLCL and group-dense connections: the input of a layer is a weighted sum of earlier outputs.
 
 Shapes: T x B x C is time, batch, channel; G groups of layers, R = G + 1 rows; S slices of the channels.
 
-The stack is cut into groups of layers, chained plainly inside (methods 3: Li 2020, EMNLP, arXiv 2010.03737). With
-`y_0` the embedding and `y_g` the output of group `g`, the input of group `g + 1` is a sum over `y_0 .. y_g` (Wang 2019,
-ACL, arXiv 1906.01787): `reference` has it as a formula and as code that reads like it, and `LayerHistory` computes the
-same in less time. The output of the stack is one more combination, row R. Groups of one layer are DLCL; without a
-history the stack is the standard Transformer.
+The stack is cut into groups of layers, chained plainly inside (methods 3: Li 2020, EMNLP, arXiv 2010.03737). `y_0` is
+the embedding and `y_g` the output of group `g`. The input of group `g + 1` is a sum over `y_0 .. y_g` (Wang 2019, ACL,
+arXiv 1906.01787). `reference` has the formula and readable code; `LayerHistory` computes the same in less time. The
+output of the stack is one more combination, row R. Groups of one layer are DLCL; without a history the stack is the
+standard Transformer.
 """
 # Twin: deepnmt/search/incremental/dlcl_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/layers.py computes it in ONNX Runtime; change this too.
@@ -24,10 +24,10 @@ from deepnmt.model.groups import oldest_output
 
 
 def reference(history: "LayerHistory", y: Sequence[Tensor]) -> Tensor:
-    """Return what group g + 1 reads after the outputs `y_0 .. y_g`, T x B x C each, without dropout.
+    """Return the input of group g + 1 after the outputs `y_0 .. y_g`, T x B x C each, without dropout.
 
-    pre-norm   x_{g+1} = sum_{k=0..g} W[g+1, k] z_k,  z_0 = y_0,  z_k = LN_k(y_k)      (5)
-    post-norm  x_{g+1} = LN_g( sum_{k=0..g} W[g+1, k] y_k ),  no LN for g = 0          (6)
+    - pre-norm   x_{g+1} = sum_{k=0..g} W[g+1, k] z_k,  z_0 = y_0,  z_k = LN_k(y_k)      (5)
+    - post-norm  x_{g+1} = LN_g( sum_{k=0..g} W[g+1, k] y_k ),  no LN for g = 0          (6)
     """
     g, pre_norm = len(y) - 1, history.normalize_before
     W = history.matrix()[g]  # row g + 1
@@ -44,7 +44,7 @@ class HistoryOptions:
     Attributes:
         slices: weights per output: 1 scalar, n scalars over equal slices of the channels, or C for a vector
         init: "mean" starts a row at one over its length, "one" at 1
-        window: only the last so many outputs are read; 0: all
+        window: only the last `window` outputs are read; 0: all
         freeze: the weights keep their initial values
         softmax: a row is normalised by a softmax over the outputs it reads
         dropout: probability, on the combination
@@ -130,8 +130,8 @@ class LayerHistory(nn.Module):
 
         Args:
             row: 1 for the first group's input up to R for the output of the stack
-            sums: what the groups so far put out; those of groups whose layers were all dropped are absent, and so
-                from the sum. If all that the row reads are absent, the newest output takes their place.
+            sums: the outputs of the groups so far. Groups whose layers were all dropped are absent, and so is their
+                term of the sum. If all inputs of the row are absent, the newest output takes their place.
         """
         total = sums.total(row - 1)
         if self.options.dropout:

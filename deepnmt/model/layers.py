@@ -30,7 +30,7 @@ IncrementalState = Optional[dict[str, dict[str, Optional[Tensor]]]]
 
 
 class DeepLayer(nn.Module):
-    """What the layers of both stacks have in common. A mixin for fairseq's layers, whose parameters it arranges."""
+    """The shared part of both stacks' layers. A mixin for fairseq's layers, whose parameters it arranges."""
 
     # Set by fairseq's constructors.
     self_attn: Any
@@ -143,7 +143,7 @@ class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[
     ) -> Tensor:
         """Return the output, T x B x C, for an input T x B x C; the mask, B x T, is true at padding.
 
-        The factors are those of the sublayers' outputs; 0: not computed; None: 1 for all.
+        The factors multiply the sublayers' outputs; 0: not computed; None: 1 for all.
         """
 
         def attend(y: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION
 
 
 def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> int:
-    """Return the number of parameters in matrices, which are nearly all; biases, norms and histories come on top.
+    """Return the number of parameters in matrices, which are nearly all; biases, norms and histories are not included.
 
-    The types are those of the dictionaries of source and target.
+    The types are counted in the dictionaries of source and target.
     """
     layers = sum(config.depth(stack) * _layer(config, stack) for stack in STACKS)
     if config.two_sided:

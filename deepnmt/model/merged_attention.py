@@ -21,8 +21,8 @@ IncrementalState = dict[str, dict[str, Optional[Tensor]]]
 class MergedAttention(NamedAttention):
     """Cross-attention and the cumulative mean of the target, (12); in a decoder layer it replaces self-attention too.
 
-    Parameters, their initial values, scaling, biases, dropout and the cached keys and values of the source are those
-    of fairseq's cross-attention. A bias belongs to its projection, so that of Wv enters both terms. Of the target,
+    Parameters, their initial values, scaling, biases, dropout and the source's cached keys and values are the same as
+    in fairseq's cross-attention. A bias belongs to its projection, so the bias of Wv enters both terms. For the target,
     the incremental state holds a sum and a count, whatever the number of steps.
 
     Args:
@@ -121,8 +121,8 @@ class MergedAttention(NamedAttention):
     ) -> Optional[IncrementalState]:
         """Let entry `new_order[i]` of the batch become entry i.
 
-        As in fairseq, keys and values of the source stay where they are as long as the batch keeps its size: in beam
-        search the entries that change places are then hypotheses of one sentence.
+        As in fairseq, keys and values of the source stay in place as long as the batch keeps its size. In beam search,
+        the exchanged entries are then hypotheses of one sentence.
         """
         super().reorder_incremental_state(incremental_state, new_order)
         saved = self.get_incremental_state(incremental_state, "target_mean")

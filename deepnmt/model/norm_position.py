@@ -32,9 +32,9 @@ class NormPosition:
 
     @property
     def can_be_identity(self) -> bool:
-        """Return whether layers whose functions F are zero can pass on what they read (`checkpoints/preserving.py`).
+        """Return whether layers whose functions F are zero can pass on their input (`checkpoints/preserving.py`).
 
-        Only LN takes back a layer's input that is added once more, and one that F reads too cannot be moved.
+        Only LN undoes the second addition of a layer's input, and an LN whose output F also reads cannot be moved.
         """
         return not self.before if self.after else not self.layer_input
 

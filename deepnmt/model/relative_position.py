@@ -3,9 +3,9 @@
     e_ij = q_i . (k_j + aK[clip(j-i, -r, r)]) / sqrt(D)
     o_i  = sum_j softmax(e)_ij (v_j + aV[clip(j-i, -r, r)])                                  (7)
 
-Shapes: T x B x C is time, batch, channel; H heads of D channels; T queries, S keys, R = 2r + 1 distances.
-No tensor of T x S x D is built: a query meets the R vectors in one product that is then gathered, and the
-probabilities are summed by distance before they meet aV.
+Shapes: T x B x C is time, batch, channel; H heads of D channels; T queries, S keys, R = 2r + 1 distances. No tensor of
+T x S x D is built. One product compares a query with the R vectors, and is then gathered. The probabilities are summed
+by distance before they meet aV.
 """
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
@@ -34,7 +34,7 @@ class RelativePositionOptions:
 
 
 def relative_index(queries: int, keys: int, max_length: int, device: torch.device) -> Tensor:
-    """Return the row of aK and aV for each pair, T x S: clip(j - i, -r, r) + r; the last query is at the last key."""
+    """Return the rows of aK and aV, T x S: clip(j - i, -r, r) + r; the last query is at the last key."""
     position = torch.arange(keys, device=device)
     distance = position.unsqueeze(0) - position[keys - queries :].unsqueeze(1)
     return distance.clamp(-max_length, max_length) + max_length
@@ -43,7 +43,7 @@ def relative_index(queries: int, keys: int, max_length: int, device: torch.devic
 class RelativeSelfAttention(NamedAttention):
     """Multi-head self-attention by (7); aK and aV are shared by the heads and belong to this module alone.
 
-    Parameters, projections, dropout and the incremental state are those of fairseq's own attention.
+    Parameters, projections, dropout and the incremental state are the same as in fairseq's own attention.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, options: RelativePositionOptions, **kwargs: Any) -> None:

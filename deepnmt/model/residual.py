@@ -30,7 +30,7 @@ class Residual(nn.Module):
         self.weight = nn.Parameter(torch.ones(width)) if trained else None
 
     def forward(self, x: Tensor, branch: Optional[Tensor]) -> Tensor:
-        """Return the sum, T x B x C, of a sublayer's input and output; the output is None where it was skipped."""
+        """Return the sum, T x B x C, of a sublayer's input and output; a skipped sublayer's output is missing."""
         if self.weight is not None:
             x = x * self.weight
         elif self.scale != 1.0:
@@ -55,8 +55,8 @@ class ResidualRule:
     """One value of --residual-scale.
 
     Attributes:
-        scale: the constant of a stack in a model of so many encoder and decoder layers
-        trained: a trained vector takes the constant's place
+        scale: the constant of a stack, given the model's numbers of encoder and decoder layers
+        trained: a trained vector replaces the constant
     """
 
     scale: Callable[[str, int, int], float] = plain_scale

@@ -1,13 +1,13 @@
-"""Sublayer skipping: in training, a sublayer's output is left out, and not computed, with a given probability.
+"""Sublayer skipping: in training, a sublayer's output is omitted, and not computed, with a given probability.
 
     x' = x + m F(x), m = 0 with probability p_l, one draw for each sublayer and update          (15)
 
     linear     p_l = rate * l / n, for sublayer l = 1..n of the stack   (Li 2021, AAAI, arXiv 2012.13866)
     constant   p_l = rate
 
-So that the expectation is the same at inference, what is kept is multiplied by 1 / (1 - p_l) in training, or by
-1 - p_l at inference. The draw is a function of seed and update number alone: all data-parallel workers, all batches
-accumulated for one update, a recomputed layer and a restarted run skip the same sublayers.
+To keep the expectation the same at inference, retained outputs are multiplied by 1 / (1 - p_l) in training, or by
+1 - p_l at inference. The draw is a function of seed and update number alone. All data-parallel workers, all batches
+accumulated for one update, a recomputed layer and a restarted run therefore skip the same sublayers.
 """
 
 import random
@@ -70,13 +70,13 @@ class _Unused(torch.autograd.Function):
 def zero_grads_for(modules: Iterable[nn.Module], x: Tensor, *inputs: Tensor) -> Tensor:
     """Return `x`, giving the parameters of skipped modules zero gradients.
 
-    PyTorch's distributed training waits for every parameter's gradient; and an optimizer then treats a skipped
-    parameter in one process as it does in several.
+    PyTorch's distributed training waits for every parameter's gradient. An optimizer then treats a skipped parameter in
+    one process as it does in several.
 
     Args:
-        modules: that were skipped
+        modules: the skipped modules
         x: the input of the sublayer, T x B x C
-        inputs: what the modules would have read beside it; they get gradients of zero too, and so does what made them
+        inputs: other inputs of the modules; they and their sources get zero gradients, too
     """
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
     result: Tensor = _Unused.apply(x, *parameters, *inputs)  # type: ignore[no-untyped-call]

@@ -42,13 +42,13 @@ class StackOptions:
 
     Attributes:
         name: "encoder" or "decoder"
-        layers: how many
+        layers: number of layers
         width: channels
         heads: of its attention
-        sublayers: names of those of each layer, in their order
-        norm: where its layer norms stand
-        groups: how it is cut into groups, as in --encoder-groups
-        window: how many outputs a row of its history reads at most; 0: all
+        sublayers: names of each layer's sublayers, in their order
+        norm: position of its layer norms
+        groups: its division into groups, as in --encoder-groups
+        window: most outputs that a row of its history reads; 0: all
         residual_scale: `a` of (4), else 1
         residual_trained: the residuals have a trained vector (14)
         skip: the skipping of its sublayers

@@ -90,10 +90,10 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         alignment_heads: Optional[int] = None,
         backward: bool = False,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return what fairseq's Transformer does, for the same arguments.
+        """Return the results of fairseq's Transformer for the same arguments.
 
-        With `backward`, "backward_output" is what the backward decoder of a two-sided model says of the reversed
-        reference.
+        With `backward`, "backward_output" holds the predictions of a two-sided model's backward decoder for the
+        reversed reference.
         """
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, return_all_hiddens=return_all_hiddens)
         output, extra = self.decoder(

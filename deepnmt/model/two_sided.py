@@ -3,12 +3,12 @@
     backward decoder:   y' = greedy translation, from its last word to its first;  H' = the states that wrote it
     forward decoder:    F(x) = Att_source(x, E) + Att_backward(x, H')   in the cross-attention's sublayer         (36)
 
-A sentence is translated by the backward decoder first. What the forward decoder then attends to are the states of that
-translation, in training too: those of the reference would give the next word away. The states are computed once more
-from the translation, all positions at a time, so that gradients flow through them, but not through the choice of words.
+The backward decoder first translates a sentence. The forward decoder then attends to the states of that translation, in
+training too: the states of the reference would reveal the next word. The states are computed once more from the
+translation, all positions at a time. Gradients thus flow through them, but not through the choice of words.
 
-The encoder owns the backward decoder, and its output has the states: whatever searches or scores translations hands
-them on with the rest. With an output projection of zeros in Att_backward, the model is the plain one.
+The encoder owns the backward decoder, and its output includes the states: every search or scoring passes them on with
+the rest. With an output projection of zeros in Att_backward, the model is the plain one.
 
 Shapes: S x B x C is source positions, batch, channels; T target positions; L longest translation, end symbol included.
 """
@@ -28,10 +28,10 @@ LONGEST_A, LONGEST_B = 2, 10
 
 
 class TwoSidedEncoder(DeepEncoder):
-    """The encoder, and the backward decoder's translation of what it has read.
+    """The encoder, and the backward decoder's translation of its input.
 
     Attributes:
-        backward_decoder: of the options of the forward decoder, with whose table of embeddings it is built
+        backward_decoder: with the options of the forward decoder, whose embedding table it shares
     """
 
     backward_decoder: DeepDecoder
@@ -43,7 +43,7 @@ class TwoSidedEncoder(DeepEncoder):
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
     ) -> dict[str, list[Tensor]]:
-        """Return what the plain encoder does, and the backward states, L x B x C, with their padding, B x L."""
+        """Return the plain encoder's results, and the backward states, L x B x C, with their padding, B x L."""
         found = super().forward_scriptable(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         words = src_tokens.ne(self.padding_idx).sum(1) - 1  # without the end symbol
         decoder = self.backward_decoder

@@ -46,7 +46,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
 
 
 def split_pairs(config: DLCLTransformerConfig) -> Iterator[str]:
-    """Yield what a paper sets together and these options set apart; somebody may well want to see what that does."""
+    """Yield settings that a paper combines and these options separate; such experiments may be intended."""
     initializer, scale = str(config.initializer), str(config.residual_scale)
     norms = [config.norm(stack).name for stack in STACKS]
     # The norms of a history's rows may stay.
@@ -140,7 +140,7 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
 
 
 def _xformers_fault(text: Optional[str]) -> Optional[str]:
-    """Return what is wrong with an option that leaves the attention to xFormers, or None."""
+    """Return the fault of an option that leaves the attention to xFormers, or None."""
     if text is None:
         return None
     if fault := literal_fault(text):

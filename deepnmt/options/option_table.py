@@ -1,18 +1,16 @@
-"""The options of models, trainings and searches: a row each, with all that is known of an option beside its help.
+"""The options of models, trainings and searches: a row each, with all facts about an option beside its help.
 
-Names, types, defaults and help texts of models and trainings stand in fairseq's dataclasses and in those of this
-package; `SEARCHES` declares the options of this package's search completely, without importing fairseq.
+fairseq's dataclasses and this package's hold names, types, defaults and help texts of models and trainings. `SEARCHES`
+declares the options of this package's search completely, without importing fairseq.
 
-A row has a role, which says who holds values against its rule:
+A row has a role, which says who checks values against its rule:
 
-    TRAINING   any training, whatever its architecture, and whoever reads recipes
-    MODEL      whoever builds a Transformer, fairseq's or this package's
+    TRAINING   any training, whatever its architecture, and every reader of recipes
+    MODEL      every builder of a Transformer, fairseq's or this package's
     SEARCH     any search
 
 Rules between options stand where both are known: `recipe/combinations.py`, `model/validate.py`, `search/options.py`.
 """
-
-from __future__ import annotations
 
 import ast
 import contextlib
@@ -33,7 +31,7 @@ Fault = tuple[str, str]
 
 
 class Rule(NamedTuple):
-    """What a value must be, in words, and whether one is that."""
+    """The requirement on a value, in words and as a function."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -176,8 +174,8 @@ SEARCHES: dict[str, Row] = {
     ),
     "beam_stop": Row(
         SEARCH, default="all", choices=("all", "first", "optimal"), metavar="all|first|optimal",
-        help="end of a sentence's search: when the whole beam is finished (all), when the best candidate of a step is "
-        "finished (first), or when no continuation can score better than the best finished one (optimal)",
+        help="end of the search: beam finished (all), best candidate of a step finished (first), or no continuation "
+        "scores better than the best finished hypothesis (optimal)",
     ),
     "prune_gap": Row(
         SEARCH, Rule("at least 0", lambda gap: gap >= 0), metavar="D",
@@ -305,7 +303,7 @@ OPTIONS: dict[str, Row] = {
 
 
 def range_faults(values: Mapping[str, Any], *roles: str) -> Iterator[Fault]:
-    """Yield each option of some roles out of its range: its name as users write it, and what it must be and is."""
+    """Yield each option of some roles that is out of range: its name for users, its required and actual value."""
     for name, row in OPTIONS.items():
         value = values.get(name)
         if row.role not in roles or row.rule is None:

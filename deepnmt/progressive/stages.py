@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
-from deepnmt.checkpoints.grow import STRATEGIES, Growth
+from deepnmt.checkpoints.grow import Growth
+from deepnmt.checkpoints.plans import STRATEGIES
 from deepnmt.limits import BEAM
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.groups import group_boundaries

@@ -3,8 +3,6 @@
 Statistics: matches of 1- to 4-grams, numbers of 1- to 4-grams, lengths of translation and reference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -70,14 +68,14 @@ def table(texts: Sequence[Sequence[str]], references: Sequence[str], statistics:
 
 
 def oracle(statistics: Array, counts: Choice) -> Choice:
-    """Return a choice, N, that no change in a single sentence improves: the most that reranking could gain.
+    """Return a choice, N, that no change in a single sentence improves: the greatest possible gain of reranking.
 
-    BLEU is no sum over sentences, so that the best choice of all cannot be found sentence by sentence. Each sentence
-    begins with its best smoothed BLEU, and then takes, one after the other, what is best with all others as they are.
+    BLEU is not a sum over sentences, so the best choice cannot be found sentence by sentence. Each sentence begins with
+    its best smoothed BLEU. In turn, each then takes the best translation given the present choice of all others.
 
     Args:
         statistics: of the translations, N x K x S
-        counts: how many each sentence has, N; the first place counts for an empty list
+        counts: number of translations of each sentence, N; the first place counts for an empty list
     """
     places = np.arange(statistics.shape[1])
     allowed = places[None] < np.maximum(counts, 1)[:, None]

@@ -138,7 +138,7 @@ def combine(
     out: FilePath,
     done: Callable[[int], object],
 ) -> list[list[Path]]:
-    """Return the best paths of each sentence; results are kept in OUT, and those that stand there are taken.
+    """Return the best paths of each sentence. Results are kept in OUT, and earlier ones are reused.
 
     Args:
         slots: of each sentence

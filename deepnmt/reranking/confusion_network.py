@@ -1,15 +1,13 @@
 """A confusion network of the translations of a sentence (Rosti 2007, N07-1029): slots of words to choose from.
 
 One translation is the skeleton. All others are aligned to it word by word, so that each is a path: one word, or none,
-from each slot. A slot's words have the sum of the probabilities of the translations that have them there.
+from each slot. In a slot, a word's probability is the sum over the translations that have it there.
 
     p_s(w) = sum of P(y) over the translations y with w in slot s
 
-Words with the same text are the same word, however they are cut. In a language without spaces between words, where
-subwords join to clauses, each subword is a word: models write nothing smaller, and joins do not show in the text.
+Words with the same text are the same word, however they are cut. In a language without spaces, subwords join to
+clauses, so each subword counts as a word. Models write nothing smaller, and joins do not show in the text.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
@@ -52,8 +50,8 @@ def text_of(word: Word) -> str:
 def align(skeleton: Sequence[Word], other: Sequence[Word]) -> list[tuple[int, Word]]:
     """Return the words of a translation with their places: 2 i + 1 at word i of the skeleton, 2 i before it.
 
-    The alignment has the least number of words that are exchanged, inserted or left out; of several, the one whose
-    words stand further to the left.
+    The alignment minimises the words that are exchanged, inserted or left out. Among equal ones, the words stand
+    furthest to the left.
     """
     rows, columns = len(skeleton), len(other)
     left, right = [list(map(text_of, words)) for words in (skeleton, other)]
@@ -81,9 +79,9 @@ def align(skeleton: Sequence[Word], other: Sequence[Word]) -> list[tuple[int, Wo
 
 
 def paths(skeleton: Sequence[Word], translations: Sequence[Sequence[Word]]) -> list[list[Word]]:
-    """Return what each translation has in each slot.
+    """Return the words of each translation by slot.
 
-    Between two words of the skeleton there are as many slots as the translation with most words there has.
+    Between two words of the skeleton, the translation with most words there sets the number of slots.
     """
     placed = []
     for words in translations:
@@ -101,7 +99,7 @@ def paths(skeleton: Sequence[Word], translations: Sequence[Sequence[Word]]) -> l
 def network(
     skeleton: Sequence[Word], translations: Sequence[Sequence[Word]], probabilities: Sequence[float]
 ) -> list[Slot]:
-    """Return the slots of translations with probabilities of sum 1, one of which is the skeleton.
+    """Return the slots of translations, the skeleton among them, with probabilities of sum 1.
 
     The words of each slot are in the order of the translations.
     """

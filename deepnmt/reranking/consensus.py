@@ -3,8 +3,6 @@
 argmax_y sum_y' P(y') sim(y, y')
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The states of a model's decoder on known text, for `--datastore` of the search."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 from pathlib import Path
@@ -54,7 +52,7 @@ def store(arguments: argparse.Namespace) -> None:
 
 
 def make_task(data: Path, languages: tuple[str, str]) -> DeepTranslationTask:
-    """Return the task of a data folder, whose options are not those of a command line."""
+    """Return the task of a data folder, without options of a command line."""
     config = DeepTranslationConfig(
         data=str(data),
         source_lang=languages[0],
@@ -97,7 +95,7 @@ def entries(model: Any, task: DeepTranslationTask, subset: str, max_tokens: int)
             pairs += len(known)
             bar.update(len(known))
     if not keys:
-        raise UserError(f"{subset} must have pairs that are not too long for the model, but has none")
+        raise UserError(f"{subset}: every pair is too long for the model")
     joined = torch.cat(keys)
     if not joined.isfinite().all():
         raise UserError("the decoder's states must be finite in half precision, but are not")

@@ -48,7 +48,7 @@ class FeatureTable:
         return np.where(self.present, self.values @ weights, -np.inf)
 
     def best(self, weights: Array) -> Choice:
-        """Return the best place of each sentence, N; the first of those that are equal."""
+        """Return the best place of each sentence, N; the first among equal ones."""
         best: Choice = self.scores(weights).argmax(axis=1)
         return best
 

@@ -37,16 +37,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class MergedLists:
-    """Candidates of each sentence of a subset, and where they are from.
+    """Candidates of each sentence of a subset, and their origin.
 
     Attributes:
         subset: of the data folder
         reverse: the translations are of the other direction
-        candidates: of each sentence; empty where none was translated
-        names: features that all candidates have
-        tops: the first translation of each list, by sentence; None where there is none
-        records: what each list's generate.json says
-        read: the sources' subwords with inline targets, where there was a glossary; else empty
+        candidates: of each sentence; empty where translations are missing
+        names: features of all candidates
+        tops: the first translation of each list, by sentence, or None
+        records: the contents of each list's generate.json
+        read: the sources' subwords with inline targets, if a glossary was used; else empty
     """
 
     subset: str
@@ -175,7 +175,7 @@ def _read_of(paths: Sequence[Path], source: str, sentences: int) -> list[str]:
 
 
 def _check_sources(path: Path, sources: Sequence[str], expected: Path) -> None:
-    """Raise `UserError` if the sources beside a list are not those of the data."""
+    """Raise `UserError` if the sources beside a list differ from the data's."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; is {path.parent} a folder made by generate.sh?")
     found = lines_of(path)

@@ -4,8 +4,6 @@ A pair has the sum of log P over its tokens, the end symbol included, in nats, b
 that were trained right to left get their targets reversed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -100,7 +98,7 @@ def encode(dictionary: Dictionary, subwords: str) -> Tensor:
 
 
 class Kind(Enum):
-    """What a model says; the value is the option that names it."""
+    """The kind of a model's score; the value is its option's name."""
 
     TRANSLATION = "--score"
     REVERSE = "--reverse"
@@ -113,9 +111,9 @@ class ModelFeature:
 
     Attributes:
         name: of the feature
-        kind: what is scored
+        kind: kind of the score
         checkpoints: one, or an ensemble by its mean probability
-        given: how the command line names it; empty: by the kind's option and the name
+        given: its name on the command line; empty: by the kind's option and the name
     """
 
     name: str
@@ -147,7 +145,7 @@ class ModelFeature:
                 check_inline_targets(path)
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return what the checkpoints say of their training pairs."""
+        """Return the checkpoints' records of their training pairs."""
         return [CheckpointState.of(path, numbers=False).task_state() for path in self.checkpoints]
 
 
@@ -219,7 +217,7 @@ def _size(pair: dict[str, Any]) -> int:
 def add_model_features(
     lists: MergedLists, features: Sequence[ModelFeature], data: Path, out: Path, max_tokens: int
 ) -> None:
-    """Score all candidates by each model, and keep its scores in a file of OUT, or take those that are there."""
+    """Score all candidates by each model, and keep its scores in a file of OUT, or reuse earlier ones."""
     sources, read = source_subwords(data, lists.subset, lists.reverse), read_subwords(data, lists)
     for feature in features:
         pairs = _pairs(feature, lists, read if feature.kind is Kind.TRANSLATION else sources)

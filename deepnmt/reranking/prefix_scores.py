@@ -2,13 +2,11 @@
 
     log P(y_1 ... y_n) = sum_i log p(y_i | y_1 ... y_{i-1}),    p = the mean of the models' probabilities
 
-What may follow a beginning is found once, for all subwords of its network at the same time: a search asks for many
-continuations of the few beginnings that it keeps.
+The continuations of a prefix are scored once, for all subwords of its network together. A search tries many
+continuations of the few prefixes that it keeps.
 
 Shapes: R beginnings of a batch; T tokens of the longest; C channels; V types; N subwords of a network.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any

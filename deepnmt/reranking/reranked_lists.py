@@ -102,7 +102,7 @@ def model_features(arguments: argparse.Namespace, lists: MergedLists) -> list[Mo
     taken = set(lists.names)
     for option, name, _ in given:
         if name in taken:
-            raise UserError(f"{option}: the name must be new, but '{name}' is that of another feature")
+            raise UserError(f"{option}: the name must be new, but '{name}' belongs to another feature")
         taken.add(name)
     deepnmt.register()
     from deepnmt.reranking.model_scores import Kind, ModelFeature
@@ -179,7 +179,7 @@ def per_token(
         lists: candidates of each sentence
         sources: subwords of each sentence's source
         of_translation: features to divide by t, the tokens of the candidate
-        of_source: features to divide by s, those of its source
+        of_source: features to divide by s, the tokens of its source
     """
     result: list[list[Mapping[str, float]]] = []
     for source, candidates in zip(sources, lists):

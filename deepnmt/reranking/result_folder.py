@@ -1,6 +1,4 @@
-"""A folder of results that appears when it is complete; what is kept for resuming stays in it."""
-
-from __future__ import annotations
+"""A folder of results that appears when it is complete; files for resuming stay in it."""
 
 import hashlib
 import json
@@ -100,7 +98,7 @@ def digest(checkpoints: Sequence[Path], facts: object) -> str:
 
 
 def kept(path: Path, key: str) -> Any:
-    """Return the result in a file, or None if there is none with this key."""
+    """Return the result in a file, or None if the file has no result for this key."""
     try:
         record = json.loads(whole_text(path))
         return record["result"] if record["key"] == key else None

@@ -1,7 +1,5 @@
 """Weights by minimum error rate training: line searches from many starts (Och 2003, ACL, P03-1021)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -107,7 +105,7 @@ def best_point(table: FeatureTable, statistics: Array, weights: Array, direction
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a start ends with: weights whose absolute values sum to 1, M, and the BLEU of their choice."""
+    """The result of a start: weights whose absolute values sum to 1, M, and the BLEU of their choice."""
 
     weights: Array
     bleu: float
@@ -121,7 +119,7 @@ def bleu_of(statistics: Array, choice: Choice) -> float:
 def tune(
     table: FeatureTable, statistics: Array, positive: Collection[str], seed: int = 1, starts: int = STARTS
 ) -> Iterator[Tuned]:
-    """Give what each start ends with; the caller takes the best, and the first of equal ones.
+    """Yield the result of each start; the caller takes the best, and the first of equal ones.
 
     Features are scaled by how much they vary within a list, so that directions are comparable. The first start gives
     equal weights to `positive` features and 0 to the others; each further one draws all from [-1, 1]. From a start,
@@ -132,7 +130,7 @@ def tune(
         statistics: of the translations, N x K x S
         positive: features that are log-probabilities of models
         seed: of the random numbers
-        starts: how many random ones
+        starts: number of random starts
     """
     draw = np.random.default_rng(seed)
     count = len(table.names)

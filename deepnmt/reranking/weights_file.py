@@ -1,7 +1,5 @@
 """Weights of features as a JSON file, with the models that the features are of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,13 +17,13 @@ MODELS = "models"
 
 
 def read_weights(path: Path) -> dict[str, float]:
-    """Return the weights in a file. Raises `UserError` if it has none, or one is no finite number."""
+    """Return the weights in a file. Raises `UserError` if there are no weights, or one is not finite."""
     weights: dict[str, Any] = read_record(path, weights=dict)["weights"]
     for name, value in weights.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise UserError(f"{path}: the weight of '{name}' must be a finite number, but is {str(value)[:60]}")
     if not weights:
-        raise UserError(f"{path}: must have weights, but has none")
+        raise UserError(f"{path}: no weights found")
     return {name: float(value) for name, value in weights.items()}
 
 
@@ -41,7 +39,7 @@ def as_option(path: Path, known: Sequence[str]) -> str:
     """Return the weights of known features in a file as text, such as "model=0.8,length=0.2".
 
     Raises:
-        UserError: the file has none, or one of another feature, or they are of features per token; see `read_weights`
+        UserError: weights are missing, are for another feature, or are for features per token; see `read_weights`
     """
     _check_sums(path)
     weights = read_weights(path)
@@ -63,9 +61,7 @@ def weights_for(path: Path, names: Sequence[str], per_token: bool = False) -> Ar
         _check_sums(path)
     weights = read_weights(path)
     if lacking := [name for name in names if name not in weights]:
-        raise UserError(
-            f"{path}: must have a weight for each of {', '.join(names)}, but has none for {', '.join(lacking)}"
-        )
+        raise UserError(f"{path}: must have a weight for each of {', '.join(names)}, but lacks {', '.join(lacking)}")
     if more := [name for name in weights if name not in names]:
         raise UserError(
             f"{path}: must have weights for {', '.join(names)} alone, but has one for {', '.join(more)}, which no list "

@@ -3,8 +3,6 @@
 Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); V types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deepnmt.search.candidates import best_candidates, ranked_candidates

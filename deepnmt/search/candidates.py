@@ -1,7 +1,7 @@
 """The best continuations of each sentence's hypotheses.
 
-Shapes: N sentences of M hypotheses, rows sentence-major: all hypotheses of the first sentence, then those of the
-second; V types in W columns, V in whole blocks; n candidates; B = M W / 64 blocks of a sentence.
+Shapes: N sentences of M hypotheses; V types in W columns, V in whole blocks; n candidates; B = M W / 64 blocks of a
+sentence. Rows are sentence-major: all hypotheses of the first sentence, then all of the second.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Candidates(NamedTuple):
     places: Tensor
 
     def of(self, sentences: Tensor) -> Candidates:
-        """Return those of some sentences, in their order."""
+        """Return the candidates of some sentences, in their order."""
         return Candidates(*(values[sentences] for values in self))
 
 

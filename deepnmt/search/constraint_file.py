@@ -1,6 +1,4 @@
-"""What each translation must have, for fairseq's constrained search (Post 2018, NAACL; Hu 2019, NAACL)."""
-
-from __future__ import annotations
+"""Required phrases of each translation, for fairseq's constrained search (Post 2018, NAACL; Hu 2019, NAACL)."""
 
 from pathlib import Path
 from typing import Any, Optional

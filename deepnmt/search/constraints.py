@@ -1,10 +1,8 @@
-"""Rules on what may come next, applied to the log-probabilities of each step before candidates are chosen.
+"""Constraints on the next token, applied to the log-probabilities of each step before candidates are chosen.
 
 Shapes: N sentences of M hypotheses (1 in the first step, then the beam); V types in W columns, -inf from column V on.
-Rows are sentence-major: all hypotheses of the first sentence, then those of the second.
+Rows are sentence-major: all hypotheses of the first sentence, then all of the second.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -68,8 +66,8 @@ class LengthRange:
 class LengthRatio:
     """A length range for each sentence: low m <= n <= high m tokens before the end symbol, for m source words.
 
-    `LengthRange` holds besides. Bounds are rounded inwards; where that leaves no length, the lower one is allowed. A
-    bound that is None is none.
+    `LengthRange` also applies. Bounds are rounded inwards; if no length remains, the lower bound is allowed. A bound of
+    None is not enforced.
     """
 
     low: Optional[float]

@@ -1,17 +1,15 @@
-"""Coverage: how much attention each source word has received from a hypothesis, and penalties on what is left out.
+"""Coverage: the total attention that a hypothesis has paid to each source word, and penalties on uncovered words.
 
     cp_gnmt  = b sum_i log min(c_i, 1)                (Wu 2016, arXiv 1609.08144, equation 14)
     cp_floor = w sum_i log max(c_i, b)                (Li 2018, ACL, P18-2047)                         (25)
 
-c_i sums the attention to source word i over all target positions, the end symbol included. Words are what is neither
-the end symbol of the source nor padding. Each target position spends an attention of 1, and a sum of logarithms is
-largest where it is spread evenly, so that cp_floor punishes repetition as well.
+c_i sums the attention to source word i over all target positions, the end symbol included. The source's end symbol and
+its padding do not count as words. Each target position distributes an attention of 1. A sum of logarithms is largest
+where attention is spread evenly, so cp_floor also punishes repetition.
 
-Shapes: N sentences still in the search, of B in the batch; M hypotheses of each (1 in the first step, then the beam
-K); S source positions.
+Shapes: N unfinished sentences of B in the batch; M hypotheses of each (1 in the first step, then the beam K); S source
+positions.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Optional, Protocol
@@ -32,7 +30,7 @@ class CoveragePenalty(Protocol):
 
 @dataclass(frozen=True)
 class GnmtCoverage:
-    """cp_gnmt of (25), of weight b: what is covered more than once costs nothing."""
+    """cp_gnmt of (25), with weight b: covering a word more than once costs nothing."""
 
     weight: float
 

@@ -1,20 +1,18 @@
 """Diverse beam search (Vijayakumar 2018, AAAI, arXiv 1610.02424): fairseq's --diverse-beam-groups.
 
-The beam is cut into groups, each of which searches on its own; in a step, a group pays for each type that the groups
-before it have chosen in the same step:
+The beam is cut into groups that search independently. In each step, a group pays for every type that earlier groups
+have chosen in the same step:
 
     score of y in group g = log P(y | ...) - strength sum_{h < g} (1 + overlap_gh) count_h(y)
 
 overlap_gh counts the earlier steps in which both groups had the same choice (fairseq's "cumulative diversity").
 
-In fairseq 0.12.3 a hypothesis that has ended stays in the beam and is continued, hypotheses move from group to group,
-and the overlaps are looked up by the numbers that sentences have in the data, beyond the batch's end in most batches.
-Here a group gives as many translations as it has places, and has done its part then.
+In fairseq 0.12.3 a finished hypothesis stays in the beam and is continued, and hypotheses move between groups. Overlaps
+are looked up by the sentences' indices in the data, which in most batches lie beyond the batch's end. Here a group is
+finished once it has returned as many translations as it has places.
 
 Shapes: N sentences; a beam of K in G groups, place p in group p mod G; V types.
 """
-
-from __future__ import annotations
 
 import math
 from typing import Any, Optional
@@ -31,7 +29,7 @@ class DiverseGroups(Search):  # type: ignore[misc]
         tgt_dict: of the target language
         num_groups: G, which divides the beam
         diversity_strength: the strength above
-        diversity_discount: what an overlap is multiplied by in each step
+        diversity_discount: factor for an overlap in each step
     """
 
     def __init__(
@@ -56,8 +54,8 @@ class DiverseGroups(Search):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores, types and places of 2 K candidates, N x 2K each.
 
-        The generator ends the hypotheses of the candidates among the first K that are the end symbol, and continues
-        with the first K others: so those that end come first, and then one for each place of the beam.
+        The generator ends hypotheses at end symbols among the first K candidates, and continues the first K others.
+        Ending candidates therefore come first, followed by one candidate for each place of the beam.
         """
         sentences, beam = lprobs.shape[:2]
         if step == 0:
@@ -88,7 +86,7 @@ class DiverseGroups(Search):  # type: ignore[misc]
         return found[0], found[1], found[2]
 
     def _price(self, group: int, chosen: list[Tensor], own: Tensor) -> Tensor:
-        """Return what a group pays for each type, in units of the strength, N x V."""
+        """Return a group's price for each type, in units of the strength, N x V."""
         price = own.new_zeros(own.size(0), own.size(2))
         for other, tokens in enumerate(chosen):
             each = (1 + self.overlap[:, group, other]).unsqueeze(-1) * tokens.ne(-1)
@@ -109,7 +107,7 @@ class DiverseGroups(Search):  # type: ignore[misc]
     def _split(
         self, best: tuple[Tensor, Tensor, Tensor], group: int, places: int
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Return the candidates that end a hypothesis, and those that go on, N x K/G each; -inf where there is none."""
+        """Return the candidates that end a hypothesis, and the others, N x K/G each; -inf at empty places."""
         scores, tokens, parents = best
         is_end = tokens.eq(self.eos) & scores.ne(-math.inf)
         ends = is_end[:, :places]

@@ -3,11 +3,9 @@
     linear       log sum_k g_k P_k
     log-linear   log softmax( sum_k g_k log P_k ),   sum_k g_k = 1                                     (26)
 
-Shapes: N sentences of M hypotheses (1 in the first step, then the beam); V types in W columns, -inf from column V on;
-C channels; S source positions. Rows are sentence-major: all hypotheses of the first sentence, then those of the second.
+Shapes: N sentences of M hypotheses (1 in the first step, then the beam); V types in W columns, -inf from column V on. C
+channels; S source positions. Rows are sentence-major: all hypotheses of the first sentence, then all of the second.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -31,7 +29,7 @@ class Ensemble(Protocol):
     """Combines the predictions of models."""
 
     def __call__(self, log_probs: Sequence[Tensor]) -> Tensor:
-        """Return the log-probabilities, NM x W, that follow from those of each of two or more models."""
+        """Combine the log-probabilities of two or more models into one distribution, NM x W."""
 
 
 class MeanProbability:
@@ -89,12 +87,12 @@ class EnsembleSteps:
         models: fairseq's or this package's
         decoders: the decoder of each
         output: turns the features of one model into its log-probabilities
-        ensemble: combines them
-        weights: of the models' attention; None: equal ones
-        covering: the layers of each decoder that coverage counts; None: no coverage is asked for
-        fused: a language model; None: there is none
-        attended: whether the results show the attention
-        neighbours: of each model; none: predictions are the models' alone
+        ensemble: combines the log-probabilities
+        weights: of the models' attention; None: equal weights
+        covering: the layers of each decoder that coverage counts; None: coverage is not requested
+        fused: a language model; None: no fusion
+        attended: whether the results include the attention
+        neighbours: of each model; empty: predictions come from the models alone
     """
 
     models: Sequence[Any]

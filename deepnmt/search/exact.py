@@ -1,12 +1,10 @@
-"""The best string of all, by exhaustive search (Stahlberg and Byrne 2019, EMNLP, arXiv 1908.10090).
+"""The most probable string, found by exhaustive search (Stahlberg and Byrne 2019, EMNLP, arXiv 1908.10090).
 
-Depth first over all strings: log P of a prefix never rises as it grows, so that a prefix whose log P is not above that
-of the best string so far leads nowhere. A result of beam search is where it starts. Prefixes are expanded in batches.
+Strings are searched depth first. log P of a prefix never rises as the prefix grows, so a prefix is abandoned unless its
+log P exceeds the best string's. The search starts from a result of beam search. Prefixes are expanded in batches.
 
 Shapes: N prefixes, V types.
 """
-
-from __future__ import annotations
 
 import math
 import time
@@ -25,13 +23,13 @@ Predictor = Callable[[Sequence[String]], Tensor]
 
 
 class BestString(NamedTuple):
-    """What the search found.
+    """The result of the search.
 
     Attributes:
         string: tokens without the end symbol
         log_prob: its log P
         complete: whether no string is better, or time ran out
-        expanded: how many prefixes were
+        expanded: number of expanded prefixes
     """
 
     string: String
@@ -46,12 +44,12 @@ def best_string(
     """Search all strings for one that is better than `start`.
 
     Args:
-        predict: gives the log-probabilities, N x V, of what follows N prefixes
+        predict: gives the log-probabilities, N x V, of the next token after N prefixes
         start: without the end symbol
         log_prob: of `start`
-        eos, pad: the end symbol; the one that never comes
-        longest: tokens that a string may have before its end symbol
-        seconds: when to give up
+        eos, pad: the end symbol; the padding symbol, which never occurs
+        longest: greatest number of tokens before the end symbol
+        seconds: time limit
     """
     best, bound, expanded = start, log_prob + MARGIN, 0
     end = time.monotonic() + seconds

@@ -2,12 +2,10 @@
 
     log P(y_j | y_<j, x) + l log P_LM(y_j | y_<j)                                                      (32)
 
-The model's keys and values stay cached while a sentence is searched, as those of the translation model do.
+The model's keys and values stay cached while a sentence is searched, like the translation model's.
 
 Shapes: N sentences of M hypotheses; V types in W columns; C channels. Rows are sentence-major.
 """
-
-from __future__ import annotations
 
 import math
 import sys
@@ -31,7 +29,7 @@ from deepnmt.text.dictionary import LM_DICTIONARY, other_types
 
 
 class FusedModel:
-    """A language model of weight l during the search of one batch of N sources, for a beam of K and so many steps."""
+    """A language model of weight l during the search of one batch of N sources: beam K, limited number of steps."""
 
     def __init__(self, model: Any, weight: float, source: Tensor, beam: int, longest: int) -> None:
         self.model, self.weight = model, weight
@@ -41,7 +39,7 @@ class FusedModel:
         self.output = OutputSteps(1.0, shared=True)  # the temperature is the translation model's
 
     def add(self, log_probs: Tensor, tokens: Tensor, step: Step) -> None:
-        """Add the model's log-probabilities of the next token to those of the translation model, NM x W, in place."""
+        """Add the model's log-probabilities of the next token to the translation model's, NM x W, in place."""
         log_probs.add_(self.output(self.model, self.decoder(tokens, step), self.decoder), alpha=self.weight)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
@@ -56,9 +54,9 @@ def longest(model: Any) -> int:
 
 
 def option_faults(args: Any, model: Optional[Any], dictionary: Dictionary) -> Iterator[str]:
-    """Give each fault of a language model, if there is one, and of fairseq's options that belong to it.
+    """Yield each fault of a language model, if one is given, and of the fairseq options that belong to it.
 
-    Options that are missing have their defaults; the dictionary is that of the target language.
+    Missing options have their defaults; the dictionary belongs to the target language.
     """
     weight = getattr(args, "lm_weight", 0.0)
     if model is None:

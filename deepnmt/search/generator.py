@@ -5,13 +5,11 @@
     candidates  the 2 K best of K V are found among the best blocks (`candidates.py`)
     sentences   those that are done leave the batch; the last ones move into their places (`hypotheses.py`)
 
-The loop is `beam.py`; `parts.py` puts together what the options ask for: step rules (`constraints.py`,
-`repetition.py`), scores (`scores.py`, `coverage.py`), rules on when to stop (`stop_rules.py`), ensembles
-(`ensemble.py`), and fusion with a language model (`fusion.py`). Sampling, groups (`diverse_groups.py`), constraints,
-prefixes, and models other than the Transformer with cached attention are left to fairseq's search.
+The loop is in `beam.py`. `parts.py` assembles the parts that the options request: step rules (`constraints.py`,
+`repetition.py`), scores (`scores.py`, `coverage.py`), stop rules (`stop_rules.py`), ensembles (`ensemble.py`), and
+language model fusion (`fusion.py`). fairseq's search handles sampling, groups (`diverse_groups.py`), constraints,
+prefixes, and models other than the Transformer with cached attention.
 """
-
-from __future__ import annotations
 
 from typing import Any, Optional
 

@@ -1,13 +1,11 @@
 """The hypotheses of a batch during a beam search, and the finished ones.
 
-Shapes: N sentences still in the search, of B in the batch; K hypotheses of each; n candidates, 2 K except in tiny
-vocabularies; E hypotheses that end in a step; P positions so far, of L that there is room for; S source positions.
+Shapes: N unfinished sentences of B in the batch; K hypotheses of each; n candidates, 2 K except in tiny vocabularies. E
+hypotheses end in a step; P positions so far, with room for L; S source positions.
 
-Tokens, sums and attention stay where they were written, at their step and their place in the beam; `ancestors` says
-which place each hypothesis descends from. When a sentence is done, the last one takes its place.
+Tokens, sums and attention stay at the step and the place in the beam where they were written. `ancestors` records the
+place from which each hypothesis descends. When a sentence is finished, the last one takes its place.
 """
-
-from __future__ import annotations
 
 import math
 from typing import NamedTuple, Optional
@@ -33,16 +31,16 @@ class Moves(NamedTuple):
 
 
 class Hypotheses:
-    """What the search keeps of each sentence, under fairseq's rules.
+    """The search state of each sentence, under fairseq's rules.
 
     Args:
         tokens: the first of each sentence, B
         beam: K
-        longest: tokens that a hypothesis may have before its end symbol
+        longest: greatest number of tokens before a hypothesis's end symbol
         eos: the end symbol
         score: gives the scores of finished hypotheses
-        coverage: for scores that ask for it
-        longest_of: tokens that the hypotheses of each sentence may have, B, if they are not all `longest`
+        coverage: for scores that need it
+        longest_of: the same limit for each sentence, B, where it differs from `longest`
     """
 
     def __init__(
@@ -76,7 +74,7 @@ class Hypotheses:
         self.results: list[tuple[list[int], dict[str, Tensor]]] = []
 
     def step(self) -> Step:
-        """Return the step that predicts what follows the newest tokens."""
+        """Return the step that predicts the token after the newest ones."""
         hypotheses = self.beam if self.position else 1
         return Step(self.position, self.count, hypotheses, self._mask(hypotheses), parents=self.parents)
 
@@ -97,7 +95,7 @@ class Hypotheses:
         return self.tokens[row, torch.arange(self.position + 1, device=path.device), path][..., 1:].flatten(0, 1)
 
     def record(self, attention: Optional[Tensor], covering: Optional[Tensor]) -> None:
-        """Keep the attention of the step, N x K x S, or N x 1 x S of the first, to show and to count as coverage."""
+        """Record the step's attention for display and coverage: N x K x S, or N x 1 x S in the first step."""
         if attention is not None:
             if self.attention is None:
                 shape = (*self.tokens.shape, attention.size(-1))
@@ -107,9 +105,9 @@ class Hypotheses:
             self.coverage.add(covering, self.sentence, self.parents)
 
     def bonus(self) -> Optional[Tensor]:
-        """Return what the order of the step's candidates depends on besides their sums, N x M, or None.
+        """Return the term that is added to sums when the step's candidates are ordered, N x M, or None.
 
-        At equal length n, to compare log P / lp(n) + cp is to compare log P + lp(n) cp.
+        At equal length n, comparing log P / lp(n) + cp is the same as comparing log P + lp(n) cp.
         """
         if self.coverage is None or not self.coverage.in_beam or self.score.coverage_penalty is None:
             return None
@@ -144,15 +142,15 @@ class Hypotheses:
         return ending
 
     def extend(self, candidates: Candidates, ending: Tensor, done: Optional[Tensor]) -> Optional[Moves]:
-        """Drop the sentences that are done, and continue the others with the K best candidates that end nothing.
+        """Drop finished sentences, and continue the others with their K best candidates that do not end.
 
         Args:
             candidates: N x n
-            ending: what `finish` returned
-            done: the sentences that are done, N, besides those that must not become longer; None: none is
+            ending: the result of `finish`
+            done: the finished sentences, N, apart from sentences at their greatest length; None: no sentence
 
         Returns:
-            how the sentences that are left have moved; None: all are left
+            the moves of the remaining sentences; None: all remain
         """
         moves = None
         if self.some_ended:
@@ -185,7 +183,7 @@ class Hypotheses:
         return F.pad(mask, (0, missing), value=-math.inf) if missing > 0 else mask
 
     def _with_longest(self, ending: Tensor, done: Optional[Tensor]) -> Optional[Tensor]:
-        """Return the sentences that are done, N, with those that end at their greatest length."""
+        """Return the finished sentences, N, together with sentences that end at their greatest length."""
         if self.longest_of is not None:
             longest = (self.position >= self.longest_of[self.sentence]) & ending[:, : self.beam].any(1)
         elif self.position == self.longest:

@@ -3,8 +3,6 @@
 Shapes: S source positions of the batch; P target positions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional

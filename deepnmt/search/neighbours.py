@@ -1,14 +1,12 @@
-"""Nearest neighbours: what came next where the decoder was in a similar state (Khandelwal 2021, arXiv 2010.00710).
+"""Nearest neighbours: the tokens that followed similar decoder states (Khandelwal 2021, arXiv 2010.00710).
 
     P(y) = (1 - l) P_model(y) + l sum_k [y_k = y] p_k,   p = softmax_k( -|h - h_k|^2 / T )              (44)
 
 k runs over the K entries of a datastore whose keys h_k are nearest to the state h. A datastore has an entry for each
-target token of some text: the model's state before the token, which is what its output layer multiplies, and the token.
+target token of some text. The entry holds the token and the preceding state, which the model's output layer multiplies.
 
 Shapes: R rows, one for each hypothesis; E entries; C channels; K neighbours; V types in W columns.
 """
-
-from __future__ import annotations
 
 import hashlib
 import math
@@ -35,11 +33,11 @@ FINGERPRINTS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 class Neighbours:
-    """Mixes a model's predictions with those of its nearest neighbours, (44).
+    """Mixes a model's predictions with its nearest neighbours' predictions, (44).
 
     Args:
         keys: E x C, of any floating type
-        types: E, what came next
+        types: E, the tokens that followed
         number: K, at most E
         weight: l, from 0 to below 1
         temperature: T, above 0
@@ -111,7 +109,7 @@ def read_neighbours(options: Any, models: Sequence[Any], types: int) -> list[Nei
 
 
 def option_faults(options: Any, models: Sequence[Any]) -> Iterator[str]:
-    """Give what is wrong with the options of neighbours, a line each."""
+    """Yield the faults in the options of neighbours, a line each."""
     if options.datastore is None:
         for name in options.given():
             if name.startswith("--neighbour"):

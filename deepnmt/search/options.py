@@ -35,11 +35,11 @@ _Declared: Any = make_dataclass("_Declared", list(_fields()), bases=(FairseqData
 
 @dataclass
 class SearchOptions(_Declared):  # type: ignore[misc]
-    """What the search does beside fairseq's, as `options/option_table.py` declares it; with the defaults, nothing."""
+    """Search options beyond fairseq's, as declared in `options/option_table.py`; the defaults change nothing."""
 
     @classmethod
     def of(cls, options: Any) -> "SearchOptions":
-        """Return the options among those of another object."""
+        """Take the options from another object's attributes."""
         return cls(**{item.name: getattr(options, item.name) for item in fields(cls) if item.name != "_name"})
 
     def given(self) -> list[str]:

@@ -3,8 +3,6 @@
 Shapes: B sentences of a batch; S source positions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Optional
 
@@ -31,15 +29,15 @@ from deepnmt.search.stop_rules import BeamFinished, BestEnds, NothingBetter, Pru
 
 @dataclass(frozen=True)
 class SearchParts:
-    """What the search of one batch is made of.
+    """The parts of one batch's search.
 
     Attributes:
         score: of finished hypotheses
-        rules: on what may come next
-        stop: says which sentences are done
-        longest: tokens that any hypothesis may have before its end symbol
-        longest_of: the same of each sentence, B; None: they are all `longest`
-        coverage: of source words; None: the score needs none
+        rules: on the next token
+        stop: decides which sentences are finished
+        longest: greatest number of tokens before any hypothesis's end symbol
+        longest_of: the same limit for each sentence, B; None: `longest` for all
+        coverage: of source words; None: the score needs no coverage
     """
 
     score: HypothesisScore

@@ -1,10 +1,8 @@
-"""A model whose large products are of fewer bits: those of its encoder, of its decoder and of its vocabulary.
+"""A model with fewer bits in the large products of its encoder, its decoder and its vocabulary.
 
-The maps stay `nn.Linear`s with their parameters, and are called otherwise. Norms, softmax, attention, histories and
-sums stay in float32, as do maps that are too small to profit.
+The maps stay `nn.Linear`s with their parameters, but their calls are replaced. Norms, softmax, attention, histories and
+sums stay in float32, and so do maps that are too small to profit.
 """
-
-from __future__ import annotations
 
 import functools
 from typing import Any

@@ -1,8 +1,8 @@
 """No n-gram twice in a translation: fairseq's --no-repeat-ngram-size.
 
-A type is forbidden where it would complete n tokens in a row that the translation has already. The token before the
-first one is no part of the translation, and a hypothesis that nothing else may continue, as in a given prefix, goes on.
-fairseq 0.12.3 compares with the padding behind a hypothesis, and so forbids nothing (its issue 5206).
+A type is forbidden where it would complete n consecutive tokens that the translation already contains. The token before
+the first one does not belong to the translation. A hypothesis without another continuation, as in a given prefix, goes
+on. fairseq 0.12.3 compares with the padding behind a hypothesis, and so forbids nothing (its issue 5206).
 
 Shapes: R hypotheses of P tokens; W columns of types.
 """

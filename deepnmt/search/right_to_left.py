@@ -1,12 +1,10 @@
 """Models that write their translations from right to left (Liu 2016, NAACL, N16-1046).
 
-The words of a target are reversed as it is read, and those of a hypothesis are turned back as it is found. The end
-symbol and padding keep their places, so that reversing twice changes nothing.
+The words of a target are reversed on reading, and the words of a hypothesis are turned back on output. The end symbol
+and padding keep their places, so reversing twice changes nothing.
 
 Shapes: T target positions; S source positions; B sentences.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +37,7 @@ class ReversedTargets(BaseWrapperDataset):  # type: ignore[misc]
 
 
 def turned_targets(tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Return a sentence, T, or those of a batch, B x T, with their words in the opposite order."""
+    """Return a sentence, T, or a batch of sentences, B x T, with the words in reverse order."""
     return reversed_words(tokens, dictionary.eos(), dictionary.pad())
 
 
@@ -57,7 +55,7 @@ def turned_hypothesis(hypothesis: Hypothesis, dictionary: Dictionary, axis: int 
 
 
 def option_faults(args: Any) -> Iterator[str]:
-    """Give what is wrong with fairseq's options of a search from right to left; those missing have their defaults."""
+    """Yield the faults in fairseq's options of a search from right to left; missing options have their defaults."""
     for name, values in NEEDS_LEFT_TO_RIGHT.items():
         if getattr(args, name, values[0]) not in values:
             yield f"--{name.replace('_', '-')}: must not be given for a model that translates from right to left"

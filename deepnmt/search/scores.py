@@ -1,14 +1,12 @@
-"""Scores of finished hypotheses, by which the search compares those of different lengths (`docs/search.md`).
+"""Scores of finished hypotheses, which make different lengths comparable (`docs/search.md`).
 
     score = log P(y | x) / lp(n) + cp                                                                 (23)
 
-n counts the end symbol, as in fairseq; cp is the coverage penalty (`coverage.py`), 0 unless it is asked for. As log P
-is negative, a larger lp favours longer hypotheses.
+n counts the end symbol, as in fairseq; cp is the coverage penalty (`coverage.py`), 0 by default. As log P is negative,
+a larger lp favours longer hypotheses.
 
-Shapes: E hypotheses that end in the same step, so that all have the length n; S source positions.
+Shapes: E hypotheses that end in the same step and so share the length n; S source positions.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass

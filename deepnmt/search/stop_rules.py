@@ -3,8 +3,6 @@
 Shapes: N sentences still in the search, of B in the batch; K hypotheses of each; n candidates.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Optional, Protocol
@@ -27,10 +25,10 @@ class StopRule(Protocol):
         """See above."""
 
     def __call__(self, hypotheses: Hypotheses, candidates: Candidates, ending: Tensor) -> Optional[Tensor]:
-        """Return the sentences that are done, N; None: none is.
+        """Return the finished sentences, N; None: no sentence.
 
         Args:
-            hypotheses: with those that have just finished
+            hypotheses: including the hypotheses that have just finished
             candidates: of the step; to drop some, a rule sets their sums to -inf
             ending: which candidates end their hypotheses, or must not be taken, N x n
         """
@@ -62,11 +60,11 @@ class BestEnds:
 class NothingBetter:
     """No continuation can have a better score than the best finished hypothesis (Huang 2017, arXiv 1809.00069).
 
-    log P never rises, and lp does not fall with the length, so that a continuation's score is at most its log P now
-    over the lp of the greatest length, if cp is never positive.
+    log P never rises, and lp does not fall with the length. If cp is never positive, a continuation's score is
+    therefore at most its present log P over the lp of the greatest length.
 
     Args:
-        largest_penalty: lp of the greatest length that is allowed, B
+        largest_penalty: lp of the greatest allowed length, B
     """
 
     largest_penalty: Tensor
@@ -80,9 +78,9 @@ class NothingBetter:
 
 @dataclass(frozen=True)
 class PruneGap:
-    """Drops what is far behind the best finished hypothesis (Wu 2016, arXiv 1609.08144, section 7).
+    """Drops candidates far behind the best finished hypothesis (Wu 2016, arXiv 1609.08144, section 7).
 
-    Candidates are dropped from this gap of scores on; `stop` decides in addition.
+    Candidates are dropped from this score gap on; `stop` decides in addition.
     """
 
     gap: float
@@ -94,7 +92,7 @@ class PruneGap:
         return self.stop.at_most
 
     def __call__(self, hypotheses: Hypotheses, candidates: Candidates, ending: Tensor) -> Optional[Tensor]:
-        """See `StopRule`; sentences of which nothing is left are done."""
+        """See `StopRule`; sentences without remaining candidates are finished."""
         least = (hypotheses.best_score - self.gap).unsqueeze(-1)
         candidates.sums.masked_fill_((hypotheses.scores(candidates) < least) & ~ending, -math.inf)
         nothing_left = (candidates.sums.eq(-math.inf) | ending).all(1)

@@ -1,6 +1,4 @@
-"""What the package's beam search does not do itself, and leaves to fairseq's."""
-
-from __future__ import annotations
+"""Cases that the package's beam search leaves to fairseq's."""
 
 from typing import Any, Optional
 
@@ -33,7 +31,7 @@ def generator_obstacle(generator: SequenceGenerator) -> Optional[str]:
 
 
 def model_obstacle(model: Any) -> Optional[str]:
-    """Return why the search cannot compute what the model's own incremental decoding does, or None."""
+    """Return why the search cannot replace the model's own incremental decoding, or None."""
     decoder: Any = getattr(model, "decoder", None)
     if not isinstance(model, TransformerModelBase) or type(decoder) not in DECODERS:
         return "the model is not a Transformer of fairseq or of this package"
@@ -41,7 +39,7 @@ def model_obstacle(model: Any) -> Optional[str]:
 
 
 def language_model_obstacle(model: Any) -> Optional[str]:
-    """Return why the search cannot compute what a language model says, or None."""
+    """Return why the search cannot use a language model, or None."""
     decoder: Any = getattr(model, "decoder", None)
     if not isinstance(model, FairseqLanguageModel) or type(decoder) not in DECODERS:
         return "the language model is not fairseq's transformer_lm"

@@ -4,8 +4,6 @@ The second translation is taken if it has more of the translations. Models mostl
 and inline targets cost a little of the rest of a sentence. Sentences without terms are translated as ever.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TypeVar
 

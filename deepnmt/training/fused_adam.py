@@ -13,7 +13,7 @@ from deepnmt.kernels.fast_path import may_take
 
 
 class FusedAdam(Adam):  # type: ignore[misc]
-    """fairseq's optimizer; what the kernel does not know (half precision, AMSGrad) takes fairseq's way."""
+    """fairseq's optimizer; fairseq's own code handles half precision and AMSGrad, which the kernel lacks."""
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Update the parameters that have gradients."""

@@ -1,7 +1,7 @@
 """The processes of a training end with the launcher that has started them, however it ends.
 
-torchrun starts them in sessions of their own, which no signal to the launcher's process group reaches. Where it is
-killed, or ends before it has told them all, they would go on training, and write to a folder that nobody has locked.
+torchrun starts them in sessions of their own, which no signal to the launcher's process group reaches. If it is killed,
+or ends before it has told them all, they would go on training. They would write to a folder without a lock.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ def lead() -> None:
 
 
 def follow() -> None:
-    """Have Linux kill this process when its launcher ends; nothing where it has none, or on another system."""
+    """Have Linux kill this process when its launcher ends; without a launcher or on other systems, do nothing."""
     # What this process starts has another parent.
     launcher = os.environ.pop(LAUNCHER, "")
     if not launcher or sys.platform != "linux":

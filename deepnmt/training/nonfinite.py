@@ -1,7 +1,7 @@
 """When training meets a NaN or Inf: stop, and name the first layer that is not finite.
 
-fairseq ends such a training with "gradients are Nan/Inf" or "Minimum loss scale reached". Here the update that failed
-is run again, with its seed, its batches and hooks on all modules, and the error says where the first NaN or Inf arose:
+fairseq ends such a training with "gradients are Nan/Inf" or "Minimum loss scale reached". Here the failed update is run
+again, with its seed, its batches and hooks on all modules. The error says where the first NaN or Inf arose:
 
     a parameter      it is not finite before the update
     an activation    in forward order the first module with finite inputs and an output that is not
@@ -72,7 +72,7 @@ def run_again(trainer: Any, samples: Sequence[Any], watch: Watch) -> None:
 
 
 def loss_scale(optimizer: Any) -> Optional[float]:
-    """What the loss is multiplied by in FP16; None in other precisions."""
+    """Return the multiplier of the loss in FP16; None in other precisions."""
     scaler = getattr(optimizer, "scaler", None)
     if scaler is None:
         return None
@@ -80,7 +80,7 @@ def loss_scale(optimizer: Any) -> Optional[float]:
 
 
 def first_of_workers(found: str, trainer: Any) -> str:
-    """What the first worker found that found anything."""
+    """Return the first finding among the workers."""
     all_found: list[str] = [""] * trainer.data_parallel_world_size
     torch.distributed.all_gather_object(all_found, found, group=trainer.data_parallel_process_group)
     return next(filter(None, all_found), "")

@@ -18,7 +18,7 @@ MODEL, CRITERION = "the model", "the criterion"
 
 @dataclass(eq=False)
 class Call:
-    """One call of a module, made inside that of its parent; None: of a criterion."""
+    """One call of a module, made inside its parent's call; None: a criterion's call."""
 
     name: str
     parent: Optional["Call"]
@@ -39,11 +39,11 @@ class Watch:
     Args:
         model: the model
         criterion: calls the model
-        scale: of the loss; None: there is none
+            scale: of the loss; None: no scale
 
-    Attributes:
-        finding: the first NaN or Inf, in words; empty as long as there is none
-        batch: which of an update's batches is run, in words, if there are several
+        Attributes:
+            finding: the first NaN or Inf, in words; empty before one is found
+            batch: the present batch among an update's batches, in words, if there are several
     """
 
     def __init__(self, model: nn.Module, criterion: nn.Module, scale: Optional[float] = None) -> None:
@@ -63,7 +63,7 @@ class Watch:
         self.finding = self.finding or f"{self.batch}{what}: {contents(tensor)}"
 
     def gradients(self, gradient: Tensor) -> str:
-        """What is wrong with the gradients, in words."""
+        """Describe the fault of the gradients."""
         if self.scale is None:
             return "gradients are not finite"
         return f"gradients {'overflow' if gradient.isinf().any() else 'are NaN'} in FP16 at loss scale {self.scale:g}"
@@ -129,7 +129,7 @@ class Watch:
         return tuple(map(view, args)), {key: view(value) for key, value in kwargs.items()}
 
     def leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        """After a module has run: look at its output; its gradient is that of the first tensor in it."""
+        """After a module has run: look at its output; its gradient is the gradient of its first tensor."""
         call = self.running.pop()
         if call.name == CRITERION and isinstance(output, tuple):
             output = output[0]  # the others are for the log

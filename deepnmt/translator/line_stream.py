@@ -1,7 +1,5 @@
 """Translate a stream of lines: a line in, a line out, in order, with warnings that name lines."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -54,12 +52,12 @@ def as_json(number: int, line: Translated) -> str:
 
 @dataclass
 class LineStream:
-    """Translates lines in chunks, of which each is sorted by length, and writes them in order.
+    """Translates lines in chunks, sorting each chunk by length, and writes them in order.
 
     Args:
         translator: for all of them
         settings: of the search
-        form: what is printed of a line
+        form: output of a line
         batch_size: most lines of a batch
         chunk: lines to read at a time
         strict: a line that is too long is an error

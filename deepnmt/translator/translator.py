@@ -49,16 +49,16 @@ class Translation:
 
 @dataclass(frozen=True)
 class Translated:
-    """What became of one line.
+    """The result for one line.
 
     Attributes:
         translations: the best first; a single empty one where there was nothing to translate
         source: subwords
-        unknown: those of them that the model does not know
+        unknown: source subwords that the model does not know
         fault: why the line was not translated; empty if it was
         tokens: of the source, before it was cut into subwords
         terms: of the glossary, in the order of the line
-        missing: those whose translations the best translation lacks
+        missing: terms whose translations are absent from the best translation
     """
 
     translations: list[Translation]
@@ -144,19 +144,19 @@ class Translator:
         glossary: GlossaryLike | None = None,
         **search: Value,
     ) -> str | list[str]:
-        """Return the translation of a sentence, or those of a list of sentences.
+        """Return the translation of a sentence, or the translations of a list of sentences.
 
         A sentence of white space alone has an empty translation; so has one that is too long, with a warning.
 
         Args:
             text: a sentence, or several
             batch_size: most sentences to translate at a time
-            glossary: terms and the translations that they must get: a mapping, a file, or what `glossary` returns
+            glossary: terms and their required translations: a mapping, a file, or the result of `glossary`
             search: `beam`, `lenpen`, ... in place of the model's defaults, see `SearchSettings`
 
         Raises:
-            UserError: an option is out of range, or the engine does not have it; the glossary is faulty, or the model
-                was trained without inline targets
+            UserError: an option is out of range, or the engine lacks it. Or the glossary is faulty, or the model was
+                trained without inline targets
         """
         single = isinstance(text, str)
         sentences = [text] if isinstance(text, str) else text

@@ -60,7 +60,7 @@ FAULTS: list[tuple[list[str], list[str]]] = [
     ([], ["--encoder-layers or --decoder-layers must be given"]),
     (
         ["--decoder-layers=8", "--carry-moments"],
-        ["--carry-moments: {path} must have the state of an optimizer, but has none"],
+        ["--carry-moments: no optimizer state found in {path}"],
     ),
     (["--decoder-layers=x"], ["argument --decoder-layers: invalid int value: 'x' (see --help)"]),
     (

@@ -113,7 +113,7 @@ BAD: dict[str, tuple[str, str]] = {
     "truncated": ("cut.pt", r"cut\.pt: must be a whole fairseq checkpoint, but is truncated"),
     "not a checkpoint": ("text.pt", r"text\.pt: must be a whole fairseq checkpoint"),
     "no data given": ("RECIPE", "the following arguments are required: --data"),
-    "no data": ("RECIPE --data none", "none: data must be a folder made by fairseq-preprocess, but there is none"),
+    "no data": ("RECIPE --data none", "none: no data folder made by fairseq-preprocess was found"),
     "no dictionaries": ("RECIPE --data bare", r"bare: data must be .*, but it holds no dict\.\*\.txt"),
     "no languages": ("RECIPE --data mute", "mute: data must name its languages"),
     "other dictionary": ("PT --data other", "dictionary must have the 24 types of the checkpoint's"),

@@ -12,6 +12,7 @@ import pytest
 import torch
 from fairseq import tasks
 from grammar.generate import write_splits
+from support import warm
 from support.models import ROOT, SIZE
 from support.processes import finish
 
@@ -23,7 +24,7 @@ SCRIPT = ROOT / "scripts" / "bleu_per_depth.sh"
 
 
 def run(*command: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = finish(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = finish(command, env={**os.environ, **warm.environment()})
     assert done.returncode == status, done.stdout[-2000:] + done.stderr[-4000:]
     if status:
         assert "Traceback" not in done.stderr

@@ -11,6 +11,7 @@ import pytest
 import torch
 from fairseq import tasks
 from grammar.generate import write_splits
+from support import warm
 from support.models import ROOT, SIZE
 from support.processes import finish
 
@@ -24,7 +25,7 @@ PENALTIES = ("-1", "2")
 
 
 def run(*command: Any) -> str:
-    done = finish(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = finish(command, env={**os.environ, **warm.environment()})
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
 

@@ -21,16 +21,25 @@ CHANGED = {"deep-12 data/de-en checkpoints/de-en": "tiny data/de-en checkpoints/
            "--last 5": "--last 1"}  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment whose commands are those of the installed wheel."""
+# The newest that fairseq has a wheel for.
+NEWEST = "python3.12"
+
+
+@pytest.fixture(scope="module", params=[sys.executable, NEWEST], ids=["this", "newest"])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment with the commands of the installed wheel."""
+    python = (
+        os.environ.get("DEEPNMT_NEWEST_PYTHON") or shutil.which(NEWEST) if request.param == NEWEST else sys.executable
+    )
+    if python is None:
+        pytest.skip(f"no {NEWEST}; DEEPNMT_NEWEST_PYTHON can name one")
     folder = tmp_path_factory.mktemp("wheel")
     source, wheels, venv = folder / "source", folder / "wheels", folder / "venv"
     source.mkdir()
     for name in SOURCES:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, source / name)
-    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    subprocess.run([python, "-m", "venv", venv], check=True)
     pip = [venv / "bin" / "pip", "--quiet"]
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, source], check=True)
     (wheel,) = wheels.glob("deepnmt-*.whl")

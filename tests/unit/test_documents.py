@@ -23,7 +23,7 @@ PAGES = sorted(
 )
 # Results of a day name the files and options of that day.
 LIVING = [page for page in PAGES if "results" not in page.parts]
-FOLDERS = ("deepnmt", "scripts", "configs", "docs", "examples", "benchmarks", "tests")
+FOLDERS = ("deepnmt", "scripts", "configs", "docs", "examples", "benchmarks", "findings", "tests")
 FILES = [path.relative_to(ROOT) for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file()]
 FILES += [path.relative_to(ROOT) for path in ROOT.iterdir() if path.is_file()]
 

@@ -1,7 +1,5 @@
 """From a published state dict to a whole checkpoint of fairseq's."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,18 +33,18 @@ def import_checkpoint(
     """Write the checkpoint of a published state dict, whole or not at all.
 
     Args:
-        source: the state dict, as written by `torch.save`; of a whole checkpoint of fairseq's, its model
+        source: the state dict, as written by `torch.save`; of a whole fairseq checkpoint, its model
         target: the checkpoint, which must not exist
         data: a folder with the dictionaries of the model
-        given: what the tensors do not say
-        languages: source and target, where the folder does not say
+        given: facts that the tensors do not reveal
+        languages: source and target, if the folder does not name them
 
-    Returns:
-        what the model is, a line a fact, and the options of `fairseq-train` that train it further
+        Returns:
+            facts about the model, one a line, and the options of `fairseq-train` that train it further
 
-    Raises:
-        UserError: the state dict is not one of the published code, does not fit the dictionaries, or leaves questions
-            open that `given` does not answer; or one of the files is not as it must be
+        Raises:
+            UserError: the state dict does not come from the published code, does not fit the dictionaries, or raises
+                questions that `given` does not answer. Or one of the files is invalid
     """
     check_target(source, target)
     published = read_state_dict(source)
@@ -119,7 +117,7 @@ def model_words(options: Mapping[str, Any]) -> list[str]:
 def configuration(data: Path, options: Mapping[str, Any], languages: Languages) -> Any:
     """Return the options of fairseq-train for a model and data. Raises `UserError` if a dictionary is missing."""
     if not data.is_dir():
-        raise UserError(f"{data}: data must be a folder with the model's dictionaries, but there is none")
+        raise UserError(f"{data}: no folder with the model's dictionaries was found")
     found = [given or told for given, told in zip(languages, infer_language_pair(str(data)))]
     for side, language in zip(("source", "target"), found):
         if language is None:

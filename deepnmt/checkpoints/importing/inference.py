@@ -1,7 +1,5 @@
 """The options of a model, as far as its tensors say, and as they are given where the tensors do not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,12 +42,12 @@ def infer(tensors: Mapping[str, Tensor], published: Mapping[str, Tensor], given:
     """Return the options of the model.
 
     Args:
-        tensors: under the names that they have here
+        tensors: under their names in this package
         published: the state dict as it was given, for its entries beside parameters
         given: answers to the questions that both leave open
 
     Raises:
-        UserError: says what is missing, contradictory or to be given, a line each
+        UserError: lists missing facts, contradictions and facts to be given, a line each
     """
     needed = [f"{stack}.{name}" for stack in STACKS for name in ("embed_tokens.weight", "layers.0.fc1.weight")]
     check_present(tensors, needed)

@@ -1,17 +1,14 @@
-"""The names of the published code's parameters, and what they are here.
+"""The names of the published code's parameters, and their counterparts here.
 
-`docs/importing.md` has the same as a table, and says where each name is known from. Shapes are those that the
-parameters have here, but for two: the query, key and value projections of an attention may be one tensor, one above the
-other, as in fairseq before 0.9; and a history's weight may lack its last dimension. It is R x R x S here: R rows, S
-weights per layer output.
+`docs/importing.md` has the same as a table, with the source of each name. Published shapes equal the shapes here, with
+two exceptions. An attention's query, key and value projections may be one tensor, stacked vertically, as in fairseq
+before 0.9. A history's weight may lack its last dimension. Here it is R x R x S: R rows, S weights per layer output.
 
 Two conventions of a history's norms exist, told apart by their numbers. SDT's code (`fairseq/modules/layer_history.py`)
-has one per group and counts from 0, so that LN_k is number k - 1. Wang's (`fairseq/modules/dlcl.py`) has one more,
-number 0 for the embedding without parameters, so that LN_k is number k. Wang's code alone has n weights per output
-(`scalar_n`), which it interleaves: channel c has weight c mod n.
+has one per group and counts from 0, so LN_k is number k - 1. Wang's (`fairseq/modules/dlcl.py`) adds number 0 for the
+embedding, without parameters, so LN_k is number k. Wang's code alone has n weights per output (`scalar_n`), which it
+interleaves: channel c has weight c mod n.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -46,7 +43,7 @@ RULES: list[tuple[str, tuple[str, ...]]] = [
 
 
 def names_here(name: str) -> tuple[str, ...] | None:
-    """What a published parameter is here: one name, three, none where it is left out; None: it is not known."""
+    """Return the names of a published parameter here: one, three, or () if it is left out; None: unknown."""
     for pattern, templates in RULES:
         if found := re.fullmatch(pattern, name):
             return tuple(found.expand(template) for template in templates)
@@ -120,5 +117,5 @@ def shape_text(tensor: Tensor) -> str:
 
 
 def version(tensors: Mapping[str, Tensor], stack: str) -> float:
-    """The version that fairseq's stacks note in a state dict; 1 where there is none."""
+    """The version that fairseq's stacks record in a state dict; 1 if it is missing."""
     return float(tensors.get(f"{stack}.version", torch.ones(1)).flatten()[0])

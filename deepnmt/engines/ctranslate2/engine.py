@@ -1,14 +1,14 @@
 """The CTranslate2 engine: plain Transformers on the CPU, faster than in torch (`writer.py`).
 
-Its beam search has fairseq's results, but for what this module puts right:
+Its beam search has fairseq's results, apart from these differences, which this module corrects:
 
     first step   fairseq's hypotheses cannot end in the first step; here they may, and empty ones are left out
     last step    fairseq's hypotheses must end at the greatest length; here the end symbol and its probability are added
     padding      fairseq never chooses it; here it ends a hypothesis, which is left out
     the n best   fairseq keeps the first n hypotheses that end; CTranslate2 sorts all of them before it cuts
 
-CTranslate2 could forbid both symbols, but does so before the softmax, which changes all scores. A hypothesis that is
-left out has taken the place of another one, so that such a sentence is searched again for twice as many.
+CTranslate2 could forbid both symbols, but does so before the softmax, which changes all scores. A dropped hypothesis
+has taken the place of another one, so such a sentence is searched again for twice as many hypotheses.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def load(folder: ModelFolder, threads: int | None) -> CTranslate2Engine:
     """Return the engine of a model folder.
 
     Raises:
-        UserError: the processor lacks what the weights need, CTranslate2 cannot read its files, or a dictionary has
-            other types than these
+        UserError: the processor lacks instructions for the weights, CTranslate2 cannot read its files, or a dictionary
+            has other types than these
     """
     if folder.weights not in ctranslate2.get_supported_compute_types("cpu"):
         raise UserError(f"--weights {folder.weights}: ctranslate2 cannot compute with them on this processor")

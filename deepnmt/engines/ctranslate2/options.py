@@ -1,7 +1,5 @@
 """Which models CTranslate2 can express."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any

@@ -1,16 +1,14 @@
 """A model for CTranslate2: its specification, filled from a Transformer of this package or fairseq's own.
 
-The files stand in ctranslate2/ of the model folder, which CTranslate2 reads by itself, too: config.json, model.bin and
-the vocabularies. What CTranslate2 does not know is folded into the tensors:
+CTranslate2 also reads the files in ctranslate2/ of the model folder by itself: config.json, model.bin and the
+vocabularies. Features unknown to CTranslate2 are folded into the tensors:
 
-Skipping (15) multiplies a sublayer's function by a factor in inference: so are its last matrix and bias.
+Skipping (15) multiplies a sublayer's function by a factor in inference; its last matrix and bias are scaled likewise.
 
-Scaled residuals, DeepNorm's constant (4) and Admin's vector (14), stand in post-norm stacks alone. For a sublayer that
-computes LN(w x + F(x)), CTranslate2 computes LN(y + F(y / w)) with y = w x: what writes y, the embedding or the norm
-before, is multiplied by w, and the columns of F's first matrices, which read it, are divided by w.
+Scaled residuals, DeepNorm's constant (4) and Admin's vector (14), occur in post-norm stacks alone. A sublayer computes
+LN(w x + F(x)); CTranslate2 computes LN(y + F(y / w)) with y = w x. The writer of y, the embedding or the previous norm,
+is multiplied by w. The columns of F's first matrices, which read y, are divided by w.
 """
-
-from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -37,7 +35,7 @@ WEIGHTS = ("float32", "int8")
 
 
 class Tensors:
-    """The tensors of a model by their names, which notes those that are taken."""
+    """The tensors of a model by their names; keeps a record of the tensors taken."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = {name: tensor for name, tensor in tensors.items() if not is_buffer(name)}
@@ -199,7 +197,7 @@ def _decoder(model: Any, config: DLCLTransformerConfig, tensors: Tensors) -> tra
 
 
 def _shared(config: DLCLTransformerConfig, stack: str) -> dict[str, Any]:
-    """Return what the specifications of both stacks ask for."""
+    """Return the settings that the specifications of both stacks share."""
     return {
         "num_heads": getattr(config, f"{stack}_attention_heads"),
         "pre_norm": config.norm(stack).before,
@@ -210,7 +208,7 @@ def _shared(config: DLCLTransformerConfig, stack: str) -> dict[str, Any]:
 
 
 def _set_stack(spec: Any, embeddings: Any, stack: Any, options: StackOptions, tensors: Tensors) -> None:
-    """Set a stack but for the projection to the vocabulary; `embeddings` are those of `spec`."""
+    """Set a stack except the projection to the vocabulary; `embeddings` belong to `spec`."""
     # Of a pruned model, fewer than the options say.
     options = dataclasses.replace(options, layers=len(stack.layers))
     name, scales = options.name, residual_scales(tensors, options)

@@ -1,15 +1,13 @@
-"""Attention as operations of a graph: the encoder's, and that of one step of the decoder.
+"""Attention as operations of a graph: in the encoder, and in one step of the decoder.
 
 Twins: deepnmt/model/attention.py, deepnmt/model/relative_position.py, deepnmt/model/merged_attention.py
 
-As in the package's search, a sentence's hypotheses share the entries of the steps so far, and a mask says which of them
-a hypothesis descends from.
+As in the package's search, a sentence's hypotheses share the entries of the steps so far. A mask marks the entries from
+which each hypothesis descends.
 
 Shapes: N sentences of M rows (positions in the encoder, hypotheses in a step); C channels in H heads of D; S source
-positions; E entries, the keys of a sentence's hypotheses in all steps so far; R relative distances.
+positions. E entries are the keys of a sentence's hypotheses in all steps so far; R relative distances.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +72,7 @@ def swapped(graph: Graph, x: Value) -> Value:
 
 
 def weights(graph: Graph, scores: Value, mask: Value) -> Value:
-    """Return probabilities over the last axis; what is added to the scores is -inf where nothing is to be seen."""
+    """Return probabilities over the last axis; the mask added to the scores is -inf at hidden entries."""
     return graph.op("Softmax", graph.op("Add", scores, mask), axis=-1)
 
 
@@ -151,7 +149,7 @@ class SelfAttentionStep:
         module: of the model
         lead: a vector of N and M
         mask: N x 1 x M x E, 0 where a hypothesis descends from an entry, else -inf
-        ages: E, position of each entry less that of the newest
+        ages: E, position of each entry less the position of the newest
         layer: its number, for the names of inputs and outputs
     """
 
@@ -188,7 +186,7 @@ class SelfAttentionStep:
 
 
 def source_entries(graph: Graph, module: Any, source: Value, lead: Value, layer: int) -> None:
-    """Let the keys, N x H x D x S, and values, N x H x S x D, of a source, rows NS x C, be outputs of the graph."""
+    """Output a source's keys, N x H x D x S, and values, N x H x S x D. Its rows are NS x C."""
     heads, axes = Heads(graph, lead, module), ("sentences", module.num_heads)
     key, value = heads.project(source, module.k_proj, module.v_proj)
     graph.output(f"source_key_{layer}", FLOAT, swapped(graph, key), *axes, module.head_dim, "source")
@@ -215,7 +213,7 @@ class SourceAttentionStep:
         return linear(self.graph, self.attended(x), self.module.out_proj)
 
     def attended(self, x: Value) -> Value:
-        """Return what is attended to, before the last projection: rows NM x C."""
+        """Return the attended values before the last projection: rows NM x C."""
         graph, axes, width = self.graph, ("sentences", self.module.num_heads), self.module.head_dim
         keys = graph.input(f"source_key_{self.layer}", FLOAT, *axes, width, "source")
         values = graph.input(f"source_value_{self.layer}", FLOAT, *axes, "source", width)
@@ -224,13 +222,13 @@ class SourceAttentionStep:
 
 
 class MergedAttentionStep(SourceAttentionStep):
-    """Merged attention (12): of the target, the sum of the values so far is kept.
+    """Merged attention (12): for the target, the sum of the values so far is kept.
 
-    An input of the graph is the sum, a row for each hypothesis of the step before; an output, that of this step.
+    An input of the graph is the sum after the previous step, a row for each hypothesis; an output, the new sum.
 
     Args:
         graph, module, lead, mask, layer: see `SourceAttentionStep`
-        parents: of each row, the row of the step before that it continues
+        parents: for each row, the row of the previous step that it continues
         count: positions so far, this one included; a number as float
     """
 

@@ -1,10 +1,10 @@
-"""The onnx engine: a model of this package by ONNX Runtime, with neither torch nor fairseq.
+"""The onnx engine: a model of this package in ONNX Runtime, without torch or fairseq.
 
-Files of its model folders: encoder.onnx and step.onnx, whose inputs and outputs `deepnmt/engines/onnx/graphs.py` and
-`deepnmt/engines/onnx/graphs.py` describe.
+Files of its model folders: encoder.onnx and step.onnx. `deepnmt/engines/onnx/graphs.py` describes their inputs and
+outputs.
 
-Shapes: N sentences of M hypotheses; S source positions; E entries, the keys of a sentence's hypotheses in all steps so
-far, those of the first step (one of each sentence) first; P positions so far.
+Shapes: N sentences of M hypotheses; S source positions; P positions so far. E entries are the keys of a sentence's
+hypotheses in all steps so far, beginning with the first step (one entry of each sentence).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class OnnxSteps:
         self.kept = {name: array if name.startswith("total_") else move.of(array) for name, array in self.kept.items()}
 
     def _nothing(self, name: str, sentences: int) -> Floats:
-        """Return what is kept before the first step."""
+        """Return the kept values before the first step."""
         shape = self.inputs[name].shape
         sizes = [sentences, *(0 if isinstance(size, str) else size for size in shape[1:])]
         return np.zeros(sizes, dtype=np.float32)
@@ -162,10 +162,10 @@ def _ages(step: Step) -> Integers:
 
 
 def session(path: Path, threads: int | None) -> Any:
-    """Return the session of a graph on `threads` threads, by default as many as there are cores.
+    """Return the session of a graph on `threads` threads, by default one per core.
 
     Raises:
-        UserError: there is none
+        UserError: the file is missing, or ONNX Runtime cannot read it
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file")

@@ -1,10 +1,8 @@
 """An ONNX graph, put together operation by operation.
 
-It is written directly rather than traced from torch, which takes half a minute a model: so the tests can run every kind
-of model through ONNX Runtime, and each operation is chosen here.
+The graph is written directly rather than traced from torch, which takes half a minute per model. The tests can
+therefore run every kind of model through ONNX Runtime, and each operation is chosen here.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NewType, Union

@@ -21,13 +21,11 @@ A step:
 
     ->  best_log_probs, best_types, N x M x best;  asked_log_probs, N x M;  next_*
 
-An input that a model does not need is left out.
+Inputs that a model does not need are left out.
 
-Shapes: N sentences of S tokens and M hypotheses; E entries, the keys of a sentence's hypotheses in all steps so far; C
-channels; V types. Rows are NS or NM, all positions or hypotheses of the first sentence first.
+Shapes: N sentences of S tokens and M hypotheses; C channels; V types. E entries are the keys of a sentence's hypotheses
+in all steps so far. Rows are NS or NM, all positions or hypotheses of the first sentence first.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -79,7 +77,7 @@ def encoder_graph(model: Any, activation: str, int8: bool) -> Graph:
 
 
 def inference_factors(stack: Any) -> list[tuple[float, ...]]:
-    """Return what the sublayers' functions of each layer are multiplied by; see `deepnmt/model/skipping.py`."""
+    """Return the multipliers of each layer's sublayer functions; see `deepnmt/model/skipping.py`."""
     skipping: SublayerSkipping | None = getattr(stack, "skipping", None)
     return [(1.0, 1.0, 1.0)] * len(stack.layers) if skipping is None else skipping.draw()
 

@@ -13,8 +13,6 @@ rows, which is a tenth faster but lets a translation depend on the rest of its b
 Shapes: rows x C, where a row is a position of a sentence, or of a hypothesis; n outputs that a row of weights reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,7 +47,7 @@ ACTIVATIONS: dict[str, Callable[[Graph, Value], Value]] = {
 
 
 def linear(graph: Graph, x: Value, *projections: Any, scale: float = 1.0) -> Value:
-    """Return the maps of rows by several `nn.Linear`, side by side, that of the first multiplied by `scale`."""
+    """Return the maps of rows by several `nn.Linear`, side by side; the first is multiplied by `scale`."""
     factors = [scale, *[1.0] * (len(projections) - 1)]
     weight = torch.cat([module.weight.detach() * factor for module, factor in zip(projections, factors)])
     matrix = weight.float().t().contiguous().numpy()
@@ -80,7 +78,7 @@ def _quantised(graph: Graph, x: Value) -> tuple[Value, Value]:
 
 
 def norm(graph: Graph, module: Any, x: Value) -> Value:
-    """Return the layer norm of rows; a module that is None or nn.Identity does nothing."""
+    """Return the layer norm of rows; None or nn.Identity in place of a module does nothing."""
     if module is None or isinstance(module, nn.Identity):
         return x
     return graph.op("LayerNormalization", x, graph.weight(module.weight), graph.weight(module.bias), epsilon=module.eps)

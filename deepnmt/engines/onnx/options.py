@@ -1,7 +1,5 @@
 """Which models the graphs can express."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

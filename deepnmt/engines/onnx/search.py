@@ -1,7 +1,7 @@
 """Beam search in numpy, with the results of the package's own (`deepnmt/search/`), which are fairseq's.
 
-Shapes: N sentences still in the search; M hypotheses of each, 1 in the first step, then the beam K; n best types of
-each hypothesis; c candidates, 2 K except in tiny vocabularies; P positions so far.
+Shapes: N unfinished sentences; M hypotheses of each, 1 in the first step, then the beam K; n best types of each
+hypothesis. There are c candidates, 2 K except in tiny vocabularies, and P positions so far.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PADDING = SPECIAL_SYMBOLS.index("<pad>")
 
 @dataclass(frozen=True)
 class Step:
-    """What a prediction is made from.
+    """The inputs of a prediction.
 
     Attributes:
         tokens: the newest of each hypothesis, N x M
-        ancestors: the place in the beam that each has come through in the steps so far, this one included, N x M x P
-        parents: the row NM of the step before that each continues, in a row
-        asked: types whose log-probabilities are wanted in any case, N x M
+        ancestors: the path of each hypothesis through the beam, this step included, N x M x P
+        parents: the row NM of the previous step that each one continues, in a row
+        asked: types whose log-probabilities are always wanted, N x M
         best: n
     """
 
@@ -47,12 +47,12 @@ class Step:
 
 
 class Prediction(NamedTuple):
-    """What may come next.
+    """The candidates for the next token.
 
     Attributes:
         log_probs: of the n best types, N x M x n
         types: these types
-        asked: log-probabilities of what was asked for, N x M
+        asked: log-probabilities of the requested types, N x M
     """
 
     log_probs: Floats
@@ -61,12 +61,12 @@ class Prediction(NamedTuple):
 
 
 class Move(NamedTuple):
-    """How sentences have moved when others were done: those from `size` on take the places of those before it.
+    """The moves of sentences when others are finished: sentences from `size` on take the places before it.
 
     Attributes:
-        size: how many are left
-        holes: places of sentences that are done
-        movers: places of those that take them
+        size: number of remaining sentences
+        holes: places of finished sentences
+        movers: places of the sentences that fill them
     """
 
     size: int
@@ -74,13 +74,13 @@ class Move(NamedTuple):
     movers: Integers
 
     def of(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return what is left of an array, which is written over; its first axis is that of the sentences."""
+        """Return the remaining part of an array, which is overwritten; sentences are the first axis."""
         array[self.holes] = array[self.movers]
         return array[: self.size]
 
 
 class Steps(Protocol):
-    """Predicts, and keeps what it needs of the steps before."""
+    """Predicts the next tokens, and keeps the necessary state of earlier steps."""
 
     def __call__(self, step: Step) -> Prediction:
         """Return the prediction for a step."""
@@ -103,11 +103,11 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """What the search may do.
+    """The limits of the search.
 
     Attributes:
         beam: K
-        longest: types that a hypothesis may have before its end symbol
+        longest: greatest number of types before a hypothesis's end symbol
         lenpen: exponent of the length by which scores are divided
         types: of the vocabulary
     """
@@ -142,7 +142,7 @@ class Candidates(NamedTuple):
     places: Integers
 
     def of(self, sentences: Integers) -> Candidates:
-        """Return those of some sentences, in their order."""
+        """Return the candidates of some sentences, in their order."""
         return Candidates(self.sums[sentences], self.types[sentences], self.places[sentences])
 
 
@@ -168,7 +168,7 @@ class Hypotheses:
         return int(self.prefixes.shape[2]) - 1
 
     def step(self) -> Step:
-        """Return what the next prediction is made from."""
+        """Return the inputs of the next prediction."""
         tokens = self.prefixes[:, :, -1]
         # Padding is among the best types, or the end symbol where it is forbidden.
         best = min(2 * self.beam + 2, self.limits.types)

@@ -1,7 +1,5 @@
 """Write a model for ONNX Runtime: encoder.onnx and step.onnx."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,7 @@
 """The torch engine: fairseq's models and this package's, one or an ensemble, by this package's beam search.
 
-Files of its model folders: model.pt, a checkpoint of fairseq's without what the optimizer keeps; of an ensemble,
-model2.pt, model3.pt, ... besides. Large weights are in bfloat16, or in int8 with scales, where the folder says so.
+Files of its model folders: model.pt, a fairseq checkpoint without the optimizer's state; an ensemble adds model2.pt,
+model3.pt, ... Large weights are in bfloat16, or in int8 with scales, where the folder says so.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def load_checkpoints(
         paths: of the checkpoints
         dictionaries: the folder of the dictionaries
         languages: of source and target
-        threads: for torch; None: as many as it likes
+        threads: for torch; None: no limit
         device: of torch; None: the GPU if there is one
-        weights: type of the numbers; that of the checkpoints, if they are an exported model's
+        weights: type of the numbers; the checkpoints' own type if they belong to an exported model
 
     Raises:
         UserError: a checkpoint cannot be read, or the processor cannot compute with such weights
@@ -167,7 +167,7 @@ class TorchEngine:
         return [[*self._turned(row[:-1]), row[-1]] for row in rows]
 
     def _generator(self, settings: SearchSettings) -> BeamGenerator:
-        """Return the search; that of the call before if the settings are the same, since a new one takes 20 ms."""
+        """Return the search; the previous call's search if the settings are the same, since a new one takes 20 ms."""
         if self._last is not None and self._last[0] == settings:
             return self._last[1]
         options, args, language_model = self._parts(settings)
@@ -233,16 +233,16 @@ class TorchEngine:
         return Hypothesis(self._turned(tokens), float(found["score"]), log_prob)
 
     def _turned(self, words: Sequence[T]) -> list[T]:
-        """Return what belongs to words of the target in the order of the model, or, of these, in that of the text."""
+        """Turn a list with an entry per target word from text order to the model's order, or back."""
         return list(words[::-1] if self.right_to_left else words)
 
 
 def _search_options(values: Mapping[str, Value]) -> tuple[SearchOptions, list[str]]:
-    """Return the package's own options, and what is wrong with their names and the types of their values."""
+    """Return the package's own options, and the faults in their names and the types of their values."""
     options, faults = OmegaConf.structured(SearchOptions), []
     for name, value in values.items():
         if name not in SearchOptions.__dataclass_fields__:
-            faults.append(f"{name}: must be an option of the search, but there is none")
+            faults.append(f"{name}: no such search option")
             continue
         try:
             options[name] = value

@@ -1,6 +1,4 @@
-"""Write what the torch engine reads: the checkpoints, without what only a training needs."""
-
-from __future__ import annotations
+"""Write the torch engine's files: the checkpoints, without the parts that only a training needs."""
 
 from argparse import Namespace
 from collections.abc import Mapping
@@ -34,7 +32,7 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
 
 
 def _placeless(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options without those that name a file or a folder: what reads them then takes their defaults."""
+    """Drop options that name a file or a folder; their readers then take the defaults."""
     return {
         name: value
         for name, value in options.items()

@@ -1,7 +1,5 @@
 """A --best-checkpoint-metric that no validation has is named before the first update, beside those that there are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fairseq import checkpoint_utils

@@ -1,7 +1,5 @@
 """Check a data folder before fairseq reads it: its own answer to a damaged one is a traceback, or a wrong number."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

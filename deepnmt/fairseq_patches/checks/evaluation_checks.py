@@ -1,7 +1,5 @@
 """What fairseq-generate, fairseq-interactive and fairseq-validate are started with, held against what they can do."""
 
-from __future__ import annotations
-
 import ast
 import logging
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ All of fairseq's commands share most of their options. An option of training doe
 says where each acts); those here are options of searching and scoring, from which a user expects a result.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Options of Transformers that a training would ignore, or fail by, fairseq's own architectures included."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

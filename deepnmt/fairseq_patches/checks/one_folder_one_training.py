@@ -4,8 +4,6 @@ An average of the last checkpoints, --validate-average and --keep-last-epochs ta
 a folder. Those of an earlier training, whose checkpoint_last.pt was removed, would pass for this one's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """Whether a checkpoint is one of the training that is to resume from it: fairseq looks at the model's tensors alone."""
 
-from __future__ import annotations
-
 import math
 from argparse import Namespace
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sizes of a search that hang or fill the memory are refused, for fairseq's own commands too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Checkpoints know the dictionaries, codes and text settings of their training; no other data is taken for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Optional
 

@@ -3,8 +3,6 @@
 `scripts/train.sh` asks the recipe's own checks first; these are for fairseq's own command too, from the same table.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

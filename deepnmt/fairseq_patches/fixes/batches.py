@@ -1,7 +1,5 @@
 """Batches: none lost, the same ones after a restart, and those of a short update counted."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from types import MappingProxyType

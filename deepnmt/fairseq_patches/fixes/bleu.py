@@ -5,8 +5,6 @@ fairseq's scorers know no language. A clause of Chinese is then one word, BLEU o
 words. `--scoring sacrebleu` compares by `--sacrebleu-tokenizer`; fairseq-score is not told the language.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checkpoints on the disk: written whole, and named where they cannot be read or do not fit."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

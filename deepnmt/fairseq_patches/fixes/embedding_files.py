@@ -4,8 +4,6 @@ A file has a line for each type, the type and its numbers between spaces. A head
 type, may come first.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from pathlib import Path

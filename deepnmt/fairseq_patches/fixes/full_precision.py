@@ -3,8 +3,6 @@
 Beside these they hold what the scale of the loss is adapted by.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """--bf16 without a TPU, --amp with the gradients that it computes, and overflows of --fp16 on the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """Names that numpy 2 no longer has, and that fairseq uses for language models and in `nacrf_transformer`."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

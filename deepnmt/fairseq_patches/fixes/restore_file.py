@@ -1,7 +1,5 @@
 """--restore-file: the same command resumes where the training was, not where it began."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

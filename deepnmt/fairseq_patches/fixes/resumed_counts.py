@@ -1,7 +1,5 @@
 """What a training counts beside its updates, and would count anew when it is resumed."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -5,8 +5,6 @@ It compares scores by the three digits in their names, which a random one follow
 an interval of updates that ends with an epoch leaves nothing.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os

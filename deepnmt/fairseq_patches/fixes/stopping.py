@@ -5,8 +5,6 @@ end with the process: --patience would count from zero again. The count is that 
 deepnmt shrink leave it out.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import sys

@@ -5,8 +5,6 @@ begins with the first update that it may hold, and TensorBoard drops what earlie
 logged before a checkpoint is saved is on the disk before the checkpoint is.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

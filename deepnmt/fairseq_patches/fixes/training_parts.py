@@ -1,7 +1,5 @@
 """Training sets in parts, `train` and `train1`: fairseq's default fails on them, and checkpoints record their kind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

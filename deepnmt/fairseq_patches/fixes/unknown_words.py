@@ -1,7 +1,5 @@
 """--replace-unk: unknown words of a translation are replaced by the source words to which they are aligned."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Optional
 

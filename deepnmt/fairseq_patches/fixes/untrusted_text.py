@@ -1,7 +1,5 @@
 """What a checkpoint's configuration says is read, never run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """--max-valid-steps N validates N batches; fairseq's loop ends after one more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fairseq.data.iterators import EpochBatchIterator

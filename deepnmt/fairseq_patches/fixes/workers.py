@@ -6,8 +6,6 @@ trains one model in two processes. Three things concern GPUs too: machines of on
 training's checkpoint can be read, and a lost process is called one.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ the best checkpoint, --patience and schedules that follow the loss are those of 
 are read from the training's own checkpoints, so that a restart needs nothing else.
 """
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any, Optional

@@ -4,8 +4,6 @@ fairseq's own option --no-beamable-mm, "don't use BeamableMM in attention layers
 more, gives fairseq's own search.
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 from fairseq import search

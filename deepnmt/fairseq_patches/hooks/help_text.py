@@ -3,8 +3,6 @@
 fairseq prints its help before it knows which options the architecture, criterion, optimizer, schedule and task add.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`--reference-kernels` for all of fairseq's commands that take `--user-dir deepnmt`."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the trainer does before its first update, in less time on the CPU, and where a number is not finite."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """What importing fairseq and `--user-dir` do to the whole process, set right in commands: ours and fairseq's."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -5,8 +5,6 @@ files that cannot be opened. Each is told from a defect by where it was raised: 
 and not somewhere below what fairseq called.
 """
 
-from __future__ import annotations
-
 import dis
 import re
 import sys

@@ -1,11 +1,11 @@
-"""Admin's profiling pass: what the trained vectors of the residuals start from (Liu 2020, EMNLP, arXiv 2004.08249).
+"""Admin's profiling pass: initial values of the residuals' trained vectors (Liu 2020, EMNLP, arXiv 2004.08249).
 
     w_i = r_i,  r_1 = 1,  r_{i+1} = sqrt(Var(w_i x_i) + Var(F_i(x_i)))                           (14)
 
-over the sublayers i of a stack, encoder and decoder apart; Var is one number, over all elements of a tensor T x B x C.
+over the sublayers i of a stack, encoder and decoder apart. Var is one number over a whole tensor, T x B x C.
 
-The pass runs in training mode, on each batch of the first update by itself; `w` is the root mean square over them. No
-layer is left out in it. A model awaits the pass only while every `w` is still 1, as it is built.
+The pass runs in training mode, on each batch of the first update by itself; `w` is the root mean square over them. It
+omits no layer. A model awaits the pass only while every `w` still has its initial value 1.
 """
 
 import math

@@ -1,12 +1,12 @@
 """DS-Init, depth-scaled initialisation (Zhang 2019, EMNLP, arXiv 1908.11365).
 
-Every matrix of layer l, counted from 1 in encoder and decoder apart, is drawn from
+Every matrix of layer l, counted from 1 separately in encoder and decoder, is drawn from
 
     U(-g a / sqrt(l), g a / sqrt(l)),  g = sqrt(6 / (fan_in + fan_out))           (11)
 
-so that the standard deviation falls as 1 / sqrt(l); `a` is --ds-init-alpha. This is the paper; its released code scales
-the variance, not the bound, by 1 / sqrt(l). Biases of these matrices start as zeros, and what is outside the layers
-stays fairseq's.
+The standard deviation thus falls as 1 / sqrt(l); `a` is --ds-init-alpha. This is the paper's rule; its released code
+scales the variance, not the bound, by 1 / sqrt(l). Biases of these matrices start as zeros. Parameters outside the
+layers keep fairseq's values.
 """
 
 import math

@@ -1,14 +1,14 @@
-"""The weights that fairseq of 2019 drew, and with it the published code of DLCL, SDT, sublayer skipping and Admin.
+"""The weights of fairseq in 2019, and thus of the published code of DLCL, SDT, sublayer skipping and Admin.
 
-Of layers in which all matrices that attention reads with are d x d,
+In layers whose attention matrices are all d x d on the input side,
 
     query, key, value    Xavier-uniform of one fused 3d x d matrix, which is a gain of 1 / sqrt(2)
     all other matrices   Xavier-uniform: the attention's output, and both of the feed-forward sublayer
     all their biases     0
 
-fairseq 0.12 draws the attention's matrices alike, but feed-forward matrices from U(-1 / sqrt(fan_in), 1 / sqrt(fan_in))
-and biases at random: at 512 x 2048 channels that is 0.91 times the deviation here for the first of them, and 0.46 times
-for the second. What is outside the layers stays fairseq's.
+fairseq 0.12 draws the attention's matrices alike. It draws feed-forward matrices from
+U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), and biases at random. At 512 x 2048 channels this is 0.91 times the deviation
+here for the first matrix, and 0.46 times for the second. Parameters outside the layers keep fairseq's values.
 """
 
 import math

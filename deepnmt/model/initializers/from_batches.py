@@ -1,6 +1,6 @@
 """Initial weights that need data, set by fairseq's trainer before its first update (`BatchInitializer`).
 
-It is the weights in a checkpoint that say that this is over: a restart or a fine-tuning keeps what has been trained.
+The weights in a checkpoint show that this is over: a restart or a fine-tuning keeps trained weights.
 """
 
 import logging
@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 
 
 def initialize_from_batches(trainer: Any, samples: Sequence[Any]) -> None:
-    """Set the weights that need data, unless the model has none or they have been set or trained before.
+    """Set the weights that need data, unless there are no such weights or they have been set or trained before.
 
-    The samples are the batches of fairseq's trainer's first update on this worker; an empty one stands for none.
+    The samples are the batches of the trainer's first update on this worker; an empty one replaces a missing batch.
     """
     model = trainer.get_model()
     method = batch_initializer(model)

@@ -1,4 +1,4 @@
-"""What an initialiser is: a function of model and options, or one that needs batches of the training data too."""
+"""Initialisers: functions of model and options; some also need batches of the training data."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +31,9 @@ def keep(model: Any, options: InitializerOptions) -> None:
 
 
 class BatchInitializer(ABC):
-    """An initialiser that needs batches. It measures those of the first update, each by itself, before that update.
+    """An initialiser that needs batches. It measures each batch of the first update by itself, before that update.
 
-    The numbers are averaged over all batches of all workers, so that it does not matter how they are spread.
+    The numbers are averaged over all batches of all workers, so the distribution of batches does not matter.
 
     Args:
         base: sets the weights that need no data, when the model is built
@@ -52,7 +52,7 @@ class BatchInitializer(ABC):
 
     @abstractmethod
     def is_pending(self, model: Any) -> bool:
-        """Return whether the weights are those that the model was built with; else they were set or trained before."""
+        """Return whether the weights still have their initial values; else they were set or trained before."""
 
     @abstractmethod
     def size(self, model: Any) -> int:

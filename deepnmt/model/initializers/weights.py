@@ -1,6 +1,6 @@
-"""Which weights the formulas speak of, under fairseq's names.
+"""The weights that the formulas cover, under fairseq's names.
 
-No formula speaks of relative positions, the weights of a history and those of residuals: no initialiser touches them.
+No formula covers relative positions or the weights of histories and residuals, and no initialiser touches them.
 Embeddings loaded from a file (--encoder-embed-path, --decoder-embed-path) stay as loaded.
 """
 

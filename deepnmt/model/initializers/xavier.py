@@ -1,9 +1,9 @@
 """Xavier-uniform matrices: the vanilla Transformer of the papers on deep models.
 
 Every matrix of the layers is drawn from U(-g, g), g = sqrt(6 / (fan_in + fan_out)), which is (11) without its depth.
-fairseq's default is smaller: 1 / sqrt(2) of it for query, key and value, and U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)) for
-the feed-forward matrices, which is near (13). Biases of these matrices start as zeros, and what is outside the layers
-stays fairseq's.
+fairseq's default is smaller. For query, key and value it is 1 / sqrt(2) of this. For the feed-forward matrices it is
+U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), which is near (13). Biases of these matrices start as zeros. Parameters outside
+the layers keep fairseq's values.
 """
 
 from typing import Any

@@ -1,14 +1,14 @@
-"""Attention of a beam search's newest position, with keys and values that never move while a sentence is searched.
+"""Attention at the newest position of a beam search, with keys and values that stay in place during the search.
 
 Twins: deepnmt/model/attention.py, deepnmt/model/relative_position.py, deepnmt/model/merged_attention.py
 
 Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C channels in H heads of D; P positions so
-far, the newest included; S source positions; R relative distances. Rows are MN, hypothesis-major: the first hypothesis
-of all sentences, then the second of all.
+far. These include the newest. S source positions; R relative distances. Rows are MN, hypothesis-major: the first
+hypothesis of all sentences, then the second of all.
 
-Keys and values of the target are written where they stay: those of a sentence's K hypotheses side by side, position by
-position. A hypothesis that is continued elsewhere in the beam takes none of them along; a mask says which of the K P
-entries it descends from, and all hypotheses of a sentence meet its entries in one product. Those of the source are
+Target keys and values stay where they were written: the K hypotheses of a sentence lie side by side, position by
+position. A hypothesis that moves within the beam takes no entries along. A mask marks the entries, among K P, from
+which it descends. One product compares all hypotheses of a sentence with its entries. Source keys and values are
 computed once and shared by the hypotheses.
 """
 
@@ -39,10 +39,10 @@ class Step:
         sentences: N
         hypotheses: M
         mask: N x M x KP, for a model's attention NH x M x KP; 0 where a hypothesis descends from an entry, else -inf.
-            Where KP is less than `REGISTER`, there are as many entries as that
-        padding: NH x 1 x entries, -inf at padding of the source, else 0; None: there is none
-        parents: N x K, the hypothesis that each continues; None in the first step
-        backward_padding: as `padding`, of the states of a two-sided model
+            Where KP is less than `REGISTER`, the mask has `REGISTER` entries
+        padding: NH x 1 x entries, -inf at padding of the source, else 0; None: no padding
+        parents: N x K, the hypothesis that each one continues; None in the first step
+        backward_padding: as `padding`, for the states of a two-sided model
     """
 
     position: int
@@ -54,7 +54,7 @@ class Step:
     backward_padding: Optional[Tensor] = None
 
     def for_heads(self, source: Memory, backward: Optional[Memory], like: Tensor) -> Step:
-        """Return the step with the padding of what a model attends to, and a mask of its heads and the type of `like`.
+        """Return the step with the padding of a model's memory, and a mask for its heads in the type of `like`.
 
         `backward` are the states of a two-sided model.
         """
@@ -118,7 +118,7 @@ class AttentionSteps:
         self.out = maps(module.out_proj)
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
-        """Continue with `sentences` sentences, of which `movers` take the places `holes`."""
+        """Continue with `sentences` sentences; the sentences `movers` take the places `holes`."""
         for kept in (self.keys_of, self.values_of):
             move(kept, holes, movers)
         self.hold(self.keys_of[:sentences], self.values_of[:sentences])

@@ -6,8 +6,6 @@ Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); C ch
 Rows are MN, hypothesis-major, inside; features leave as NM, sentence-major.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -28,9 +26,9 @@ class DecoderSteps:
 
     Args:
         decoder: fairseq's or this package's
-        encoder_out: what the encoder returns
+        encoder_out: the encoder's output
         beam: K
-        longest: steps there may be
+        longest: greatest number of steps
         maps: of the model
     """
 
@@ -60,7 +58,7 @@ class DecoderSteps:
 
     @functools.cached_property
     def vocabulary(self) -> Optional[Product]:
-        """See `Maps.vocabulary`; what is kept is compared with the weights once in a batch."""
+        """See `Maps.vocabulary`; the stored map is compared with the weights once per batch."""
         return self.maps.vocabulary(self.decoder.output_projection)
 
     def __call__(self, tokens: Tensor, step: Step) -> Tensor:
@@ -101,9 +99,9 @@ class DecoderSteps:
         """Continue with fewer sentences.
 
         Args:
-            sentences: how many
-            holes: the places before `sentences` of those that are done
-            movers: the places from `sentences` on of those that are not done, which they take
+            sentences: their number
+            holes: the places before `sentences` of finished sentences
+            movers: the places from `sentences` on of unfinished sentences, which fill the holes
         """
         for part in (self.source, self.backward, *self.layers):
             if part is not None:

@@ -6,8 +6,6 @@ Shapes: N sentences of M hypotheses, rows MN, hypothesis-major; C channels; R ro
 S slices.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,14 +1,12 @@
-"""The layers of a decoder that is run position by position: those of the model, without what only training needs.
+"""The layers of a decoder that runs position by position: the model's layers, without their training-only parts.
 
 Twin: deepnmt/model/layers.py
 
 Shapes: N sentences of M hypotheses, rows MN, hypothesis-major; C channels; S source positions.
 
-Of a step of a few hypotheses, two fifths of the time are calls: what a call would look up in its modules is looked up
-once, and results that nobody else reads are written over.
+In a step of a few hypotheses, calls take two fifths of the time. Modules' attributes are therefore looked up once, and
+results without other readers are overwritten.
 """
-
-from __future__ import annotations
 
 import functools
 from collections.abc import Callable
@@ -64,15 +62,15 @@ def norm_function(norm: Any) -> Optional[Function]:
 
 @dataclass(frozen=True)
 class SublayerSteps:
-    """A sublayer: `DeepLayer.sublayer`, or what fairseq's layers do.
+    """A sublayer: `DeepLayer.sublayer`, or its counterpart in fairseq's layers.
 
     Attributes:
-        branch: F, whose result is written over
-        norm: the layer norm; None: there is none
-        before: it stands before F
-        after: it stands at the end
-        factor: what F is multiplied by
-        scale: what the input is multiplied by, a number or a vector of C channels
+        branch: F, whose result is overwritten
+        norm: the layer norm; None: no norm
+        before: the norm precedes F
+        after: the norm comes last
+        factor: the multiplier of F
+        scale: the multiplier of the input, a number or a vector of C channels
         input_added: the layer's input is added before the norm
     """
 
@@ -107,7 +105,7 @@ class LayerSteps:
         source: the encoder's output
         backward: the states of a two-sided model; None for others
         beam: K
-        factors: what the sublayers' outputs are multiplied by
+        factors: the multipliers of the sublayers' outputs
     """
 
     def __init__(

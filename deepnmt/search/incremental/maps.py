@@ -1,7 +1,5 @@
 """A decoder's linear maps, prepared for products with few rows, and kept from one batch to the next."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Optional
 from weakref import WeakKeyDictionary
@@ -68,10 +66,10 @@ _KEPT: WeakKeyDictionary[nn.Module, Maps] = WeakKeyDictionary()
 
 
 def maps_of(model: nn.Module) -> Maps:
-    """Return a model's maps: those of the batch before, if the model will not be trained any more.
+    """Return a model's maps: the previous batch's maps, if the model will not be trained any more.
 
-    Optimizers write to parameters in ways that cannot be noticed. A model of which fairseq has made one for generation
-    alone refuses to be trained.
+    Optimizers write to parameters in ways that cannot be noticed. Once fairseq has prepared a model for generation, the
+    model refuses to be trained.
     """
     if not getattr(model, "_is_generation_fast", False):
         return Maps()

@@ -11,8 +11,6 @@ In each head, what becomes of the source's keys K and values V is multiplied by 
 so that a step has two products instead of four, and nothing to move between rows and heads.
 """
 
-from __future__ import annotations
-
 from typing import Any, Optional
 
 import torch

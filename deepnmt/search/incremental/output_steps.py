@@ -3,8 +3,6 @@
 Shapes: R rows, one for each hypothesis; C channels; V types in W columns, V in whole blocks (`candidates.py`).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -48,7 +48,7 @@ def test_streams_that_are_not_needed_may_be_closed(tmp_path: Path, monkeypatch: 
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(sys, stream, None)
     words = [tmp_path / "model", tmp_path / "text", "--output", tmp_path / "out"]
-    with pytest.raises(UserError, match=r"model: must be a folder made by deepnmt export, but there is none$"):
+    with pytest.raises(UserError, match=r"model: no folder made by deepnmt export was found$"):
         run_main(translate.main, "deepnmt-translate", *words)
 
 

@@ -121,7 +121,7 @@ def test_any_damage_to_the_record_is_one_line_or_harmless(folder: Path, start: i
 def test_other_folders_are_none(folder: Path, tmp_path: Path) -> None:
     assert is_model_folder(folder)
     assert not is_model_folder(tmp_path)
-    with pytest.raises(UserError, match=r"nowhere: must be a folder made by deepnmt export, but there is none"):
+    with pytest.raises(UserError, match=r"nowhere: no folder made by deepnmt export was found"):
         ModelFolder.open(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"model\.json: no such file; is .* a folder made by deepnmt export\?"):
         ModelFolder.open(tmp_path)

@@ -103,8 +103,8 @@ def test_pairs_are_spread_over_the_validation_set(tmp_path: Path) -> None:
     # A model may have fewer positions on either side.
     for longest, number in (((11, 11), 10), ((10, 11), 9), ((11, 10), 9)):
         assert len(read_pairs(tmp_path, ("de", "en"), 200, longest).sources) == number
-    with pytest.raises(UserError, match=r"valid\.bpe\.\*: must have a pair of at most 2 and 1 subwords, but has none"):
+    with pytest.raises(UserError, match=r"valid\.bpe\.\*: no pair of at most 2 and 1 subwords found"):
         read_pairs(tmp_path, ("de", "en"), 3, longest=(2, 1))
     (tmp_path / "text" / "valid.bpe.en").unlink()
-    with pytest.raises(UserError, match=r"valid\.bpe\.en: no such file, of which --check needs .* \(--check 0 exports"):
+    with pytest.raises(UserError, match=r"valid\.bpe\.en: no such file, but --check needs it \(--check 0 exports"):
         read_pairs(tmp_path, ("de", "en"), 3, longest=(10, 10))

@@ -197,7 +197,7 @@ def test_what_cannot_be_inspected_is_refused() -> None:
         inspect_model(model, CRITERION, BATCHES)
     assert not any(module._forward_hooks for module in model.modules())
     model.encoder = torch.nn.Identity()
-    with pytest.raises(UserError, match="needs layers of a Transformer, but the encoder has none"):
+    with pytest.raises(UserError, match="needs layers of a Transformer, but the encoder lacks them"):
         inspect_model(model, CRITERION, BATCHES)
 
 

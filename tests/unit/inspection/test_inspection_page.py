@@ -50,7 +50,7 @@ def test_json_of_something_else_is_refused() -> None:
             Report.from_json(text)
     with pytest.raises(UserError, match="a report must be JSON, but is not"):
         Report.from_json("{")
-    with pytest.raises(UserError, match="must have a list of reports, but has none"):
+    with pytest.raises(UserError, match="must hold a list of reports"):
         read_json("{}")
 
 

@@ -123,7 +123,7 @@ def test_checkpoint_without_a_bound_on_batches(toy: Toy, tmp_path: Path) -> None
 def test_every_batch_where_more_are_asked_for_than_there_are(toy: Toy) -> None:
     report = inspect_checkpoint(toy.checkpoint, toy.data, batches=1000)
     assert 3 < report.batches < 40
-    with pytest.raises(UserError, match=r"the subset long must have sentences of at most \(60, 60\) tokens"):
+    with pytest.raises(UserError, match=r"the subset long: no sentence of at most \(60, 60\) tokens found"):
         inspect_checkpoint(toy.checkpoint, toy.data, subset="long")
 
 

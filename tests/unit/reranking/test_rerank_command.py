@@ -300,7 +300,7 @@ def test_consensus(folders: Path) -> None:
         (["valid", "--tune", "--seed", "-1"], r"^--seed must be from 0 to 4294967295, but is -1$"),
         (["valid", "--tune", "--starts", "0"], r"argument --starts: must be a whole number from 1 on, but is 0"),
         (["other", "--consensus", "bleu"], r"other/nbest\.tsv: must have the feature model, by .* has a, length"),
-        (["valid", "--weights", "{0}/weights.json"], r"must have a weight for each of model, length, but has none"),
+        (["valid", "--weights", "{0}/weights.json"], r"must have a weight for each of model, length, but lacks "),
     ],
 )  # fmt: skip
 def test_refusals(folders: Path, words: list[str], message: str) -> None:
@@ -326,7 +326,7 @@ def test_out_must_be_its_own(folders: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"weights": {}}', "must have weights, but has none"),
+        ('{"weights": {}}', "no weights found"),
         ('{"weights": {"a": "x"}}', "the weight of 'a' must be a finite number, but is x"),
         ('{"weights": {"a": 1, "b": NaN}}', "the weight of 'b' must be a finite number, but is nan"),
         ('{"weights": {"a": 1}, "per_token": 1}', "per_token must be true or false, but is 1"),

@@ -182,7 +182,7 @@ def test_texts_that_do_not_fit_are_refused(corpus: Path, tmp_path: Path) -> None
     (tmp_path / "out.parts").mkdir()
     record = job(*words, "--forward", str(given), "--reverse", str(given)).record()
     (tmp_path / "out.parts" / "align.json").write_text(json.dumps(record))
-    with pytest.raises(UserError, match=r"out.parts was begun with another input: forward; remove it or choose"):
+    with pytest.raises(UserError, match=r"out.parts was begun without learn-from 1000000; remove it or choose"):
         make(out, words)
     (tmp_path / "text.en").write_text("one line\n")
     with pytest.raises(

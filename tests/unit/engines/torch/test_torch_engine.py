@@ -283,7 +283,7 @@ def test_the_packages_own_options(paths: list[Path], data: Path) -> None:
     assert max(len(each.tokens) for each in short) <= 0.1 * words < max(len(each.tokens) for each in plain[1])
     for options, message in (
         ({"length_penalty": "wu"}, r"--length-penalty: must be as docs/search\.md says, but is wu"),
-        ({"bem": 3}, r"bem: must be an option of the search, but there is none"),
+        ({"bem": 3}, r"bem: no such search option"),
         ({"prune_gap": "much"}, r"--prune-gap: must be as docs/search\.md says, but is much"),
         ({"coverage": "gnmt"}, r"--coverage-weight must be given with --coverage"),
     ):
