@@ -39,7 +39,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     recipe = named_recipes.find(given.recipe)
     for folder in given.data.split(os.pathsep):
         if not Path(folder).is_dir():
-            raise UserError(f"{folder}: DATA, a folder made by preprocess.sh, not found")
+            raise UserError(f"{folder}: not found; DATA must be a folder made by preprocess.sh")
     # It imports fairseq.
     from deepnmt.progressive.stage_runs import run
 

@@ -1,4 +1,4 @@
-"""The different pairs among many pairs of small numbers, such as those of words."""
+"""The different pairs among many pairs of small numbers, such as word numbers."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,7 +1,7 @@
 """Text and data folders: from raw lines to subwords and back, and whether a data folder is whole.
 
-Imports neither fairseq nor torch. `TextPipeline` is what preprocess.sh does to a line and what generate.sh does to a
-translation; `check_data_folder` finds what is wrong with a folder before anything is built from it.
+Imports neither fairseq nor torch. `TextPipeline` has the steps of preprocess.sh for a line, and of generate.sh for a
+translation. `check_data_folder` finds the faults of a folder before anything is built from it.
 """
 
 from deepnmt.text.data_folder import check_data_folder, languages_of

@@ -1,10 +1,10 @@
-"""Lower case and capitals by the rules of a language, where Unicode's general ones (chapter 3.13) do not hold.
+"""Lower case and capitals by the rules of a language, where Unicode's general rules (chapter 3.13) do not apply.
 
-Turkish, Azeri and others    I - ı and İ - i are two letters                                 SpecialCasing.txt
-Lithuanian                   Í - i̇́: the dot stays under an accent                          SpecialCasing.txt
-Irish                        nAthair - n-athair: what stands before the capital is a prefix
-Dutch, Frisian               ijs - IJs
-Greek                        a final Σ is ς, which Python's own lower case knows
+Turkish, Azeri and others    I - ı and İ - i are two letters (SpecialCasing.txt).
+Lithuanian                   Í - i̇́: the dot stays under an accent (SpecialCasing.txt).
+Irish                        nAthair - n-athair: the letter before the capital is a prefix.
+Dutch, Frisian               ijs - IJs.
+Greek                        a final Σ is ς, which Python's own lower case knows.
 """
 
 import re
@@ -12,11 +12,11 @@ import re
 from deepnmt.text.languages import main_language
 
 TURKIC = frozenset(("tr", "tur", "az", "aze", "azj", "crh", "gag", "kaa", "zza", "diq", "kiu"))
-# Of these, what is written in Latin letters.
+# The ones of these written in Latin letters.
 TURKIC_IN_LATIN = frozenset(("kk", "kaz", "tt", "tat", "ba", "bak"))
 LITHUANIAN, IRISH = frozenset(("lt", "lit")), frozenset(("ga", "gle"))
 DIGRAPH_IJ = frozenset(("nl", "nld", "dut", "fy", "fry", "li", "lim", "vls", "zea"))
-# A capital of Lithuanian with an accent above it, and what it is in lower case.
+# A capital of Lithuanian with an accent above it, and its lower case.
 ACCENTED_I = re.compile("([IJ\u012e])(?=[\u0300\u0301\u0303])")
 DOTTED = {"\u00cc": "i\u0307\u0300", "\u00cd": "i\u0307\u0301", "\u0128": "i\u0307\u0303"}
 SOFT_DOT = re.compile("(?<=^[ij\u012f])\u0307")
@@ -30,7 +30,7 @@ class Casing:
     """The rules of a language.
 
     Args:
-        language: such as tr or kk-Latn; empty: those that hold for all
+        language: such as tr or kk-Latn; empty: the general rules
     """
 
     def __init__(self, language: str = "") -> None:

@@ -1,11 +1,11 @@
-"""Scores of translations: what a folder of generate.sh has, or two texts.
+"""Scores of translations, in a folder of generate.sh or in two texts.
 
-Tokenised BLEU compares tokens as they stand, or by characters where a language has no spaces between words, as most
-papers on small corpora report it (multi-bleu.perl, fairseq-score). BLEU, chrF and TER compare untokenised text by
-sacrebleu's own tokenisation; only those can be compared with other people's. Chinese has a tokenisation of its own
-there; of other languages without spaces between words, characters are compared. On lower-cased data all are
-case-insensitive. Tokenised BLEU can stand a second time with words split at hyphens in both texts, which some papers
-report (fairseq's compound_split_bleu.sh).
+Tokenised BLEU compares unchanged tokens, or characters where a language has no spaces between words. Most papers on
+small corpora report it (multi-bleu.perl, fairseq-score). BLEU, chrF and TER compare untokenised text by sacrebleu's own
+tokenisation; only these scores are comparable with published ones. Chinese has a tokenisation of its own there; for
+other languages without spaces between words, characters are compared. On lower-cased data all are case-insensitive.
+Tokenised BLEU can be reported a second time with words split at hyphens in both texts, as in some papers (fairseq's
+compound_split_bleu.sh).
 """
 
 import re
@@ -78,10 +78,10 @@ def score_text(texts: Texts, language: str, lowercase: bool, case_language: str 
 
     Args:
         texts: translations and references
-        language: of both
-        lowercase: case does not count
-        case_language: by whose rules text is lower-cased; empty: those that hold for all, as sacrebleu has them
-        tokenizer: sacrebleu's, of BLEU; empty: that of the language
+        language: language of both
+        lowercase: whether to ignore case
+        case_language: language whose rules lower-case the text; empty: the general rules, as in sacrebleu
+        tokenizer: sacrebleu's tokeniser for BLEU; empty: the language's
     """
     if lowercase:
         lower = Casing(case_language).lower
@@ -98,7 +98,7 @@ def score_text(texts: Texts, language: str, lowercase: bool, case_language: str 
 def score_folder(
     folder: Path, language: str, lowercase: bool, compounds: bool = False, case_language: str = ""
 ) -> Scores:
-    """Return all the scores of a folder; those of untokenised text only where it has such a reference."""
+    """Return all scores of a folder; scores of untokenised text only where it has such a reference."""
     scores = score_tokens(
         read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}"), language, compounds
     )
@@ -144,14 +144,14 @@ def score_result(
     """Score the translations of a folder, and write the scores.
 
     Args:
-        folder: the translations
+        folder: folder of the translations
         data: see `facts`
         reverse: see `facts`
-        compounds: score with words split at hyphens, too
+        compounds: whether to score with words split at hyphens, too
         output: file to write (default: scores.json in the folder)
 
     Raises:
-        UserError: the folder is none of generate.sh, or its texts do not fit each other
+        UserError: the folder is not one of generate.sh, or its texts do not match each other
     """
     language, lowercase = facts(folder, data, reverse)
     record = data / "preprocess.json" if data else folder / RECORD
@@ -162,7 +162,7 @@ def score_result(
 
 
 def shown(scores: Scores) -> str:
-    """Return scores in two lines each, the second of which is the signature."""
+    """Return scores in two lines each; the second line is the signature."""
     return "\n".join(
         f"{name:<15} {entry['score']:6.2f}  {entry.get('details', '')}".rstrip() + f"\n{'':<24}{entry['signature']}"
         for name, entry in scores.items()

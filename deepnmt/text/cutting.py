@@ -1,8 +1,8 @@
-"""Words and signs of a line, as Moses' rules cut it, but for signs that its way back would not put together again.
+"""Words and signs of a line, cut by Moses' rules, except for signs that its detokeniser would not join again.
 
-A sign between two letters that is no punctuation of prose stays with them: `AT&T`, `10:30`, `EU:n`, `col·lecció`. What
-is cut is therefore what a reader sees as words and punctuation, in any script. For English and German the tokens are
-those of sacremoses where its detokeniser returns the line.
+A sign between two letters that is no punctuation of prose stays with them: `AT&T`, `10:30`, `EU:n`, `col·lecció`. The
+tokens are therefore the words and punctuation that a reader sees, in any script. For English and German they are equal
+to sacremoses' tokens where its detokeniser returns the line.
 
 Rules see a run of non-white space by itself, whether it begins or ends the line, and, for a full stop, the character
 after it.
@@ -95,7 +95,7 @@ class Cutter:
 
 @lru_cache(maxsize=LANGUAGES)
 def _prefixes(main: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return Moses' abbreviations of a language: those that are such anywhere, and those before numbers alone."""
+    """Return Moses' abbreviations of a language: general ones, and ones before numbers alone."""
     from sacremoses import MosesTokenizer
 
     moses = MosesTokenizer(lang=main)

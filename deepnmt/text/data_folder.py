@@ -23,15 +23,15 @@ SUBSET_FILE = re.compile(r"(?P<subset>[^.]+)\.(?P<pair>[^.]+-[^.]+)\.(?P<languag
 
 
 def check_data_folder(folder: Path, subsets: Iterable[str], languages: Optional[tuple[str, str]] = None) -> None:
-    """Check what fairseq reads of a folder, and the record if it has one.
+    """Check the files that fairseq reads in a folder, and the record if it has one.
 
     Args:
-        folder: made by preprocess.sh or fairseq-preprocess
-        subsets: that will be needed, such as `train` and `valid`
+        folder: folder made by preprocess.sh or fairseq-preprocess
+        subsets: subsets that will be needed, such as `train` and `valid`
         languages: source and target; None: the folder's own
 
     Raises:
-        UserError: with the first fault, the file it is in, what it must be and is
+        UserError: names the first fault, its file, the expected value and the value found
     """
     source, target = languages or languages_of(folder)
     dictionaries = check_dictionaries(folder, (source, target))
@@ -90,9 +90,9 @@ def one_name(folder: Path) -> Iterator[Path]:
 
 
 def languages_of(folder: Path) -> tuple[str, str]:
-    """Return source and target language of a folder. Raises `UserError` if it has none."""
+    """Return source and target language of a folder. Raises `UserError` if it has no data."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: DATA must be a folder made by preprocess.sh, but there is none")
+        raise UserError(f"{folder}: not found; DATA must be a folder made by preprocess.sh")
     if (folder / RECORD).exists():
         return TextSettings.read(folder).languages
     for path in sorted(folder.iterdir()):
@@ -102,7 +102,7 @@ def languages_of(folder: Path) -> tuple[str, str]:
                 return language, pair[len(language) + 1 :]
             if pair.endswith(f"-{language}"):
                 return pair[: -len(language) - 1], language
-    raise UserError(f"{folder}: must be a data folder with files such as train.de-en.de.idx, but has none")
+    raise UserError(f"{folder}: must be a data folder, but has no files such as train.de-en.de.idx")
 
 
 def check_dictionaries(folder: Path, languages: tuple[str, str]) -> dict[str, Dictionary]:
@@ -196,7 +196,7 @@ def parts_of(folder: Path, subset: str, languages: tuple[str, str]) -> Iterator[
 
 
 def subset_prefix(folder: Path, subset: str, languages: tuple[str, str]) -> Optional[Path]:
-    """Return the path that the files of a subset begin with, in either order of the languages; None: there are none."""
+    """Return the common start of the paths of a subset's files, in either order of the languages; None: no files."""
     for first, second in (languages, languages[::-1]):
         prefix = folder / f"{subset}.{first}-{second}"
         if any(_has(f"{prefix}.{language}") for language in languages):
@@ -205,7 +205,7 @@ def subset_prefix(folder: Path, subset: str, languages: tuple[str, str]) -> Opti
 
 
 def _has(side: str) -> bool:
-    """Return whether any file of a side is there; raw text counts, so that the message can say what it lacks."""
+    """Return whether any file of a side exists; raw text counts: the message can then name the missing file."""
     return any(Path(side + ending).exists() for ending in (".idx", ".bin", ""))
 
 

@@ -1,4 +1,4 @@
-"""The record of a data folder, preprocess.json: what it was made from, how, and what came out."""
+"""The record of a data folder, preprocess.json: its inputs, its settings and its results."""
 
 import hashlib
 import json
@@ -21,13 +21,13 @@ DIFFERENCES = {
     HELD_OUT: "other validation or test sets",
     "protect": "another protect",
 }
-# By what is in their records alone.
+# By their records alone.
 MAKERS = {"synthesis_kind": "synthesise.sh", "upsample": "mix.sh", "selection": "select.sh", "like": "binarise.sh"}
 Record = Mapping[str, Any]
 
 
 def checksums(inputs: Mapping[str, Path]) -> dict[str, str]:
-    """Return the checksum of each input by its name, and warn of those that have the same text as an earlier one."""
+    """Return the checksum of each input by its name, and warn of inputs with the same text as an earlier one."""
     found = {name: sha256(path) for name, path in inputs.items()}
     first: dict[str, str] = {}
     for name, checksum in found.items():
@@ -41,15 +41,15 @@ def checksums(inputs: Mapping[str, Path]) -> dict[str, str]:
 
 
 def check_same(old: Path, record: Record, option: str = "--dest") -> None:
-    """Check that a data folder is whole, and what a command would make.
+    """Check that a data folder is complete, and the same as the result of a command.
 
     Args:
         old: the folder's record
-        record: that the command begins with
-        option: of the command, which names the folder
+        record: record that the command begins with
+        option: option of the command that names the folder
 
     Raises:
-        UserError: names the first difference in what the two were made from, or a damaged file
+        UserError: names the first difference in inputs or settings, or a damaged file
     """
     before, after = flat(read_record(old, inputs=dict)), flat(record)
     if maker(before) != maker(after):
@@ -63,9 +63,9 @@ def check_same(old: Path, record: Record, option: str = "--dest") -> None:
 
 
 def difference(before: Record, after: Record) -> str:
-    """Return in words the first difference between two flat records; empty if there is none."""
+    """Return in words the first difference between two flat records; empty if they are equal."""
     then, now = ({key.removeprefix("synthesis_"): value for key, value in each.items()} for each in (before, after))
-    # Earlier versions did not record what is held out.
+    # Earlier versions did not record the held-out sets.
     return records.difference(then, now, (HELD_OUT,), DIFFERENCES)
 
 
@@ -75,20 +75,20 @@ def maker(record: Record) -> str:
 
 
 def flat(record: Record) -> dict[str, Any]:
-    """Return what a data folder was made from: its settings, and `input: NAME` for each input file."""
+    """Return the inputs and settings of a data folder: its settings, and `input: NAME` for each input file."""
     settings = {key: value for key, value in record.items() if key not in ("inputs", SELECTED_ON, *RESULTS)}
-    # The text that select.sh was given; others are those of the inputs, and earlier versions did not record them.
+    # The text given to select.sh; others come from the inputs, and earlier versions did not record them.
     if "selection" in record:
         settings[SELECTED_ON] = next(iter(selection_texts([record])), None)
     return settings | {f"{INPUT}{name}": checksum for name, checksum in record["inputs"].items()}
 
 
 def complete(folder: Path, counts: Mapping[str, Record]) -> None:
-    """Complete the record of a folder that is made but for that: counts, types of dictionaries, sizes of files.
+    """Complete the record of a folder that is otherwise made: counts, types of dictionaries, sizes of files.
 
     Args:
-        folder: of the data, with the record of what it was made from
-        counts: of each subset, by its name
+        folder: data folder, with the record of its inputs and settings
+        counts: counts of each subset, by its name
     """
     path = folder / RECORD
     record = read_record(path)

@@ -65,7 +65,7 @@ def read_types(path: Path) -> list[str]:
 
 
 def other_types(wanted: Sequence[str], own: Sequence[str]) -> Optional[str]:
-    """Return what a fault says of the first number that has another type in two dictionaries of as many; else None."""
+    """Return the words of a fault about the first number with different types in two equally long dictionaries."""
     for number, (type_, other) in enumerate(zip(wanted, own)):
         if type_ != other:
             return f"where type {number} is '{type_}', but is of one where it is '{other}'"

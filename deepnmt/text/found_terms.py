@@ -1,4 +1,4 @@
-"""Which of the translations that terms should have are in a translation, and how many are in those of a folder."""
+"""The prescribed translations of terms that a translation has, and their number in a folder's translations."""
 
 import sys
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from deepnmt.text.words import counted_words
 def missing_terms(tokens: str, terms: Sequence[Term], settings: TextSettings) -> list[Term]:
     """Return the terms of a source whose translations a translation lacks.
 
-    A translation is there where its words (`counted_words`) follow each other in one of its forms; at the start of a
-    sentence, also with a capital. Each term needs a place of its own, and longer ones choose first.
+    A translation is present where its words (`counted_words`) follow each other in one of its forms. At the start of a
+    sentence it may have a capital. Each term needs a place of its own, and longer ones choose first.
 
     Args:
-        tokens: of the translation
-        terms: of the source; one that is there twice needs two places
-        settings: of the data
+        tokens: tokens of the translation
+        terms: terms of the source; a term that occurs twice needs two places
+        settings: settings of the data
     """
     if not terms:
         return []

@@ -76,7 +76,7 @@ class Glossary:
 
 
 def _joined(parts: Sequence[tuple[str, int]]) -> list[str]:
-    """Return the tokens of some parts, of which those of one token are joined."""
+    """Return the tokens of some parts, joining the parts of one token."""
     words: list[str] = []
     last = -1
     for part, number in parts:

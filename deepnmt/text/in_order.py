@@ -26,18 +26,18 @@ def cores() -> int:
 
 
 def blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield items in lists of a size, the last of which may be shorter."""
+    """Yield items in lists of a size; the last list may be shorter."""
     remaining = iter(items)
     return iter(lambda: list(islice(remaining, size)), [])
 
 
 def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Yield what a function makes of each item; at most two items a process are in memory.
+    """Yield a function's result for each item; at most two items per process are in memory.
 
     Args:
         make: returns the function; called once in each process
-        items: read as they are needed
-        workers: processes
+        items: items, read as they are needed
+        workers: number of processes
 
     Raises:
         UserError: a process was killed
@@ -69,13 +69,13 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
 def lines_in_order(
     make: Callable[[], Callable[[Item], Result]], lines: Iterable[Item], workers: int, total: int
 ) -> Iterator[Result]:
-    """Yield what a function makes of each of many small items; a process is handed hundreds at a time.
+    """Yield a function's result for each of many small items; a process gets hundreds at a time.
 
     Args:
         make: returns the function; called once in each process, since tokenisers take a while to build
-        lines: read as they are needed
-        workers: processes, at most
-        total: number of lines, at least: a few are not worth several processes
+        lines: lines, read as they are needed
+        workers: maximum number of processes
+        total: minimum number of lines: a few are not worth several processes
 
     Raises:
         UserError: a process was killed

@@ -3,10 +3,10 @@
     PREFIX.idx = "MMIDIDX\\0\\0", version (8 bytes), type of the numbers (1), sentences (8),
                  lengths (4 each), offsets in bytes (8 each), all little-endian
 
-Both files are mapped and read whole, in blocks, so that memory stays small: 4.5 million sentences with 133 million
-tokens take 0.4 s from the page cache, into which fairseq reads both files at its start anyway. They are written byte
-for byte as `fairseq-preprocess` writes them: importing fairseq takes seconds, and it can binarise neither one language
-alone nor join what is binarised already.
+Both files are mapped and read completely, in blocks, which keeps memory small. 4.5 million sentences with 133 million
+tokens take 0.4 s from the page cache; fairseq reads both files into it at its start anyway. The bytes are the same as
+`fairseq-preprocess` writes. Importing fairseq takes seconds, and it can neither binarise one language alone nor join
+binarised data.
 """
 
 import struct
@@ -42,14 +42,14 @@ class Dictionary:
 
 
 def check_side(prefix: str, dictionary: Dictionary) -> Optional[int]:
-    """Return the number of sentences of one side of a subset; None where the format is an older one of fairseq's.
+    """Return the number of sentences of one side of a subset; None for an older format of fairseq's.
 
     Args:
         prefix: path of both files, without .idx and .bin
-        dictionary: what the token numbers must be in
+        dictionary: dictionary that must have all token numbers
 
     Raises:
-        UserError: a file is missing or truncated, has other content, or numbers that the dictionary does not have
+        UserError: a file is missing or truncated, has other content, or numbers that the dictionary lacks
     """
     index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     for path in (index, data):
@@ -77,7 +77,7 @@ def check_side(prefix: str, dictionary: Dictionary) -> Optional[int]:
         fault = f"{index}: must have {expected} bytes for its {sentences} sentences, but has {got}"
         raise in_place_of(ValueError, fault)
     if sentences == 0:
-        raise UserError(f"{index}: must have sentences, but has none")
+        raise UserError(f"{index}: contains no sentences")
     _check_tokens(index, data, sentences, TYPES[code], dictionary)
     return int(sentences)
 
@@ -143,7 +143,7 @@ CODES = {name: code for code, name in TYPES.items()}
 
 @dataclass
 class Binarised:
-    """What one side holds: sentences, tokens with their end symbols, and how many of these are unknown."""
+    """Counts of one side: sentences, tokens with their end symbols, and unknown tokens."""
 
     sentences: int = 0
     tokens: int = 0

@@ -2,9 +2,9 @@
 
     a <term> dog <as> hund </term> is running
 
-A model that was trained on such lines writes the translation in its place. The three marks are types of the source's
-dictionary. Each begins with a control character, which `lines.clean` removes from all text, tokenised text included:
-`<term>` in a text is a word like others, and never a mark.
+A model trained on such lines writes the translation in the term's place. The three marks are types of the source's
+dictionary. Each begins with a control character, which `lines.clean` removes from all text, even if tokenised.
+So `<term>` in a text is an ordinary word, and never a mark.
 """
 
 import re
@@ -21,7 +21,7 @@ Cut = Callable[[str], str]
 
 
 def inline(term: Iterable[str], translation: Iterable[str]) -> list[str]:
-    """Return the words of a term with those of its translation beside them, between marks."""
+    """Return the words of a term with its translation beside them, between marks."""
     return [TERM, *term, AS, *translation, END]
 
 

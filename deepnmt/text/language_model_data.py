@@ -12,7 +12,7 @@ from deepnmt.text.index_file import Dictionary, check_side
 def side(folder: Path, subset: str, language: str) -> Path:
     """Return the path, without its ending, of a subset's side. Raises `UserError` if there is not exactly one."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: must be a data folder, but there is none")
+        raise UserError(f"{folder}: data folder not found")
     matches = ((path, SUBSET_FILE.fullmatch(path.name)) for path in sorted(folder.glob(f"{subset}.*.{language}.idx")))
     found = [path.with_suffix("") for path, match in matches if match and match["language"] == language]
     if len(found) != 1:

@@ -1,7 +1,7 @@
-"""What the code of a language says about its writing.
+"""The writing of a language, as its code tells it.
 
 A code is one of ISO 639, of two or three letters, perhaps with a script and a region: zh, zho, zh-TW, zh_Hant_TW. A
-script decides where there is one: zh-Latn has spaces between words, and nan-Hant has none.
+script decides if there is one: zh-Latn has spaces between words, and nan-Hant has no spaces.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ SCRIPT_LETTERS = 4
 
 
 def language_fault(language: str) -> str:
-    """Return what is wrong with the name of a language, a part of file names between dots; empty if nothing is."""
+    """Return the fault of a language's name, a part of file names between dots; empty if there is no fault."""
     if language and not any(sign in "./\x00" or sign.isspace() for sign in language):
         return ""
     return f"must be a language such as de, but is '{language}'"
@@ -30,7 +30,7 @@ def main_language(language: str) -> str:
 
 
 def script_of(language: str) -> str:
-    """Return the script in the code of a language, in small letters: hant of zh_Hant_TW; empty if there is none."""
+    """Return the script in a language code, in lower case: hant of zh_Hant_TW; empty if it has no script."""
     _, *others = language.lower().replace("_", "-").split("-")
     return next((part for part in others if len(part) == SCRIPT_LETTERS and part.isalpha()), "")
 

@@ -19,7 +19,7 @@ from deepnmt.text.record import read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings
 from deepnmt.text.subwords import SEPARATOR, Subwords, subword_files
 
-# What a folder's record says of its text and its subwords, beside what it was made from.
+# Keys of a folder's record about its text and its subwords, beside its inputs.
 SETTINGS = (
     "source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation", "normalise", "truecase",
     "subwords", "vocabulary", "min_pair_count", "separate", "vocabulary_threshold", "spell_unknown", "byte_fallback",
@@ -50,7 +50,7 @@ def check_like(data: Path) -> TextSettings:
         raise UserError(f"{data}: must be made without --placeholders, but has {settings.placeholders}")
     for language in settings.languages:
         Subwords(data, settings, language)
-    # What is copied in the end.
+    # Copied at the end.
     others = held_out(data)
     for subset in others:
         check_subset(data, subset, settings.languages, dictionaries)
@@ -71,7 +71,7 @@ def texts_of(data: Path, subsets: Sequence[str]) -> list[Path]:
 
 
 def settings_record(data: Path) -> dict[str, Any]:
-    """Return what the record of a folder like `data` begins with."""
+    """Return the first entries of the record of a folder like `data`."""
     record = read_record(data / RECORD)
     return {key: record[key] for key in SETTINGS if key in record}
 
@@ -84,7 +84,7 @@ def like_record(data: Path) -> dict[str, str]:
 
 
 def frame_record(data: Path) -> dict[str, Any]:
-    """Return the checksums of what a folder like `data` takes from it: `like_record`, and what is held out.
+    """Return the checksums of the files that a folder like `data` takes from it: `like_record`, and held-out sets.
 
     Raises:
         UserError: a file of a subset is missing
@@ -138,7 +138,7 @@ def copy_frame(data: Path, folder: Path, symbols: Sequence[str] = (), subsets: b
         prefix = subset_prefix(data, subset, languages)
         for language in languages:
             for ending in ("bin", "idx"):
-                # In the order of the folder that is being made, whatever that of the file is.
+                # In the order of the folder that is being made, whatever the file's order.
                 name = f"{side_name(subset, languages, language)}.{ending}"
                 shutil.copyfile(f"{prefix}.{language}.{ending}", folder / name)
     (folder / "text").mkdir(exist_ok=True)
@@ -176,15 +176,15 @@ def binarise_text(folder: Path, subset: str, only: Iterable[str] = ()) -> dict[s
 
 
 def check_same_subwords(folder: Path, data: Path, made_by: str) -> None:
-    """Check that a folder has the codes of another one, and its dictionaries, to which symbols may be appended.
+    """Check that a folder has the codes of another one, and its dictionaries, perhaps with appended symbols.
 
     Args:
-        folder: to check
-        data: what it must be like
+        folder: folder to check
+        data: folder with the expected codes and dictionaries
         made_by: the command that makes such a folder
 
     Raises:
-        UserError: says which file differs
+        UserError: names the file that differs
     """
     for fault in _differences(folder, data):
         raise UserError(f"{fault}; make {folder} with {made_by}")
@@ -250,6 +250,6 @@ def check_leaks(text: Path, held: dict[str, Held], data: Path) -> None:
         number, where = found[0]
         raise UserError(
             f"{text}:{number}: must not be a line that {data} validates or tests on, but is line {where.line} of "
-            f"{where.subset}, and so are {len(found) - 1} more; leave them out (binarise.sh --drop-overlap) or give "
+            f"{where.subset}, and so are {len(found) - 1} more. Leave them out (binarise.sh --drop-overlap) or give "
             "--allow-overlap"
         )

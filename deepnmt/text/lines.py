@@ -1,8 +1,8 @@
 """Text files: UTF-8 with or without a byte order mark, lines ended by a line feed alone.
 
-Python's `str.splitlines` and text mode also end a line at U+2028, a form feed or a carriage return; `wc` and the other
-side of the corpus do not. Nothing here uses them. All text files are read here, which a test ensures: a byte order
-mark is no part of the first line of any of them.
+Python's `str.splitlines` and text mode also end a line at U+2028, a form feed or a carriage return. `wc` and the other
+side of the corpus do not. Nothing here uses them. All text files are read here, as a test ensures: a byte order mark is
+never part of a first line.
 """
 
 import codecs
@@ -16,7 +16,7 @@ from deepnmt.errors import UserError
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 CHUNK = 1 << 20
-# Those of UTF-32 begin with those of UTF-16 in the one byte order, and with zeros in the other.
+# UTF-32's marks begin with UTF-16's in one byte order, and with zeros in the other.
 OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 
@@ -37,12 +37,12 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def is_named_pipe(path: Path) -> bool:
-    """Return whether a path is a pipe in a folder; those of a shell's `<(command)` are somewhere below /dev."""
+    """Return whether a path is a pipe in a folder; a pipe of a shell's `<(command)` is somewhere below /dev."""
     return path.is_fifo() and path.parts[:2] != ("/", "dev")
 
 
 def count_lines(path: Path) -> int:
-    """Return the number of lines, the last of which need not be ended. Raises `UserError` if there are none."""
+    """Return the number of lines; the last may lack its line feed. Raises `UserError` if there are no lines."""
     lines, last = 0, b"\n"
     with open_file(path) as file:
         chunk = file.read(CHUNK)
@@ -94,8 +94,8 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
     """Yield lines of bytes as text. Raises `UserError` with the number of a line that is not UTF-8.
 
     Args:
-        lines: such as those of a file
-        name: of the file, for messages
+        lines: lines, such as a file's
+        name: name of the file, for messages
         first: number of the first line; the file's own first line may begin with a byte order mark
     """
     for number, line in enumerate(lines, start=first):
@@ -111,7 +111,7 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
 
 
 def read_text(path: Path) -> list[str]:
-    """Return the lines without their line feeds. Raises `UserError` if there are none, or one is not UTF-8."""
+    """Return the lines without their line feeds. Raises `UserError` if there are no lines, or one is not UTF-8."""
     lines = [line[:-1] if line.endswith("\n") else line for line in read_lines(path)]
     if not any(line.strip() for line in lines):
         raise UserError(f"{path} is empty")

@@ -1,4 +1,4 @@
-"""Moses' rules, by sacremoses, which knows languages without their regions alone: those of en for en-US."""
+"""Moses' rules, by sacremoses, which knows languages only without regions: en's rules serve for en-US."""
 
 import re
 from collections.abc import Callable

@@ -1,10 +1,10 @@
-"""n-best lists: the translations that a search found for each sentence, with features by which they can be compared.
+"""n-best lists: the translations that a search found for each sentence, with features to compare them.
 
     SENTENCE <tab> RANK <tab> SUBWORDS <tab> NAME=VALUE <tab> NAME=VALUE ...
 
-Sentences are numbered from 0, as in fairseq's log, and stand in the order of the corpus; those that were not translated
-are missing. Ranks count from 1. The subwords are those of the BPE. Every line of a file has the same features; scores
-are sums of log-probabilities in nats.
+Sentences are numbered from 0, as in fairseq's log, and have the order of the corpus. Untranslated ones are missing.
+Ranks count from 1. The subwords come from the BPE. Every line of a file has the same features; scores are sums of
+log-probabilities in nats.
 """
 
 import math
@@ -79,7 +79,7 @@ def read_nbest(path: Path, in_order: bool = True) -> list[Translation]:
 
 
 def parse(line: str) -> Translation:
-    """Return the translation of a line. Raises `ValueError` saying what the line must be and is."""
+    """Return the translation of a line. Raises `ValueError` with the expected form and the line."""
     fields = line.split("\t")
     if len(fields) < 4:
         raise ValueError(

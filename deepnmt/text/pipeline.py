@@ -1,10 +1,10 @@
-"""The steps between raw text and subwords, and the way back: one code for training data and for translating.
+"""The steps between raw text and subwords, and back: the same code for training data and for translating.
 
     raw line -> clean -> normalised -> Moses tokens -> lower case, or true case -> tags for units -> subwords
     subwords -> tokens -> units for tags -> sentence case -> detokenised text
 
-Which steps a corpus had is in its `TextSettings`. The tokens must be those of training: fairseq's own Moses tokeniser
-splits hyphens where this one does not, which alone changes 35 of 1,000 translations.
+`TextSettings` has the steps of a corpus. The tokens must be cut as in training: fairseq's own Moses tokeniser splits
+hyphens where this one does not, which alone changes 35 of 1,000 translations.
 """
 
 import re
@@ -36,7 +36,7 @@ LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
 
 
 def whole_units(settings: TextSettings) -> Units:
-    """Return what the steps leave as it is: words that are protected, and those that have placeholders."""
+    """Return the words that the steps leave unchanged: protected words, and words with placeholders."""
     return Units([*settings.protect, *(each.pattern for each in placeholders_of(settings).patterns.values())])
 
 
@@ -92,7 +92,7 @@ class Tokenizer:
         return self._spacing.marked(words, spaced)
 
     def _lower(self, tokens: str) -> str:
-        """Return tokens in lower case, but for those that come back as they are in the place of a tag."""
+        """Return tokens in lower case, except the ones that replace a tag unchanged."""
         if not self.settings.placeholders:
             return self._lower_case(tokens)
         return " ".join(
@@ -101,7 +101,7 @@ class Tokenizer:
 
 
 def _normalisers(settings: TextSettings, language: str) -> tuple[list[Step], list[Step]]:
-    """Return what normalises a line before its units are hidden, and what does so after that."""
+    """Return the steps that normalise a line before its units are hidden, and the steps after that."""
     steps = parse_steps(settings.normalise)
     if settings.reversible and "punctuation" not in steps:
         return [normaliser(steps, language)] if steps else [], []
@@ -147,7 +147,7 @@ class Detokenizer:
 
     @classmethod
     def of(cls, settings: TextSettings) -> "Detokenizer":
-        """Return that of the target of data with these settings."""
+        """Return the detokeniser for the target of data with these settings."""
         language, units = settings.target_lang, whole_units(settings)
         case = settings.case_language(language)
         return cls(language, settings.truecase, settings.segment, units, case, settings.has_marks)
@@ -163,7 +163,7 @@ def tokens_of(subwords: str, settings: TextSettings, source: str = "") -> str:
 
 
 def restored(tokens: str, settings: TextSettings, source: str = "") -> str:
-    """Return joined tokens with characters in the place of bytes, and units of the source's tokens in that of tags."""
+    """Return joined tokens with characters in place of bytes, and units of the source's tokens in place of tags."""
     tokens = without_marks(tokens)
     if settings.byte_fallback:
         # First: a tag that the training text has too rarely is in bytes itself.
@@ -177,11 +177,11 @@ def text_files(settings: TextSettings) -> tuple[str, ...]:
 
 
 class TextPipeline:
-    """Raw text of the source to what a model reads, and what it writes to text of the target.
+    """The way from raw text of the source to a model's input, and from its output to text of the target.
 
     Args:
-        settings: of the data that the model was trained on
-        codes: in whose folder they are, with all other files that the settings ask for
+        settings: settings of the data that the model was trained on
+        codes: codes, whose folder has all other files that the settings need
     """
 
     def __init__(self, settings: TextSettings, codes: Path) -> None:

@@ -1,8 +1,8 @@
 """Numbers and addresses as tags: a model learns where they go, and they are put back by their order.
 
-In training, a kind is replaced in a pair whose sides have the same units of it in the same order. When translating,
-the source's are always replaced; the n-th tag of a kind in the translation becomes the n-th unit of the source, and a
-tag without one is left out.
+In training, a kind is replaced in a pair whose sides have the same units of it in the same order. In translation,
+the source's units are always replaced. The n-th tag of a kind in the translation becomes the n-th unit of the source. A
+tag without a unit is left out.
 """
 
 import re
@@ -12,7 +12,7 @@ from deepnmt.errors import UserError
 from deepnmt.text.signs import UNSPACED_LETTERS
 from deepnmt.text.units import unescaped
 
-# What ends an address anywhere, and what is no part of it where it stands last.
+# Characters that end an address anywhere, and characters that are no part of it at its end.
 _NEVER, _NOT_LAST = r"\s<>\"“”„«»—()", r".,;:!?\]}'’‘‚`´…"
 # Between the digits, of any script, of numbers, dates and times; the others may also stand before a number. In Chinese
 # the full-width comma parts clauses: it is one within full-width numbers alone.

@@ -77,9 +77,9 @@ def selection_texts(records: Iterable[Mapping[str, Any]]) -> list[Any]:
 
 
 def selected_on(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what a record says of the selection of its pairs, which come from those of other records; perhaps nothing.
+    """Return a record's entry on the selection of its pairs, which come from other records' pairs; perhaps empty.
 
-    One text is as it stands there, which earlier versions read; several are a list.
+    One text is unchanged, which earlier versions read; several are a list.
     """
     texts = selection_texts(records)
     return {SELECTED_ON: texts if len(texts) > 1 else texts[0]} if texts else {}
@@ -97,13 +97,13 @@ def difference(
     late: tuple[str, ...] = (CONTENTS,),
     called: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return in words the first difference in what two results were made with; empty if there is none.
+    """Return in words the first difference in the inputs and settings of two results; empty if they are equal.
 
     Args:
         before: flat record of the first
-        after: of the second
-        late: beginnings of the keys that earlier versions did not record
-        called: what to say of a key whose values say nothing to a reader
+        after: flat record of the second
+        late: prefixes of the keys that earlier versions did not record
+        called: names for keys with values that mean nothing to a reader
     """
     before, after = ({_named(key): value for key, value in each.items()} for each in (before, after))
     for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith(INPUT), key)):
@@ -129,7 +129,7 @@ def _shown(value: object) -> str:
 
 
 def size_and_time(path: Path) -> str:
-    """Return by what a large file is known from another one that took its name: its size and when it was written."""
+    """Return the facts that tell a large file from a later one of the same name: its size and its time."""
     file = path.stat()
     return f"{file.st_size} bytes of {datetime.fromtimestamp(file.st_mtime, UTC)}"
 

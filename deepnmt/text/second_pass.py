@@ -51,12 +51,12 @@ class SecondPass:
         tokens: Callable[[Found], str],
         again: Callable[[Sequence[int]], Mapping[int, Found]],
     ) -> dict[int, Found]:
-        """Return the translations that take the place of others, by the numbers of their sentences.
+        """Return the translations that replace others, by the numbers of their sentences.
 
         Args:
             first: translations without inline targets
-            tokens: of a translation
-            again: translates sentences of these numbers with inline targets; those that are too long may be left out
+            tokens: returns the tokens of a translation
+            again: translates sentences of these numbers with inline targets; it may leave out too long ones
         """
         lacking = {number: len(self.missing(number, tokens(found))) for number, found in first.items()}
         self.twice = [number for number, left in lacking.items() if left]

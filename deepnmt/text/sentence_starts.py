@@ -1,9 +1,9 @@
-"""Where the sentences of a line of tokens begin, so far as its signs tell.
+"""Starts of sentences in a line of tokens, as far as its signs tell.
 
-A word has one of three places. After a colon, an ellipsis or an opening bracket within a sentence, or a quotation mark
-there, either case is usual (`He said: “Yes.”`, `the “yes”`); so it is after a question mark and then a dash or a
-closing quotation mark (`“Who?” he asked.`). Where such a place is, a word keeps the case that it has, in both
-directions, and says nothing about its usual form.
+A word has one of three places. After a colon, an ellipsis, an opening bracket or a quotation mark within a sentence,
+either case is usual (`He said: “Yes.”`, `the “yes”`). The same is true after a question mark followed by a dash or a
+closing quotation mark (`“Who?” he asked.`). In such a place, a word keeps its case in both directions, and says nothing
+about its usual form.
 """
 
 import re
@@ -34,7 +34,7 @@ DASHES = frozenset("-‐‑‒–—―−⸺⸻")
 OPENING = frozenset("([{（［｛<•‣⁃▪▫◦●○■□►▶✓✔→*·#>")
 ELLIPSIS = re.compile(r"…|⋯|\.\.")
 NUMBER = r"\d+(?:[.,]\d+)*"
-# `a` of `a )`, and what is one token already. A letter with a full stop would be an initial.
+# `a` of `a )`, and labels that are one token already. A letter with a full stop would be an initial.
 LABEL = re.compile(rf"(?:{NUMBER}|[^\W\d_]|[ivxlc]+|[IVXLC]+)")
 LABEL_WITH_SIGN = re.compile(rf"[(\[]?{LABEL.pattern}[)\]]|{NUMBER}\.")
 # Short forms that stay small at the beginning: Dutch 's ochtends, 't is, 'n dag. German alone goes on in small letters.
@@ -93,7 +93,7 @@ def places_of(tokens: Sequence[str], language: str = "") -> Iterator[tuple[int, 
 
 
 def _is_label(text: str, following: Sequence[str]) -> bool:
-    """Return whether a text numbers what follows it, as `1)` or `a` before a bracket."""
+    """Return whether a text numbers the following words, as `1)` or `a` before a bracket."""
     closed = following and following[0] in (")", "]")
     return bool(LABEL_WITH_SIGN.fullmatch(text) or (closed and LABEL.fullmatch(text)))
 
@@ -103,11 +103,11 @@ def _is_clitic(text: str, before: Sequence[str]) -> bool:
 
 
 def is_headline(texts: Sequence[str], places: Sequence[Place]) -> bool:
-    """Return whether a line is one of which all words but short ones have capitals, so that these say nothing.
+    """Return whether all but the short words of a line have capitals, which then say nothing.
 
     Args:
         texts: words of the line
-        places: of these words
+        places: places of these words
     """
     inner = [text for text, place in zip(texts, places) if place is INSIDE and text[:1].isalpha()]
     capitals = sum(text[:1] != text[:1].lower() for text in inner)

@@ -17,28 +17,28 @@ RECORD = "preprocess.json"
 
 @dataclass(frozen=True)
 class TextSettings:
-    """What is done to raw text before BPE.
+    """Settings for the preparation of raw text before BPE.
 
     Args:
-        source_lang: language of the source, by whose rules it is tokenised
+        source_lang: language of the source, whose rules tokenise it
         target_lang: language of the target
         lowercase: the tokens are lower-cased
-        pretokenized: the text comes normalised and tokenised
+        pretokenized: the text is already normalised and tokenised
         keep_punctuation: the punctuation is not normalised
         normalise: steps of `normalisation` with commas between them
         truecase: the first words of sentences are in true case
         separate: each language has subwords of its own
-        vocabulary_threshold: times that the training text of a language must have a type; 0: no limit
+        vocabulary_threshold: number of times that a language's training text must have a type; 0: no limit
         spell_unknown: words with a type that the training text lacks are cut into characters
         byte_fallback: characters that it lacks are cut into bytes
         protect: patterns of words that stay whole
         placeholders: kinds of `placeholders` with commas between them
-        segment: "jieba", which cuts Chinese into words; empty: as all languages
+        segment: "jieba", which cuts Chinese into words; empty: the general rules
         units_first: protected words and placeholders are found before Moses' normalisation, not after it
         all_numbers: placeholders know numbers with all signs that languages write in them
         language_case: `lowercase` and `truecase` follow the rules of the language
-        reversible: text comes back from its tokens as it was; earlier folders, which lack it, have sacremoses' tokens
-            of text whose punctuation Moses' rules have normalised
+        reversible: the tokens give back the unchanged text; earlier folders, which lack this, have sacremoses' tokens
+            of text with punctuation normalised by Moses' rules
         glossary: the dictionaries have the marks of inline targets
     """
 

@@ -1,6 +1,6 @@
-"""Which characters are letters, and which signs attach to what stands before or after them.
+"""Classes of characters: letters, and signs that attach to the text before or after them.
 
-The classes begin with those of Moses, and add what its lists lack: marks, joiners, punctuation of other scripts.
+The classes begin with Moses' lists, and add marks, joiners and punctuation of other scripts.
 """
 
 import unicodedata
@@ -40,7 +40,7 @@ UNSPACED_LETTERS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u312f\u31a0-\u31bf\u31f0-\u31ff"
     "\u3400-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0002ffff"
 )
-# Those that are words of their own to Moses, outside of their languages.
+# Signs that are words of their own to Moses, outside of their languages.
 IDEOGRAPHS = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0002ffff"
 )
@@ -65,7 +65,7 @@ def numbers() -> str:
 
 
 def _ranges(*kinds: str) -> str:
-    """Return the ranges of the code points of some general categories; of C those for format alone."""
+    """Return the code point ranges of some general categories; of C, the format characters alone."""
     parts: list[list[int]] = []
     for code in (*range(0x20000), *range(0xE0000, 0xE0200)):
         kind = unicodedata.category(chr(code))

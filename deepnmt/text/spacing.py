@@ -1,12 +1,12 @@
-"""Spaces between tokens: where there is one follows from the tokens, by Moses' rules, or else a mark says it.
+"""Spaces between tokens: Moses' rules derive them from the tokens, or else a mark gives them.
 
     ‿  nothing stands between the tokens beside it        and ‿ / ‿ or
     ␣  a space stands between them                        see " ␣ and " ␣ below
 
-A mark is a token of its own, so that words, units and terms are the same with and without it. Tokenising puts one
-where the rules would be wrong, and only there; the same rules then read it. So any text comes back from its tokens.
+A mark is a token of its own: words, units and terms are the same with and without it. The tokeniser writes one only
+where the rules would be wrong; the same rules then read it. So the tokens of any text give it back unchanged.
 
-The rules go from left to right, and what they know of a line is which quotation marks are open.
+The rules go from left to right, and remember only the open quotation marks of a line.
 """
 
 import re
@@ -94,7 +94,7 @@ class Spacing:
 
 
 class _Line:
-    """What the rules know of a line after some of its words."""
+    """The rules' knowledge of a line after some of its words."""
 
     def __init__(self, language: str, segmented: bool) -> None:
         self.language, self.segmented = language, segmented

@@ -1,12 +1,12 @@
-"""The identity of what turns text into the numbers of a model's types: dictionaries, codes and text settings.
+"""The identity of the files that turn text into a model's type numbers: dictionaries, codes and text settings.
 
-A checkpoint keeps its record, plain values that are compared with the files at hand:
+A checkpoint keeps their record, plain values that are compared with the files at hand:
 
     {"dictionaries": {"source": {"types": 2004, "sha256": ...}, "target": {...}},
      "files": {"codes": SHA-256, ...}, "settings": {"lowercase": True, ...}}
 
-A language model has a target alone. `files` and `settings` are missing where a data folder has no preprocess.json;
-settings that have their defaults are left out, so that records keep their meaning when a setting is added.
+A language model has a target alone. `files` and `settings` are missing where a data folder has no preprocess.json.
+Settings with default values are left out: records keep their meaning when a setting is added.
 """
 
 import dataclasses
@@ -28,13 +28,13 @@ DIGEST = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class SubwordIdentity:
-    """What a data folder has.
+    """The identity of a data folder.
 
     Attributes:
         place: the folder, for messages
-        types: of the dictionaries, by side
-        files: checksums of codes, vocabularies and true-casing models by name; None: nobody knows
-        settings: those of `TextSettings` that change tokens and are not as by default; None: nobody knows
+        types: types of the dictionaries, by side
+        files: checksums of codes, vocabularies and true-casing models by name; None: unknown
+        settings: `TextSettings` that change tokens and differ from the defaults; None: unknown
     """
 
     place: str
@@ -67,7 +67,7 @@ class SubwordIdentity:
         return cls.of({side: read_types(folder / f"dict.{language}.txt") for side, language in sides}, folder)
 
     def record(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the record for a checkpoint."""
         found: dict[str, Any] = {
             "dictionaries": {
                 side: {"types": len(types), "sha256": checksum(types)} for side, types in self.types.items()
@@ -78,7 +78,7 @@ class SubwordIdentity:
         return found
 
     def difference(self, record: Mapping[str, Any]) -> Optional[str]:
-        """Return in words what a checkpoint's record has otherwise; None: nothing. Appended types are no difference."""
+        """Return in words the difference of a checkpoint's record; None: no difference, such as appended types."""
         return next(self._differences(record), None)
 
     def _differences(self, record: Mapping[str, Any]) -> Iterator[str]:

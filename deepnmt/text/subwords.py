@@ -1,8 +1,8 @@
-"""How the words of a language are cut: by the codes in a folder, and by the types that its training text has.
+"""Subwords of a language's words, cut by the codes in a folder and by the types of its training text.
 
-All kinds of subwords have the marks of a BPE: each piece but the last of a word ends with `@@`. So whatever reads or
-joins subwords need not know their kind, which the first line of the codes tells. Where text itself has an `@@` or one
-of fairseq's symbols at the end of a word, that end is cut into characters, and stays text.
+All kinds of subwords have the marks of a BPE: each piece but the last of a word ends with `@@`. So a reader of subwords
+need not know their kind, which is in the first line of the codes. If a word of the text ends with `@@` or one of
+fairseq's symbols, that end is cut into characters, and stays text.
 """
 
 import io
@@ -75,7 +75,7 @@ class Bpe:
 
 
 def check_codes(path: Path) -> int:
-    """Return the number of merge operations in a file of codes. Raises `UserError` if it is none."""
+    """Return the number of merge operations in a file of codes. Raises `UserError` for any other file."""
     number = 0
     for number, line in enumerate(read_lines(path), start=1):
         text = line.strip("\r\n ")
@@ -85,7 +85,7 @@ def check_codes(path: Path) -> int:
         if number > 1 and len(text.split(" ")) != 2:
             raise UserError(f"{path}:{number}: must be two symbols, but is '{text[:60]}'")
     if number < 2:
-        raise UserError(f"{path}: must have merge operations, but has none")
+        raise UserError(f"{path}: contains no merge operations")
     return number - 1
 
 
@@ -161,7 +161,7 @@ class Subwords:
 
 
 def kind_of(codes: Path) -> str:
-    """Return the first line of codes. Raises `UserError` if there are none, or they are of no known kind."""
+    """Return the first line of codes. Raises `UserError` if it is missing, or their kind is unknown."""
     if not codes.is_file():
         raise UserError(f"{codes}: no such file; its folder must be one made by preprocess.sh or deepnmt export")
     first = next(read_lines(codes), "").strip("\r\n ")
@@ -188,9 +188,9 @@ def join_bpe(subwords: str) -> str:
 
 
 def join_bytes(tokens: str) -> str:
-    """Return a line of tokens with characters in the place of their bytes, such as <0xC3><0xA4>.
+    """Return a line of tokens with characters in place of their bytes, such as <0xC3><0xA4>.
 
-    A model may write any bytes: those of a line feed, or of another control character, end a word and not the line.
+    A model may write any bytes: a line feed's, or another control character's, end a word and not the line.
     """
     return clean(BYTES.sub(lambda run: bytes.fromhex("".join(BYTE.findall(run[0]))).decode("utf-8", "replace"), tokens))
 
@@ -207,14 +207,14 @@ def byte_symbols() -> list[str]:
 
 
 def has_bytes(types: Iterable[str]) -> bool:
-    """Return whether the types of a dictionary are those of text with byte fallback."""
+    """Return whether the types of a dictionary come from text with byte fallback."""
     return set(byte_symbols()).issubset(types)
 
 
 def write_vocabulary(path: Path, text: Path, least: int, characters: bool = False) -> None:
-    """Write the types that a text in subwords has at least so many times; with `characters`, these too.
+    """Write the types that occur at least `least` times in a text of subwords; with `characters`, these too.
 
-    They are then types both within words and at their ends.
+    Characters are then types both within words and at their ends.
     """
     counts = Counter(piece for line in read_lines(text) for piece in line.split())
     if characters:
@@ -230,20 +230,20 @@ def write_vocabulary(path: Path, text: Path, least: int, characters: bool = Fals
 
 
 def read_vocabulary(path: Path) -> frozenset[str]:
-    """Return the types in a file. Raises `UserError` if there is none."""
+    """Return the types in a file. Raises `UserError` if it has no types."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; its folder must be one made by preprocess.sh or deepnmt export")
     return frozenset(line.rstrip("\n") for line in read_lines(path))
 
 
 def as_text(cut: Callable[..., str], tokens: str, dropout: float = 0) -> str:
-    """Return the subwords of a line, none of which is a symbol of fairseq's.
+    """Return the subwords of a line, without any symbol of fairseq's.
 
     White space of any kind ends a word, as it does for fairseq.
 
     Args:
         cut: turns tokens with single spaces between them, and a dropout, into subwords
-        tokens: of a line
+        tokens: tokens of a line
         dropout: probability of leaving out a merge
     """
     words = tokens.split()

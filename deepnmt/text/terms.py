@@ -1,7 +1,7 @@
 """Terms whose translations a user prescribes: where a source has one, its translation must be in the output.
 
-Moses' rules cut some terms by what stands beside them: `etc.` is one token before a small letter, and two at the end of
-a sentence. So a term is looked for in every form that it has in sentences.
+Moses' rules cut some terms by their neighbours: `etc.` is one token before a small letter, and two at the end of a
+sentence. So the search for a term covers every form that it has in sentences.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,16 +52,16 @@ def forms_of(text: str, tokenize: Callable[[str], str]) -> list[Words]:
 def read_terms(
     path: Path, source: Callable[[str], str], target: Callable[[str], str], option: str = "--terms"
 ) -> Terms:
-    """Return the terms in a file, by the words of each form: a source and a target, with a tab between them, a line.
+    """Return the terms in a file, by the words of each form: a source, a tab and a target per line.
 
     Args:
-        path: of the file
+        path: path of the file
         source: turns text of the source into tokens
         target: turns text of the target into tokens
-        option: that names the file
+        option: option that names the file
 
     Raises:
-        UserError: there are none, a line is no term, or a term has two translations
+        UserError: there are no terms, a line is no term, or a term has two translations
     """
     if not path.is_file():
         raise UserError(f"{option} must be a file of terms, but there is no '{path}'")
@@ -69,7 +69,7 @@ def read_terms(
     entries = ((f"{path}:{number}", line.rstrip("\r\n").split("\t")) for number, line in lines if line.strip())
     terms = terms_from(entries, source, target)
     if not terms:
-        raise UserError(f"{path}: must have terms, but has none")
+        raise UserError(f"{path}: contains no terms")
     return terms
 
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a sentence may have at most.
+    """Limits on the length of a sentence.
 
     Attributes:
-        option: that sets the tokens
-        tokens: of a batch, and so of either side of a sentence; None: any number
-        positions: of source and target
+        option: option that sets the tokens
+        tokens: maximum tokens of a batch, and so of either side of a sentence; None: any number
+        positions: maximum positions of source and target
         batch_leaves_out: sentences that no batch holds are left out, and not an error
-        positions_leave_out: the same of sentences that are longer than the positions
+        positions_leave_out: sentences that are longer than the positions are left out, and not an error
     """
 
     option: str
@@ -38,17 +38,17 @@ class Limits:
 def check_lengths(
     folder: Path, subset: str, languages: tuple[str, str], limits: Limits, joined: bool = False
 ) -> Optional[str]:
-    """Return a line about the sentences that are left out because no batch holds them; None where there are none.
+    """Return a line about the sentences that are left out because no batch holds them; None if all fit.
 
     Args:
-        folder: the data folder; faults of its files are for `check_subset` to name
+        folder: the data folder; `check_subset` names faults of its files
         subset: its name
         languages: source and target
-        limits: on the sentences
-        joined: `subset` stands for all that fairseq joins to it
+        limits: limits on the sentences
+        joined: whether `subset` includes all subsets that fairseq joins to it
 
     Raises:
-        UserError: no sentence is left, or none may be left out
+        UserError: no sentence is left, or leaving sentences out is not permitted
     """
     import numpy as np
 
@@ -61,7 +61,7 @@ def check_lengths(
     if not limits.positions_leave_out and not possible.all():
         raise UserError(
             "--max-source-positions and --max-target-positions must be at least the tokens of a sentence, but are "
-            f"{' and '.join(map(str, limits.positions))}: {(~possible).sum()} of the {len(source)} sentences of "
+            f"{' and '.join(map(str, limits.positions))}. {(~possible).sum()} of the {len(source)} sentences of "
             f"{subset} in {folder} have more, up to {most.max()}; --skip-invalid-size-inputs-valid-test leaves them out"
         )
     tokens = most[possible]

@@ -29,7 +29,7 @@ def write_text(path: Path, lines: Sequence[str]) -> None:
 
 
 def data_settings(data: Path, reverse: bool) -> TextSettings:
-    """Return the settings of a data folder; with `reverse`, those of the other direction."""
+    """Return the settings of a data folder; with `reverse`, for the other direction."""
     settings = TextSettings.read(data)
     return settings.reversed() if reverse else settings
 
@@ -41,8 +41,8 @@ def check_direction(data: Path, reverse: bool) -> None:
     """
     if reverse and (kinds := TextSettings.read(data).placeholders):
         raise UserError(
-            f"{data}: must be made without --placeholders to be translated with --reverse, but has {kinds}, and the "
-            "tags of its target depend on its source; prepare data with the languages exchanged"
+            f"{data}: --reverse cannot be combined with --placeholders {kinds}: the tags of the target depend on the "
+            "source. Prepare data with the languages exchanged"
         )
 
 

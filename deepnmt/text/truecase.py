@@ -1,13 +1,13 @@
-"""True case: the first word of a sentence gets the form that it mostly has elsewhere; other words keep theirs.
+"""True case: the first word of a sentence gets its commonest form elsewhere; other words keep their form.
 
-Forms are counted inside sentences (`sentence_starts`), where case says something, but not in headlines. A model is a
-file as Moses' train-truecaser.perl writes it, a word a line with all its forms, the commonest first:
+Forms are counted inside sentences (`sentence_starts`), where case is informative, but not in headlines. A model is a
+file in the format of Moses' train-truecaser.perl, a word per line with all its forms, the commonest first:
 
     das (812/840) Das (28)
 
 The way back makes the first letter of each sentence's first word a capital. In both directions a sentence in capitals
-alone stays as it is. Data folders of earlier versions have rules of their own: case is Unicode's, and first words are
-those that follow a full stop, a question mark or an exclamation mark, and perhaps some quotation marks and brackets.
+alone is unchanged. Data folders of earlier versions have rules of their own, with Unicode's case. There, a first word
+follows a full stop, a question mark or an exclamation mark, and perhaps some quotation marks and brackets.
 """
 
 import re
@@ -52,9 +52,9 @@ def learn(text: Path, model: Path, language: str = "") -> int:
     """Write the model of a tokenised text, and return the number of its words. Memory grows with the forms of words.
 
     Args:
-        text: in tokens
-        model: to write
-        language: by whose rules; empty: those that hold for all
+        text: text in tokens
+        model: model to write
+        language: language whose rules apply; empty: the general rules
 
     Raises:
         UserError: the text is empty, or has sentences that begin with small letters, and no capital
@@ -65,7 +65,7 @@ def learn(text: Path, model: Path, language: str = "") -> int:
     for form, count in forms.items():
         words.setdefault(lower(form), []).append((-count, form))
     if forms and all(form == lower(form) for form in forms) and _is_lowered(text, language):
-        raise UserError(f"{text}: must have capitals to learn true case from, but has none")
+        raise UserError(f"{text}: contains no capitals to learn true case from")
     with whole_file(model) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         for word in sorted(words):
             # Of two that are as common, the one in small letters.
@@ -87,12 +87,12 @@ def _is_lowered(text: Path, language: str) -> bool:
 
 
 class Truecaser:
-    """Gives the first word of a sentence its commonest form; one that is not known keeps its own.
+    """Gives the first word of a sentence its commonest form; an unknown word keeps its own.
 
     Args:
         model: file of a language's forms
         units: words that keep their form
-        language: by whose rules; empty: those that hold for all; None: those of earlier versions
+        language: language whose rules apply; empty: the general rules; None: the rules of earlier versions
 
     Raises:
         UserError: a line of the file is faulty
@@ -122,9 +122,9 @@ def sentence_case(tokens: str, units: Container[str] = (), language: str | None 
     """Return a line of tokens with a capital at the start of each sentence, unless it begins with one of some units.
 
     Args:
-        tokens: in true case
+        tokens: tokens in true case
         units: words that keep their form
-        language: by whose rules; empty: those that hold for all; None: those of earlier versions
+        language: language whose rules apply; empty: the general rules; None: the rules of earlier versions
     """
     words = tokens.split(" ")
     if language is not None and _has_no_case(tokens):
@@ -156,11 +156,11 @@ def _places(tokens: str, words: list[str], language: str | None) -> list[int]:
 
 
 def first_words(words: list[str], language: str | None = "") -> list[int]:
-    """Return the places of the first words of the sentences of a line, but of those in capitals alone.
+    """Return the places of the first words of a line's sentences, except sentences in capitals alone.
 
     Args:
         words: tokens of the line
-        language: by whose rules; empty: not known; None: by those of earlier versions
+        language: language whose rules apply; empty: unknown; None: the rules of earlier versions
     """
     if language is None:
         return list(_earlier_first_words(words))

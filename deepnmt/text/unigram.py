@@ -2,8 +2,8 @@
 
     argmax_{c_1 ... c_k = word} sum_i log P(c_i)                                                               (41)
 
-The model is a file of codes: its first line is `#unigram`, and each other one is a piece and log P, with a tab between
-them. A piece that ends a word ends with `</w>`. sentencepiece learns the model, and nothing else needs it.
+The model is a file of codes. Its first line is `#unigram`; each other line is a piece, a tab and log P. A piece that
+ends a word ends with `</w>`. Only learning the model needs sentencepiece.
 """
 
 import io
@@ -57,7 +57,7 @@ class Unigram:
 
     @classmethod
     def read(cls, codes: Path) -> "Unigram":
-        """Return the model in a file. Raises `UserError` if it is none."""
+        """Return the model in a file. Raises `UserError` for any other file."""
         log_probs: dict[str, float] = {}
         for number, line in enumerate(read_lines(codes), start=1):
             text = line.rstrip("\n")
@@ -70,7 +70,7 @@ class Unigram:
                 except ValueError:
                     raise UserError(f"{codes}:{number}: must be a piece and a number, but is '{text[:60]}'") from None
         if not log_probs:
-            raise UserError(f"{codes}: must have pieces, but has none")
+            raise UserError(f"{codes}: contains no pieces")
         return cls(log_probs)
 
     def write(self, codes: Path) -> None:
@@ -121,13 +121,13 @@ class Unigram:
 
 
 def learn_unigram(lines: Iterable[str], size: int) -> Unigram:
-    """Return a model of so many pieces or, where the text has not as many, fewer.
+    """Return a model of `size` pieces or, if the text has fewer, fewer.
 
-    Each character gets a piece within words and one at their end, in addition where it has none.
+    Each character gets a piece within words and one at their end; missing ones are added.
 
     Args:
-        lines: of tokens; sentencepiece has all of them in memory
-        size: pieces
+        lines: lines of tokens; sentencepiece holds all of them in memory
+        size: number of pieces
 
     Raises:
         UserError: sentencepiece is not installed

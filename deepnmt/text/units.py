@@ -1,6 +1,6 @@
 """Words that must stay whole: hidden from the tokeniser, and not cut into subwords.
 
-A pattern is a regular expression of a whole unit, such as `\\d+ ?km/h` or `[A-Z]{2,}-\\d+`. What has white space is
+A pattern is a regular expression of a whole unit, such as `\\d+ ?km/h` or `[A-Z]{2,}-\\d+`. A unit with white space is
 still several words.
 """
 
@@ -27,10 +27,10 @@ LONGEST_PATTERN = 100_000
 
 
 def read_patterns(path: Path) -> list[str]:
-    """Return the patterns in a file, one a line.
+    """Return the patterns in a file, one per line.
 
     Raises:
-        UserError: there are none, or one is no regular expression or matches nothing at all
+        UserError: there are no patterns, or one is no regular expression or matches nothing at all
     """
     if not path.is_file():
         raise UserError(f"--protect must be a file of patterns, but there is no '{path}'")
@@ -43,12 +43,12 @@ def read_patterns(path: Path) -> list[str]:
             raise UserError(f"{path}:{number}: {fault}")
         patterns.append(pattern)
     if not patterns:
-        raise UserError(f"{path}: must have a pattern a line, but has none")
+        raise UserError(f"{path}: contains no patterns")
     return patterns
 
 
 def pattern_fault(pattern: str) -> str:
-    """Return what is wrong with a pattern; empty if nothing is."""
+    """Return the fault of a pattern; empty if it has no fault."""
     if len(pattern) > LONGEST_PATTERN:
         return f"must be a pattern of at most {LONGEST_PATTERN} signs, but has {len(pattern)}"
     try:

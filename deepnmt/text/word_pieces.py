@@ -2,8 +2,8 @@
 
     gain(a, b) = log P(ab) - log P(a) - log P(b)                                                                (40)
 
-Pairs that are seen together rarely, but nearly always, have the largest gains, so that a merge must be seen often
-enough to count. The merges are a file of codes like those of a BPE, and words are cut by them in the same way.
+Pairs that are rare, but nearly always adjacent, have the largest gains. Therefore a merge must occur often enough to
+count. The merges are a file of codes like a BPE's, and cut words in the same way.
 """
 
 from collections import Counter, defaultdict

@@ -1,11 +1,11 @@
 """Words of lines, and lines spread over a text.
 
-A letter is what Unicode calls one, or a mark that is written with one: vowel signs of Hindi, accents of their own. A
-word is a run of letters, digits and underscores that does not begin with a mark; in scripts without spaces between
-words, each code point is one.
+A letter is a Unicode letter, or a mark that is written with one: vowel signs of Hindi, accents of their own. A word is
+a run of letters, digits and underscores that does not begin with a mark. In scripts without spaces between words, each
+code point is one.
 
-`counted_words` is the one answer to the question how many words a line of a language has, and which: limits of lengths
-and ratios, selection and statistics ask it. BLEU asks `deepnmt.text.token_bleu`.
+`counted_words` alone decides the number and the boundaries of a line's words. Limits of lengths and ratios, selection
+and statistics use it. BLEU uses `deepnmt.text.token_bleu`.
 """
 
 import re
@@ -18,7 +18,7 @@ from deepnmt.text.languages import is_unspaced
 from deepnmt.text.placeholders import TAGS
 from deepnmt.text.units import ATTACHED, SPACED, unescaped
 
-# But for those that only choose between two shapes of a sign, such as an emoji.
+# Except marks that only choose between two shapes of a sign, such as an emoji.
 MARK = r"[[\p{Mn}\p{Mc}]--\p{Variation_Selector}]"
 LETTER = regex.compile(rf"(?V1)[\p{{L}}{MARK}]")
 # The two last lengthen vowels in Japanese alone, but belong to no script.
@@ -75,7 +75,7 @@ def counted_words(line: str, language: str, tokens: bool = False) -> Words:
 def comparable(tokens: str, language: str) -> str:
     """Return a line of tokens without marks for spaces; as text where a language has no spaces between words.
 
-    sacrebleu's tokenisations expect that of such a language.
+    sacrebleu's tokenisations expect text for such a language.
     """
     if ATTACHED in tokens or SPACED in tokens:
         tokens = " ".join(token for token in tokens.split() if token not in (ATTACHED, SPACED))

@@ -33,17 +33,17 @@ Block = tuple[int, Lines, Lines]
 
 @dataclass(frozen=True)
 class AlignJob:
-    """What is aligned, and how.
+    """Texts and options of an alignment.
 
     Attributes:
         source: text
         target: text
         raw: the texts are not tokenised
         lexicon: write lexicons too
-        learn_from: pairs to learn from at most
-        rounds: of each model
-        forward: alignments from elsewhere that are joined instead of learning any
-        reverse: those of the other direction
+        learn_from: maximum number of pairs to learn from
+        rounds: rounds of each model
+        forward: existing alignments to join instead of learning any
+        reverse: existing alignments of the other direction
     """
 
     source: Path
@@ -79,7 +79,7 @@ class AlignJob:
         return [path for path in (self.forward, self.reverse) if path is not None]
 
     def record(self) -> dict[str, object]:
-        """Return what the result depends on."""
+        """Return the inputs and options that determine the result."""
         inputs = {"source": self.source, "target": self.target}
         inputs |= dict(zip(("forward", "reverse"), self.given))
         options: dict[str, object] = {"raw": self.raw, "lexicon": self.lexicon}
@@ -91,7 +91,7 @@ class AlignJob:
         """Return the number of pairs. Raises `UserError` if files are missing, empty or of different lengths."""
         for path in (self.source, self.target, *self.given):
             if not path.is_file():
-                raise UserError(f"{path}: must be a text, but there is none")
+                raise UserError(f"{path}: text not found")
         return check_parallel([self.source, self.target, *self.given])
 
     def learning(self, folder: Path, workers: int) -> Learning:
@@ -117,7 +117,7 @@ class AlignJob:
                 yield number * BLOCK, lines, alignments
 
     def finish(self, folder: Path, output: Path) -> tuple[int, list[dict[str, float | str]]]:
-        """Write the results to a new folder, and return the number of pairs and what was measured in each round."""
+        """Write the results to a new folder, and return the number of pairs and the measurements of each round."""
         pairs = count_lines(self.source)
         with ExitStack() as stack:
             files = [

@@ -1,4 +1,4 @@
-"""Align pairs with what has been learnt, and score how well their words fit."""
+"""Align pairs with the learnt tables, and score the fit of their words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class Aligned(NamedTuple):
     """A pair aligned.
 
     Attributes:
-        forward: for each target word its best source word, where that is better than none
+        forward: for each target word its best source word, if it is better than no word
         reverse: for each source word its best target word
         joined: grow-diag-final of both
         forward_score: mean log P of a target word, in nats
         reverse_score: mean log P of a source word
-        share: of the words of both sides, those that have a link in `joined`
+        share: share of the words of both sides that have a link in `joined`
     """
 
     forward: list[Link]
@@ -61,9 +61,9 @@ class PairAligner:
 
     Attributes:
         source: numbers of the source's words
-        target: of the target's words
-        word_pairs: that the tables are of
-        tables: what has been learnt
+        target: numbers of the target's words
+        word_pairs: word pairs of the tables
+        tables: the learnt tables
     """
 
     source: WordNumbers

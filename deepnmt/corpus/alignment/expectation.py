@@ -43,7 +43,7 @@ class Prior(NamedTuple):
     reverse_null: float
 
 
-# Those of the longest pairs have more than a megabyte, and each worker has its own.
+# The longest pairs' have more than a megabyte, and each worker has its own.
 @lru_cache(maxsize=256)
 def prior(kind: str, m: int, n: int) -> Prior:
     """Return the prior of pairs with m source and n target words."""
@@ -62,13 +62,13 @@ def prior(kind: str, m: int, n: int) -> Prior:
 
 
 class Expected(NamedTuple):
-    """What a piece of text is expected to have.
+    """Expected counts of a piece of text.
 
     Attributes:
         forward: links of each of the piece's keys
         reverse: the same in the reverse direction
-        forward_null: target words linked to none, by word
-        reverse_null: source words linked to none
+        forward_null: target words without a link, by word
+        reverse_null: source words without a link
         likelihoods: log P of all target words, and of all source words, in nats
     """
 

@@ -1,10 +1,10 @@
-"""Alignments as text and as links, and those of both directions joined: grow-diag-final (Koehn 2003, N03-1017; Moses).
+"""Alignments as text and as links, and joined from both directions: grow-diag-final (Koehn 2003, N03-1017; Moses).
 
-Text is in the format of Pharaoh: a pair a line, `0-0 1-2`, source words first, from 0.
+Text is in the format of Pharaoh: a pair per line, `0-0 1-2`, source words first, from 0.
 
-Joining starts from the links that both directions have. A link of either direction that touches one of those taken so
-far, also diagonally, is taken if one of its words has no link yet; at last so are links of the forward direction, then
-of the reverse one, that have such a word, wherever they stand.
+Joining starts from the links that both directions have. A link of either direction that touches a link taken so far,
+also diagonally, is taken if one of its words has no link yet. Finally, links with such a word are taken wherever they
+are, first of the forward direction, then of the reverse one.
 """
 
 import re
@@ -70,13 +70,13 @@ def parse_line(line: str, source: int, target: int, place: str) -> list[Link]:
     """Return the links of a line.
 
     Args:
-        line: of a file
-        source: words of the source
-        target: words of the target
+        line: line of a file
+        source: number of words of the source
+        target: number of words of the target
         place: file and line, for messages
 
     Raises:
-        UserError: a link is none, or is of a word that the pair does not have
+        UserError: a link is malformed or points outside the sentence
     """
     links = []
     for text in line.split():

@@ -3,10 +3,10 @@
     5 rounds of IBM model 1, by maximum likelihood: log P of the text never falls
     5 rounds with the diagonal prior, by variational Bayes: its lower bound of log P never falls (Dyer 2013)
 
-In the end the tables are the means of the posterior. The folder has, in the order in which they are made: words.source
-and words.target; a file of links for each piece of the text; keys.npy, the word pairs; places for each piece; and the
-tables of the last round. Everything appears whole. Counts are added in the order of the pieces, so that the tables are
-the same bit for bit, however many processes there are and however often they were stopped.
+In the end the tables are the means of the posterior. The folder gets, in this order, words.source and words.target; a
+file of links for each piece of the text; keys.npy (word pairs). Then come places for each piece, and the tables
+of the last round. Every write is atomic. Counts are added in the order of the pieces: the tables are the same bit for
+bit, for any number of processes and of interruptions.
 """
 
 import json
@@ -37,15 +37,15 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class Learning:
-    """What is learnt, and where.
+    """Text, folder and options of the learning.
 
     Attributes:
-        folder: of the work
-        text: to learn from
-        pairs: of the text
-        learn_from: pairs to learn from at most, evenly spread
-        rounds: of each of the two models
-        workers: processes
+        folder: folder of the work
+        text: text to learn from
+        pairs: number of pairs of the text
+        learn_from: maximum number of pairs to learn from, evenly spread
+        rounds: rounds of each of the two models
+        workers: number of processes
     """
 
     folder: Path
@@ -56,7 +56,7 @@ class Learning:
     workers: int
 
     def run(self) -> None:
-        """Do what is missing. Raises `UserError` if no pair has words on both sides."""
+        """Do the missing steps. Raises `UserError` if no pair has words on both sides."""
         if self.tables_folder.exists():
             return
         self._number_words()
@@ -86,7 +86,7 @@ class Learning:
         return Tables.read(self.tables_folder)
 
     def history(self) -> list[dict[str, float | str]]:
-        """Return what was measured in each round."""
+        """Return the measurements of each round."""
         history: list[dict[str, float | str]] = json.loads(whole_text(self.tables_folder / "history.json"))
         return history
 

@@ -23,10 +23,10 @@ def table_entries(
     """Yield a word, its translation and t(translation|word), the translations of a word together.
 
     Args:
-        word_pairs: that the tables are of
-        tables: what has been learnt
-        words: of source and target, by their numbers
-        reverse: from target to source
+        word_pairs: word pairs of the tables
+        tables: the learnt tables
+        words: words of source and target, by their numbers
+        reverse: whether to go from target to source
     """
     values = tables.reverse if reverse else tables.forward
     given, found, kept = [], [], []

@@ -1,7 +1,7 @@
 """All links of a piece of text: each source word of a pair with each of its target words, as arrays.
 
-Pairs with m source and n target words form one group, so that what is computed for each link is a product of arrays of
-shape k x n x m, k the pairs of the group, and a prior that depends on positions is one n x m matrix for the group.
+Pairs with m source and n target words form one group. The computation for each link is then a product of arrays of
+shape k x n x m, k the pairs of the group. A prior that depends on positions is one n x m matrix for the group.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from deepnmt.corpus.alignment.parallel_text import Numbers
 from deepnmt.corpus.distinct import Keys, distinct
 
-# Links in a piece: bounds what a process needs, about 60 bytes for each.
+# Links in a piece: bounds the memory of a process, about 60 bytes each.
 PIECE = 2_000_000
 Pair = tuple[Numbers, Numbers]
 
@@ -25,8 +25,8 @@ class Group(NamedTuple):
     Attributes:
         pairs: their numbers in the piece, k
         source: numbers of the source's words, k x m
-        target: of the target's words, k x n
-        links: where the k x n x m links stand among those of the piece
+        target: numbers of the target's words, k x n
+        links: places of the k x n x m links among the links of the piece
     """
 
     pairs: npt.NDArray[np.int64]

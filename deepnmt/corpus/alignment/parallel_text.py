@@ -30,7 +30,7 @@ class WordNumbers:
         return len(self.number)
 
     def __len__(self) -> int:
-        """Return how many numbers there are, that of unknown words included."""
+        """Return the count of numbers, including the number of unknown words."""
         return len(self.number) + 1
 
     def encode(self, words: Sequence[str]) -> Numbers:

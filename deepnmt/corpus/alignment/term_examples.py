@@ -1,10 +1,10 @@
-"""Training pairs with inline targets (`text/inline_targets.py`), out of aligned pairs.
+"""Training pairs with inline targets (`text/inline_targets.py`), made from aligned pairs.
 
-A term is up to three words of the source that are linked to up to three words of the target, and neither to words
-outside (Koehn 2003, N03-1017). All terms of a pair have the same chance to be drawn.
+A term is up to three source words linked to up to three target words, without links to words outside (Koehn 2003,
+N03-1017). All terms of a pair have the same chance to be drawn.
 
-Half of those drawn get another term's translation, in the source and in the target: a model that has only seen right
-translations leaves out those that it does not expect.
+Half of the drawn terms get another term's translation, in the source and in the target. A model that has only seen
+right translations leaves out unexpected ones.
 """
 
 import random
@@ -17,10 +17,10 @@ from deepnmt.text.inline_targets import inline
 from deepnmt.text.placeholders import TAGS
 
 LONGEST = 3
-# One term for so many words of the source, at most.
+# At most one term per this number of source words.
 WORDS_PER_TERM = 3
 STRANGE = 0.5
-# Translations that strange terms are drawn from: those of the lines before.
+# Translations that strange terms are drawn from, seen in the lines before.
 POOL = 1000
 Span = tuple[int, int]
 TermSpans = tuple[Span, Span]
@@ -28,12 +28,12 @@ TermSpans = tuple[Span, Span]
 
 @dataclass
 class Counts:
-    """What was made.
+    """Counts of the results.
 
     Attributes:
         kept: pairs with inline targets
-        terms: in all of them
-        strange: terms that have another one's translation
+        terms: terms in all of them
+        strange: terms with another term's translation
     """
 
     kept: int = 0

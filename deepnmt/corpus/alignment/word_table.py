@@ -30,7 +30,7 @@ Counts = npt.NDArray[np.float64]
 
 
 class Tables(NamedTuple):
-    """What has been learnt.
+    """The learnt tables.
 
     Attributes:
         forward: t(y|x) by key
@@ -79,10 +79,10 @@ class WordPairs:
     targets: int
 
     def places(self, keys: Keys) -> Numbers:
-        """Return where keys stand; -1 for those that do not occur.
+        """Return the places of keys; -1 for missing ones.
 
         Args:
-            keys: in rising order
+            keys: keys in ascending order
         """
         places = np.searchsorted(self.keys, keys)
         places[places == len(self.keys)] = 0
@@ -95,7 +95,7 @@ class WordPairs:
         return x, y
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of keys, since what is computed for all of them at once would take memory."""
+        """Yield ranges of keys, since a computation for all of them at once would take memory."""
         for start in range(0, len(self.keys), BLOCK):
             yield start, min(start + BLOCK, len(self.keys))
 
@@ -110,10 +110,10 @@ class WordPairs:
         )
 
     def estimate(self, counts: Sequence[Counts], rule: str, threads: int = 1) -> tuple[Tables, float, float]:
-        """Return tables from the expected numbers of links, which are forward, reverse, and those of null.
+        """Return tables from the expected numbers of links: forward, reverse, and null links.
 
         Returns:
-            the tables; and for `bayes`, of each direction, the divergence of the posterior from the prior, else 0
+            the tables; and for `bayes`, per direction, the divergence of the posterior from the prior, else 0
         """
         with ThreadPoolExecutor(threads) as pool:
             forward, reverse = (self._estimate_side(counts, side, rule, pool) for side in (0, 1))
@@ -162,18 +162,18 @@ def _estimate(c: Counts, total: Counts, size: Counts, rule: str) -> Counts:
 
 
 def _entries(c: Counts, total: Counts, size: Counts) -> float:
-    """Return what the entries of rows add to the divergence of their Dirichlet posterior from the prior."""
+    """Return the entries' part in the divergence of the rows' Dirichlet posterior from the prior."""
     a = c + ALPHA
     return float((c * (digamma(a) - digamma(total + size * ALPHA)) - gammaln(a) + gammaln(ALPHA)).sum())
 
 
 def _rows(total: Counts, size: Counts) -> float:
-    """Return what the rows themselves add."""
+    """Return the part of the rows themselves."""
     return float((gammaln(total + size * ALPHA) - gammaln(size * ALPHA)).sum())
 
 
 def union(parts: Iterable[Keys]) -> Keys:
-    """Return the different keys of all parts, each of which is in rising order, in rising order."""
+    """Return the different keys of all parts in ascending order; each part is in ascending order."""
     # Parts of like size are merged, as the digits of a binary counter are, so that no key is moved often.
     merged: list[Keys] = []
     for part in parts:

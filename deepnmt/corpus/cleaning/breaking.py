@@ -1,13 +1,13 @@
-"""Pairs with faults put in, of six kinds: what a classifier learns to tell from good pairs, and tests look for.
+"""Pairs with artificial faults of six kinds: a classifier learns to tell them from good pairs, and tests find them.
 
-shuffled     the target is that of another pair
-cut          half of the words of one side are gone
-copied       the source on both sides, or the target
-language     the target is a line of another language: the source of another pair
-repeated     one to three words of the target stand there three to five times more
-numbers      one number is another; in pairs that have none it is added to one side
+shuffled     The target comes from another pair.
+cut          Half of the words of one side are missing.
+copied       The source is on both sides, or the target.
+language     The target is a line of another language: the source of another pair.
+repeated     One to three words of the target occur three to five times more.
+numbers      One number is another; pairs without numbers get one on one side.
 
-Words are those of the measures: in a language without spaces between words, each sign is one.
+The measures define words: in a language without spaces between words, each sign is one.
 """
 
 import re
@@ -34,7 +34,7 @@ class Words:
         self._language, self._unspaced = language, is_unspaced(language)
 
     def of(self, line: str) -> list[str]:
-        """Return the words of a line, those of an unspaced language with the white space that follows them."""
+        """Return the words of a line, in an unspaced language with the white space after each."""
         if not self._unspaced:
             return counted_words(line, self._language)
         words: list[str] = []

@@ -1,4 +1,4 @@
-"""How usual the characters of a line are for its side of the corpus: trigrams of characters, learnt from the corpus.
+"""Likelihood of a line's characters for its side of the corpus: trigrams of characters, learnt from the corpus.
 
 With counts n of the characters c after a, b, and `P(c) = (n(c) + 0.1) / (N + 0.1 B)`, B the size of the table:
 
@@ -6,11 +6,11 @@ With counts n of the characters c after a, b, and `P(c) = (n(c) + 0.1) / (N + 0.
     h = - mean log P of a line's characters
     z = (h - median h) sqrt(characters) / sigma
 
-Sigma is half the distance between the 16th and the 84th percentile of `(h - median h) sqrt(characters)`, so that faulty
-lines do not widen it. Odd characters have a high z. A line of the other side's language has a lower h by the other
-side's model than by its own, and a line of a third language much the same h by both; good lines are far from that.
-Counts are kept in tables by hashes of the characters: a collision adds two counts. Lines are arrays of code points, so
-that something is counted in all lines of a chunk at once.
+Sigma is half the distance between the 16th and the 84th percentile of `(h - median h) sqrt(characters)`: faulty lines
+do not widen it. Odd characters have a high z. A line of the other side's language has a lower h by the other side's
+model than by its own. A line of a third language has about the same h by both. Good lines are far from either. Counts
+are kept in tables by hashes of the characters: a collision adds two counts. Lines are arrays of code points, and so
+one step counts in all lines of a chunk.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The first step: each chunk's pairs against all filters that look at a pair by itself.
+"""The first step: each chunk's pairs against all filters that judge a pair by itself.
 
-A chunk's file has, for each pair, the first such filter that it does not pass, and what the decisions about the whole
-corpus need; and for each column of a measure a histogram of all the chunk's pairs.
+A chunk's file has, for each pair, the first such filter that it fails, and the data for decisions about the whole
+corpus. For each column of a measure it has a histogram of all the chunk's pairs.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ Values = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """What is found out about a chunk.
+    """The results of a chunk.
 
     Attributes:
-        reasons: number of the first filter that each pair does not pass; KEPT
+        reasons: number of the first filter that each pair fails; KEPT
         keys: for each filter that looks for duplicates, a hash of each pair
-        histograms: for each measured column, how many pairs are in each bin
-        scores: by which pairs are ranked; None where they are not
+        histograms: for each measured column, the number of pairs in each bin
+        scores: scores that rank the pairs; None without a ranking
     """
 
     reasons: NDArray[np.uint8]
@@ -92,7 +92,7 @@ class ChunkMeasurer:
         return len(pairs)
 
     def result(self, chunk: int, pairs: Pairs, values: Values) -> ChunkResult:
-        """Return what is found out about a chunk."""
+        """Return the results of a chunk."""
         reasons = np.full(len(pairs), KEPT, dtype=np.uint8)
         keys, histograms = {}, {}
         for number, each in enumerate(self.job.options.filters):
@@ -107,7 +107,7 @@ class ChunkMeasurer:
         return ChunkResult(reasons, keys, histograms, self.scores(chunk, values))
 
     def scores(self, chunk: int, values: Values) -> Optional[NDArray[np.float32]]:
-        """Return what a chunk's pairs are ranked by."""
+        """Return the scores that rank a chunk's pairs."""
         if self.learnt.classifier is not None:
             return self.learnt.classifier(values)
         ranking = self.job.ranking
@@ -142,7 +142,7 @@ def columns(each: Filter, languages: tuple[str, str]) -> tuple[str, ...]:
 
 
 def edges_of(each: Filter) -> NDArray[np.float64]:
-    """Return the edges of the bins of a filter's histogram; those of a score lie around its bound."""
+    """Return the edges of the bins of a filter's histogram; a score's edges lie around its bound."""
     if each.measures:
         low, high, bins = KINDS[each.name].bins
         return np.linspace(low, high, bins + 1)

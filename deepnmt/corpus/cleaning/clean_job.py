@@ -15,7 +15,7 @@ from deepnmt.errors import UserError
 from deepnmt.text.languages import language_fault
 from deepnmt.text.record import sha256
 
-# What filters need, and what it is.
+# The needs of filters, in words.
 NEEDED = {
     "lexicon": "a folder made by align.sh --raw --lexicon",
     "language_models": "two files made by ngram.sh train --raw",
@@ -24,7 +24,7 @@ NEEDED = {
 
 @dataclass(frozen=True)
 class Best:
-    """How many pairs are kept: a number, or a share of those that pass the filters."""
+    """The number of pairs to keep, or their share of the pairs that pass the filters."""
 
     text: str
 
@@ -44,22 +44,22 @@ class Best:
 
 @dataclass(frozen=True)
 class Options:
-    """The options that decide what is kept; where it is read from is in `CleanJob`.
+    """The options that decide which pairs are kept; `CleanJob` has the places of the corpus.
 
     Attributes:
         source_lang: language of the source
         target_lang: language of the target
-        filters: in the order in which a pair meets them
-        chunk: pairs that a process measures at a time
-        lexicon: folder of lexicons; empty: none
-        language_models: ARPA files of source and target; empty: none
-        classifier: file of a classifier; empty: none
-        train_classifier: learn one from the corpus
-        rank_by: file of scores, perhaps with a column; empty: none
+        filters: filters in their order of use
+        chunk: number of pairs that a process measures at a time
+        lexicon: folder of lexicons; empty: no lexicons
+        language_models: ARPA files of source and target; empty: no models
+        classifier: file of a classifier; empty: no classifier
+        train_classifier: learn a classifier from the corpus
+        rank_by: file of scores, perhaps with a column; empty: no file
         keep_best: number or share of the pairs that pass the filters; empty: all
-        keep_unseen: how often a word should be kept that the input has so often
-        seed: of the faults that a classifier learns
-        scores: file that the measures of all pairs are written to; empty: none
+        keep_unseen: least count of a word in the kept pairs, if the input has it as often
+        seed: seed of the faults that a classifier learns
+        scores: file for the measures of all pairs; empty: no file
     """
 
     source_lang: str
@@ -87,7 +87,7 @@ class Options:
         return bool(self.classifier) or self.train_classifier
 
     def check(self) -> None:
-        """Raise `UserError` naming what does not fit."""
+        """Raise `UserError` that names invalid options and combinations."""
         if faults := [*self._language_faults(), *self._ranking_faults()]:
             raise UserError(*faults)
         if self.train_classifier:

@@ -1,5 +1,5 @@
-"""The report of a cleaning as text and as one HTML page, which loads nothing from elsewhere: a table of the filters,
-examples of what each has removed, and on the page the histograms of all measures.
+"""The report of a cleaning as text and as one self-contained HTML page. It has a table of the filters, and examples of
+the pairs that each has removed; on the page, it has histograms of all measures.
 """
 
 from collections.abc import Sequence
@@ -54,9 +54,9 @@ def html_page(outcomes: Sequence[Outcome], decisions: Decisions, name: str) -> s
     """Return the page.
 
     Args:
-        outcomes: what each filter did
-        decisions: about all pairs
-        name: of the corpus
+        outcomes: results of each filter
+        decisions: decisions about all pairs
+        name: name of the corpus
     """
     histograms: list[list[dict[str, Any]]] = [[] for _ in outcomes]
     for key, histogram in decisions.histograms.items():

@@ -29,15 +29,15 @@ def clean(program: str, options: Options, prefix: str, output: Path, rejected: s
 
     Args:
         program: name of the command, for messages
-        options: filters, and what they need
-        prefix: of the corpus
+        options: filters and their needs
+        prefix: prefix of the corpus
         output: prefix of the results
-        rejected: prefix of the files of the other pairs; empty: none
-        workers: processes
+        rejected: prefix of the files of the other pairs; empty: no files
+        workers: number of processes
 
     Raises:
-        UserError: something does not fit, a filter removes all pairs, or a result or unfinished work is of something
-            else
+        UserError: options or files do not match, a filter removes all pairs, or a result or unfinished work belongs to
+            another job
     """
     if _is_one_of(output, prefix):
         raise UserError(f"--output must be another prefix than --input, but is {output}")
@@ -45,7 +45,7 @@ def clean(program: str, options: Options, prefix: str, output: Path, rejected: s
         raise UserError(f"--rejected must be another prefix than --input and --output, but is {rejected}")
     files = results(options, output, rejected)
     if options.scores and _is_one_of(options.scores, *(path for name, path in files.items() if name != SCORE)):
-        raise UserError(f"--score must be another file than those that {program} writes, but is {options.scores}")
+        raise UserError(f"--score must not be a file that {program} writes otherwise, but is {options.scores}")
     options.check()
     with console.progress(sum(path.stat().st_size for path in options.paths(prefix)), "reading", "B") as bar:
         job = CleanJob.of(options, prefix, bar.update)

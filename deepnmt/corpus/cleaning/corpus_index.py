@@ -120,7 +120,7 @@ class Header:
         return cls(tuple(cells), 1)
 
     def place(self, path: Path, column: str) -> int:
-        """Return where a column is, from 0; the only one has no need of a name. Raises `UserError` if it is none."""
+        """Return the place of a column, from 0; a single one needs no name. Raises `UserError` if it is missing."""
         if not column and len(self.names) == 1:
             return 0
         if column not in self.names:
@@ -142,7 +142,7 @@ class ScoreColumn:
     place: int
 
     def read(self, chunk: int) -> NDArray[np.float32]:
-        """Return the scores of a chunk. Raises `UserError` with the number of a line that has none."""
+        """Return the scores of a chunk. Raises `UserError` with the number of a line without a score."""
         scores = np.empty(len(self.index.lines_of(chunk)), dtype=np.float32)
         for row, line in enumerate(self.index.read_text(chunk)):
             cells = line.rstrip("\r").split("\t")

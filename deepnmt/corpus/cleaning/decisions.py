@@ -1,11 +1,11 @@
-"""The second step: what becomes of each pair, by the filters that look at the whole corpus.
+"""The second step: the decision about each pair, by the filters that look at the whole corpus.
 
-A pair meets the filters in their order. A filter that looks for duplicates counts only pairs that have passed all
-before it, and keeps the first of those that are equal. The best by a score are chosen last. Memory: a byte for each
-pair, and while duplicates are looked for, or the best, about 30 bytes for each pair that has come so far.
+A pair passes the filters in their order. A filter that looks for duplicates counts only pairs that have passed all
+filters before it, and keeps the first of equal pairs. The best pairs by a score are chosen last. Memory: a byte per
+pair. The search for duplicates, or for the best, needs about 30 bytes for each pair that has come so far.
 
-Quality and coverage pull apart: the best pairs are often the short and common ones. A pair that the score leaves out
-stays if it has a word that is kept fewer than C times so far, the best of these pairs first.
+Quality and coverage conflict: the best pairs are often short and common. A pair that the score leaves out stays if it
+has a word that is kept fewer than C times so far. The best of these pairs come first.
 """
 
 from collections import Counter
@@ -42,13 +42,13 @@ class Histogram:
 
 @dataclass
 class Decisions:
-    """What becomes of each pair.
+    """The decision about each pair.
 
     Attributes:
-        filters: those of the job, and perhaps a last one for the best by a score
+        filters: the job's filters, and perhaps a last one for the best by a score
         reasons: number of the filter that removes it; KEPT
-        histograms: by number of the filter and name of the column
-        unseen: pairs that are kept for their words alone
+        histograms: histograms by number of the filter and name of the column
+        unseen: number of pairs that are kept for their words alone
     """
 
     filters: list[Filter]
@@ -102,7 +102,7 @@ def decide(job: CleanJob, folder: Path) -> Decisions:
 
 
 def keep_best(job: CleanJob, folder: Path, decisions: Decisions) -> None:
-    """Remove all but the best pairs, and those that have rare words."""
+    """Remove all but the best pairs and the pairs with rare words."""
     passed, number = decisions.reasons == KEPT, len(decisions.filters)
     scores = _collected(job, folder, passed, lambda result: result.scores)
     order, best = ranked(scores), Best(job.options.keep_best).of(len(scores))
@@ -136,7 +136,7 @@ def keep_best(job: CleanJob, folder: Path, decisions: Decisions) -> None:
 def _collected(
     job: CleanJob, folder: Path, wanted: Mask, of: Callable[[ChunkResult], Optional[NDArray[Number]]]
 ) -> NDArray[Number]:
-    """Return what the results of chunks have about those pairs that are wanted."""
+    """Return the results of chunks for the wanted pairs."""
     found = []
     for chunk in range(job.chunks):
         lines = job.files["source"].lines_of(chunk)
@@ -151,7 +151,7 @@ def _keys(number: int, result: ChunkResult) -> NDArray[np.uint64]:
 
 
 def is_repeated(keys: NDArray[np.uint64]) -> Mask:
-    """Return of which keys there is an equal one before."""
+    """Return the mask of the keys that have an equal key before them."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     repeated = np.zeros(len(keys), dtype=bool)

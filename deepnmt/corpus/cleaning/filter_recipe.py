@@ -1,15 +1,15 @@
-"""Recipes of `deepnmt clean`: a filter a line, in the order in which a pair meets them.
+"""Recipes of `deepnmt clean`: a filter per line, in their order of use.
 
     length 1:100
     ratio 0.5:2            # # starts a comment
     numbers
     score align.tsv:forward >= -5
     dedup pair
-    lexicon aligned        # options that say what pairs are scored by, and how many are kept, can stand here too
+    lexicon aligned        # options about the scores of pairs, and about the number to keep, are allowed too
     train-classifier
     keep-best 0.8
 
-An option of the command wins over the recipe's line of its name; other filters come after those of the recipe.
+An option of the command overrides the recipe's line of its name; other filters come after the recipe's.
 """
 
 import math
@@ -28,10 +28,10 @@ CONDITION = re.compile(r"(?P<file>.+?)\s*(?P<sign>>=|<=)\s*(?P<bound>\S+)")
 
 
 class Said(NamedTuple):
-    """What else a recipe, or an option, may say.
+    """Another setting of a recipe or an option.
 
     Attributes:
-        metavar: of its value; empty: it has none
+        metavar: name of its value; empty: it has no value
         help: a line
     """
 
@@ -42,13 +42,13 @@ class Said(NamedTuple):
 OPTIONS = {
     "lexicon": Said("FOLDER", "lexicons made by deepnmt align --raw --lexicon"),
     "language-models": Said("'SOURCE.arpa TARGET.arpa'", "models made by deepnmt ngram train --raw"),
-    "classifier": Said("FILE", "score by a classifier that was learnt before"),
-    "train-classifier": Said("", "learn to tell pairs that pass the filters but --dedup from broken ones, by all "
-        "measures; the classifier becomes OUTPUT.classifier.json"),
+    "classifier": Said("FILE", "classifier to score by, learnt earlier"),
+    "train-classifier": Said("", "learn, from all measures, to tell pairs that pass the filters except --dedup from "
+        "broken ones; the classifier becomes OUTPUT.classifier.json"),
     "rank-by": Said("FILE[:COLUMN]", "scores in a file, a line for each pair, in place of a classifier's"),
-    "keep-best": Said("N|SHARE", "keep the best of the pairs that pass the filters: a number, or a share such as 0.9"),
-    "keep-unseen": Said("C", "keep a pair that --keep-best leaves out if it has a word that is kept fewer than C "
-        "times, best pairs first"),
+    "keep-best": Said("N|SHARE", "number of best pairs to keep that pass the filters, or a share such as 0.9"),
+    "keep-unseen": Said("C", "count of a word below which a pair with it is kept even if --keep-best leaves it "
+        "out; best pairs come first"),
 }  # fmt: skip
 REPEATABLE = ("score", "dedup")
 
@@ -80,7 +80,7 @@ class Filter:
 
     @property
     def text(self) -> str:
-        """What it looks at."""
+        """The object of its measurement."""
         return KINDS[self.name].text if self.name in KINDS else "score of the pair"
 
     @property
@@ -105,7 +105,7 @@ def parse_filter(name: str, value: str, place: str) -> Filter:
     kind = KINDS[name]
     value = value or kind.default
     if not value:
-        raise UserError(f"{place}: must have a value {kind.syntax}, but has none")
+        raise UserError(f"{place}: needs a value {kind.syntax}")
     if kind.syntax == DEDUP:
         if value not in DEDUP_KINDS:
             raise UserError(f"{place}: must be pair, source or target, but is '{value[:60]}'")
@@ -167,7 +167,7 @@ def read_recipe(path: Path) -> tuple[list[Filter], dict[str, str]]:
             place = f"{path}:{number}" + (f": {words[0]}" if words[0] in KINDS else "")
             filters.append(parse_filter(words[0], value, place))
     if not filters and not options:
-        raise UserError(f"{path}: must have a line for each filter, but has none")
+        raise UserError(f"{path}: contains no filters, one per line")
     return filters, options
 
 

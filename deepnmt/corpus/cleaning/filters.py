@@ -1,7 +1,7 @@
 """The filters of `deepnmt clean`, a row each, in the order of its help.
 
-A row is all that a filter needs: from it follow the option and the line of a recipe, their help and range, the columns
-of --score, the histogram, and the feature of a classifier. Rows without a measure are of scores and duplicates.
+A row is enough for a filter. It gives the option and the line of a recipe, with help and range, the columns of --score,
+the histogram, and a classifier's feature. Rows without a measure are for scores and duplicates.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Kind:
     """A kind of filter.
 
     Attributes:
-        text: what it looks at
-        syntax: of its value: INTERVAL, LEAST, MOST, DEDUP or SCORE
-        default: its value where none is given; empty: there must be one
-        low: least bound it takes
-        high: highest bound it takes
+        text: object of its measurement
+        syntax: syntax of its value: INTERVAL, LEAST, MOST, DEDUP or SCORE
+        default: its value by default; empty: a value is required
+        low: lowest permitted bound
+        high: highest permitted bound
         whole: bounds are whole numbers
-        bins: of the histogram: from, to, number
+        bins: bins of the histogram: from, to, number
         pair: measures pairs: a value for each
         side: measures the lines of one side of pairs: a value for each
-        learnt: needs what is learnt from a sample of the corpus
-        needs: the option that has to be given, which `Fitted` has too
-        logarithmic: a classifier looks at log (1 + value)
+        learnt: needs values learnt from a sample of the corpus
+        needs: the required option, which `Fitted` has too
+        logarithmic: a classifier uses log (1 + value)
     """
 
     text: str
@@ -58,11 +58,11 @@ class Kind:
 
     @property
     def measures(self) -> bool:
-        """Return whether it looks at a measure of the pair itself."""
+        """Return whether it uses a measure of the pair itself."""
         return bool(self.pair or self.side)
 
     def is_given_to(self, given: Any) -> bool:
-        """Return whether options, or what measures have learnt, have everything that it needs."""
+        """Return whether options, or learnt values of measures, have everything that it needs."""
         return not self.needs or bool(getattr(given, self.needs))
 
 

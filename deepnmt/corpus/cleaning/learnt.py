@@ -1,4 +1,4 @@
-"""What is learnt from a sample of the corpus before its chunks are measured: spreads, models, perhaps a classifier."""
+"""Learning from a sample of the corpus before its chunks are measured: spreads, models, perhaps a classifier."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -27,11 +27,11 @@ ScoredPair = tuple[str, str, bool]
 
 @dataclass(frozen=True)
 class Learnt:
-    """What is learnt, and what was given.
+    """Learnt and given values.
 
     Attributes:
-        fitted: what the measures need
-        classifier: of pairs; None where there is none
+        fitted: needs of the measures
+        classifier: classifier of pairs; None: no classifier
     """
 
     fitted: Fitted
@@ -39,7 +39,7 @@ class Learnt:
 
     @classmethod
     def of(cls, job: CleanJob, folder: Path) -> "Learnt":
-        """Return what a job's pairs are measured by: what is in the folder of its work, or is learnt and put there."""
+        """Return the values that measure a job's pairs, read from the folder of its work or learnt and put there."""
         options = job.options
         learning = any(KINDS[each.name].learnt for each in options.filters)
         if not (options.classifies or options.scores or learning):
@@ -108,7 +108,7 @@ class Sample:
         return cls(Pairs([row[0] for row in rows], [row[1] for row in rows], languages), tuple(row[2] for row in rows))
 
     def spread(self, most: int) -> "Sample":
-        """Return so many of the pairs, evenly spread over them."""
+        """Return at most `most` of the pairs, evenly spread over them."""
         rows = zip(self.pairs.source.lines, self.pairs.target.lines, self.well_scored)
         languages = (self.pairs.source.language, self.pairs.target.language)
         return self._of(spread(rows, most, len(self.pairs)), languages)

@@ -1,17 +1,17 @@
-"""The numbers of a line, and how many of two lines have no partner in the other.
+"""The numbers of a line, and the count of numbers in two lines without a partner in the other.
 
-Languages write one number in many ways: with digits of their own, with points, commas, spaces or apostrophes between
-groups or before a fraction, dates in either order, times with a colon or a point. Numbers with the same value are
-equal. A date, a time or a list that is written as one number on one side alone is compared part by part.
+Languages write a number in many ways: with their own digits, or with points, commas, spaces or apostrophes between
+groups or before a fraction. Dates have either order, times a colon or a point. Numbers with the same value are equal. A
+date, a time or a list that is written as one number on one side alone is compared part by part.
 
-| written                       | value  | parts                                                    |
-| ----------------------------- | ------ | -------------------------------------------------------- |
-| 1.500  1,500  1 500  1'500    | 1500   | those of a comma or a space, if the other side has all   |
-| 1,00,000 (lakh)  10.000,50    | 100000, 10000.5 |                                                 |
-| 3.50  3,5                     | 3.5    | as above; of a time such as 14.30, both                  |
-| 3.12.2020  1,2,3  1.2.3       |        | each of them; a date's year also without its century     |
-| ½  2½                         | 0.5, 2.5 | whole, numerator, denominator                          |
-| 2万  1.5億                    | 2, 20000; 1.5, 150000000 |                                        |
+    | written                       | value  | parts                                                    |
+    | ----------------------------- | ------ | -------------------------------------------------------- |
+    | 1.500  1,500  1 500  1'500    | 1500   | parts at a comma or space, if the other side has all     |
+    | 1,00,000 (lakh)  10.000,50    | 100000, 10000.5 |                                                 |
+    | 3.50  3,5                     | 3.5    | as above; both parts of a time such as 14.30             |
+    | 3.12.2020  1,2,3  1.2.3       |        | each of them; a date's year also without its century     |
+    | ½  2½                         | 0.5, 2.5 | whole, numerator, denominator                          |
+    | 2万  1.5億                    | 2, 20000; 1.5, 150000000 |                                        |
 """
 
 import re
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SPACES = "\u00a0\u2007\u2009\u202f "
-COMMAS = ",\u060c\uff0c"  # and those of Arabic and full width
+COMMAS = ",\u060c\uff0c"  # and the Arabic and full-width ones
 POINTS = ".\uff0e"
 DECIMAL, GROUP = "\u066b", "\u066c"  # the Arabic ones, which are nothing else
 APOSTROPHES = "'\u2019\u02bc"
@@ -52,11 +52,11 @@ SPELT = 12
 
 @dataclass(frozen=True)
 class Number:
-    """A number as it is written.
+    """A number as written.
 
     Attributes:
-        values: what it may be; the first is the one without a further sign
-        parts: what it is if it is no single number; empty: it is one
+        values: possible values; the first is the value without a further sign
+        parts: its parts if it is no single number; empty: it is a single number
         whole: its parts count only if the other side has all of them
     """
 
@@ -111,7 +111,7 @@ def _written(digits: list[str], separators: list[str]) -> Number:
         return Number((_plain(digits[0]),))
     parts = tuple(map(_plain, digits))
     joined, last = " ".join(digits), separators[-1]
-    # Grouped, then perhaps a fraction after another sign than that of the groups.
+    # Grouped, then perhaps a fraction after another sign than the groups'.
     if (
         last not in separators[:-1]
         and last not in GROUP + APOSTROPHES + SPACES
@@ -170,7 +170,7 @@ def _free(places: list[int] | None, taken: set[int]) -> int | None:
 
 
 def _parts(numbers: list[Number], others: list[Number]) -> Iterator[str]:
-    """Yield the parts of numbers, or the values of those that are single numbers for the other side."""
+    """Yield the parts of numbers, or the values of numbers that are single for the other side."""
     there = Counter(part for number in others for part in number.parts or number.values[:1])
     for number in numbers:
         if not number.parts or (number.whole and Counter(number.parts) - there):

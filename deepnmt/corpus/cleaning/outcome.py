@@ -1,4 +1,4 @@
-"""The last step: kept and rejected pairs as files, and examples of what each filter has removed."""
+"""The last step: kept and rejected pairs as files, and examples of the pairs that each filter has removed."""
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -29,13 +29,13 @@ class Example:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a filter has done.
+    """The result of a filter.
 
     Attributes:
-        filter: with its bounds
-        reached: pairs that came as far
-        removed: pairs that did not pass
-        examples: of them, evenly spaced over the corpus
+        filter: filter with its bounds
+        reached: number of pairs that reached it
+        removed: number of pairs that failed it
+        examples: failed pairs, evenly spaced over the corpus
     """
 
     filter: Filter
@@ -52,13 +52,13 @@ class Outcome:
 def write_pairs(
     job: CleanJob, decisions: Decisions, kept: Path, rejected: Optional[Path], tell: Callable[[int], object]
 ) -> list[Outcome]:
-    """Write kept pairs, byte for byte and in their order, and perhaps the rejected ones; return what the filters did.
+    """Write kept pairs, byte for byte and in their order, and perhaps rejected ones; return the filters' results.
 
     Args:
-        job: that was asked for
-        decisions: about all pairs
+        job: the requested job
+        decisions: decisions about all pairs
         kept: prefix of the files of kept pairs
-        rejected: prefix of the files of rejected pairs and of their reasons; None: none
+        rejected: prefix of the files of rejected pairs and of their reasons; None: no files
         tell: called with the number of pairs of each chunk
     """
     languages, files = job.options.languages, [job.files["source"], job.files["target"]]

@@ -66,7 +66,7 @@ class PairClassifier:
 
     @classmethod
     def read(cls, path: Path, languages: Sequence[str]) -> "PairClassifier":
-        """Return the classifier in a file. Raises `UserError` if it is none, or of other languages."""
+        """Return the classifier in a file. Raises `UserError` for other files or languages."""
         keys = dict.fromkeys(("languages", "measures", "mean", "scale", "weights"), list)
         record = read_record(path, format=int, bias=float, areas=dict, **keys)
         if record["format"] != FORMAT:
@@ -86,7 +86,7 @@ class PairClassifier:
 
 
 def names_of_features(given: Any) -> tuple[str, ...]:
-    """Return the measures that a classifier looks at: all that have what they need in options, or in `Fitted`."""
+    """Return the measures that a classifier uses: all whose needs are met by options, or by `Fitted`."""
     return tuple(name for name in measures() if KINDS[name].is_given_to(given))
 
 
@@ -105,9 +105,9 @@ def train(pairs: Pairs, fitted: Fitted, seed: int) -> PairClassifier:
     """Return a classifier that has learnt from pairs and from broken copies of them.
 
     Args:
-        pairs: most of which are good
-        fitted: what the measures have learnt
-        seed: of the faults
+        pairs: pairs, mostly good
+        fitted: learnt values of the measures
+        seed: seed of the faults
 
     Raises:
         UserError: there are too few pairs that can be broken
@@ -116,7 +116,7 @@ def train(pairs: Pairs, fitted: Fitted, seed: int) -> PairClassifier:
     lines = list(zip(pairs.source.lines, pairs.target.lines))
     kinds = [list(FAULTS)[row % len(FAULTS)] for row in range(len(lines))]
     faulty = [broken(kind, lines, row, seed, languages) for row, kind in enumerate(kinds)]
-    # What is as it was is no example of a fault.
+    # An unchanged pair is no example of a fault.
     rows = [row for row, line in enumerate(lines) if faulty[row] != line]
     if len(rows) < 100:
         raise UserError(f"--train-classifier must have 100 pairs to learn from, but has {len(rows)}")

@@ -43,7 +43,7 @@ class Lexicon:
 
     @classmethod
     def read(cls, path: Path, header: str) -> "Lexicon":
-        """Return the lexicon in a file. Raises `UserError` if the file is none."""
+        """Return the lexicon in a file. Raises `UserError` for any other file."""
         words: dict[str, int] = {}
         others: dict[str, int] = {}
         rows, columns, values = [], [], []
@@ -63,7 +63,7 @@ class Lexicon:
                 columns.append(others.setdefault(other, len(others)))
                 values.append(value)
         if not values:
-            raise UserError(f"{path}: must have translations of words, but has none")
+            raise UserError(f"{path}: contains no translations of words")
         shape = (len(words), len(others))
         return cls(words, others, sparse.csr_matrix((np.array(values, np.float32), (rows, columns)), shape=shape))
 

@@ -1,4 +1,4 @@
-"""The values of measures of pairs (`filters`), and what they learn from the corpus."""
+"""The values of measures of pairs (`filters`), and their learning from the corpus."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,13 +47,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What measures have learnt from the corpus.
+    """Values that measures have learnt from the corpus.
 
     Attributes:
-        ratio: of the lengths
-        characters: of source and target
-        lexicon: of align.sh; None where there is none
-        language_models: of source and target, by ngram.sh; None where there are none
+        ratio: ratio of the lengths
+        characters: character models of source and target
+        lexicon: lexicon of align.sh; None: no lexicon
+        language_models: models of source and target, by ngram.sh; None: no models
     """
 
     ratio: Spread
@@ -63,7 +63,7 @@ class Fitted:
 
     @classmethod
     def of(cls, pairs: Pairs) -> "Fitted":
-        """Return what is learnt from some pairs."""
+        """Return the values learnt from some pairs."""
         source, target = (CharacterModel.learn(side.trigrams) for side in pairs.sides)
         return cls(Spread.of(pairs), (source, target))
 

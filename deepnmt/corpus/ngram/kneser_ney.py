@@ -2,9 +2,9 @@
 
     P(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) P(w|h'),  gamma(h) = sum_v D(a(hv)) / sum_v a(hv)
 
-`h'` is h without its first word; below one word stands 1/V, V the types that can be predicted: all words, `</s>` and
-`<unk>`. `a` is the count of the n-gram at the highest order, and where it begins with `<s>`; else the number of
-different words that it follows. Of n_i, the number of n-grams of an order with a = i:
+`h'` is h without its first word. Below one word, P is 1/V, with V the predictable types: all words, `</s>` and `<unk>`.
+`a` is the count of the n-gram at the highest order, and where it begins with `<s>`. Otherwise it is the number of
+different words that the n-gram follows. n_i is the number of n-grams of an order with a = i:
 
     Y = n_1 / (n_1 + 2 n_2),  D(i) = i - (i + 1) Y n_{i+1} / n_i for i = 1, 2, and D(3) for all above
 """
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from deepnmt.corpus.distinct import Keys, Numbers, distinct
 from deepnmt.corpus.ngram.ngram_model import BEGIN, SPECIAL, UNKNOWN, Level, NgramModel, number_lines
 
-# Where a text is so small or so regular that the formula gives none: those of KenLM.
+# KenLM's discounts, for texts so small or so regular that the formula fails.
 FALLBACK = (0.5, 1.0, 1.5)
 HIGHEST_ORDER = 6
 Values = npt.NDArray[np.float64]
@@ -64,7 +64,7 @@ class Text:
 
         Args:
             lines: words
-            known: words that are not `<unk>`, also those that the lines lack; by default all but `SPECIAL`
+            known: words that are not `<unk>`, even if missing from the lines; by default all but `SPECIAL`
         """
         unknown = SPECIAL.index(UNKNOWN)
         number: dict[str, int] = defaultdict(count_from(len(SPECIAL)).__next__, dict.fromkeys(SPECIAL, unknown))
@@ -96,7 +96,7 @@ def count(text: Text, order: int) -> list[Counted]:
         some = np.empty(len(keys), np.int64)
         some[inverse] = np.arange(len(inverse))
         raw = np.bincount(inverse, minlength=len(keys))
-        # What the next lower order counts is how many different words its n-grams follow.
+        # The next lower order counts the different words that its n-grams follow.
         lower = result[-1]
         follows = np.bincount(suffix[some], minlength=len(lower.keys))
         result[-1] = lower._replace(adjusted=np.where(follows > 0, follows, lower.adjusted))
@@ -112,7 +112,7 @@ def discounts(adjusted: npt.NDArray[np.int64]) -> tuple[tuple[float, float, floa
         return FALLBACK, False
     y = n[0] / (n[0] + 2 * n[1])
     one, two, three = (i - (i + 1) * y * n[i] / n[i - 1] for i in (1, 2, 3))
-    # With a discount of 0 a history may have no weight left for other words, and log 0 is none that a file can hold.
+    # With a discount of 0 a history may have no weight left for other words, and a file cannot hold log 0.
     if all(0 < d <= i for i, d in ((1, one), (2, two), (3, three))):
         return (one, two, three), True
     return FALLBACK, False
@@ -123,8 +123,8 @@ def estimate(lines: Iterable[Sequence[str]], order: int, known: Optional[set[str
 
     Args:
         lines: words
-        order: the highest, from 1 to `HIGHEST_ORDER`
-        known: words that are not `<unk>`, also those that the lines lack; by default all
+        order: highest order, from 1 to `HIGHEST_ORDER`
+        known: words that are not `<unk>`, even if missing from the lines; by default all
 
     Returns:
         the model, of a lower order if no line is long enough for this one

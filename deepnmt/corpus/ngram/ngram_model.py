@@ -1,10 +1,10 @@
-"""A back-off model, and what it says of text.
+"""A back-off model, and its scores of text.
 
     log P(w|h) = the entry of hw, if there is one; else backoff(h) + log P(w|h'), h' = h without its first word
 
-An n-gram is a number: its place among those of its order. Those of order k are kept by their keys, `number of the first
-k - 1 words * types + last word`, in rising order, so that all n-grams of a text are found by as many binary searches as
-the model has orders. Logarithms are to base 10, as in ARPA files.
+An n-gram is a number: its place among the n-grams of its order. Order k keeps its n-grams by their keys, `number of the
+first k - 1 words * types + last word`, in ascending order. One binary search per order thus finds all n-grams of a
+text. Logarithms are to base 10, as in ARPA files.
 """
 
 from array import array
@@ -27,9 +27,9 @@ class Level:
     """The n-grams of one order.
 
     Attributes:
-        keys: in rising order; of order 1 they are the words' numbers
+        keys: keys in ascending order; for order 1, the words' numbers
         log_p: log10 P of the last word after the others
-        backoff: log10 of the weight where a word does not follow; 0 for those of the highest order
+        backoff: log10 of the weight where a word does not follow; 0 for the highest order
     """
 
     keys: Keys
@@ -37,7 +37,7 @@ class Level:
     backoff: Logs
 
     def find(self, keys: Keys) -> Numbers:
-        """Return the numbers of n-grams, -1 for those that there are not."""
+        """Return the numbers of n-grams, -1 for missing ones."""
         places = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
         known = self.keys[places] == keys if len(self.keys) else np.zeros(len(keys), bool)
         return np.where(known, places, -1).astype(np.int32)
@@ -57,7 +57,7 @@ class NgramModel:
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """The numbers of words; `SPECIAL` are none when they stand in a text."""
+        """The numbers of words; `SPECIAL` in a text are no words."""
         return {word: number for number, word in enumerate(self.words) if word not in SPECIAL}
 
     def log_probabilities(self, lines: Iterable[Sequence[str]]) -> tuple[npt.NDArray[np.float64], Numbers]:
@@ -85,7 +85,7 @@ class NgramModel:
 
 
 def number_lines(lines: Iterable[Sequence[str]], number: Callable[[str], int]) -> tuple[Numbers, npt.NDArray[np.int64]]:
-    """Return the numbers of lines' words, each line between those of `<s>` and `</s>`, and the lengths with these."""
+    """Return the numbers of lines' words, each line between `<s>` and `</s>`, and the lengths with these."""
     begin, end = SPECIAL.index(BEGIN), SPECIAL.index(END)
     # Not lists, whose numbers take several times the memory.
     numbers, lengths = array("i"), array("q")

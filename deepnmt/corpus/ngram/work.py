@@ -24,9 +24,9 @@ Block = tuple[int, list[str]]
 
 
 def check_text(text: Path) -> int:
-    """Return the number of a text's lines. Raises `UserError` if there are none."""
+    """Return the number of a text's lines. Raises `UserError` if it has no lines."""
     if not text.is_file():
-        raise UserError(f"{text}: must be a text, but there is none")
+        raise UserError(f"{text}: text not found")
     return count_lines(text)
 
 
@@ -105,7 +105,7 @@ def score(program: str, model: Path, text: Path, output: Path, raw: bool, column
     """
     total = check_text(text)
     if not model.is_file():
-        raise UserError(f"{model}: must be an ARPA file, but there is none")
+        raise UserError(f"{model}: ARPA file not found")
     if not column or column.split() != [column]:
         raise UserError(f"--column must be a word, but is '{column}'")
     record = {"raw": raw, "column": column, "inputs": {"model": sha256(model), "text": sha256(text)}}

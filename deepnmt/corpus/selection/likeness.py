@@ -1,11 +1,11 @@
-"""How like a text lines are, by one of two scores, and the lines with the highest scores.
+"""Similarity of lines to a text, by one of two scores, and the lines with the highest scores.
 
     score(x) = max_t cos(x, t)           of the lines t of the text, words weighted by tf-idf
     score(x) = H_all(x) - H_in(x)        by two language models (Moore and Lewis 2010, P10-2041)
 
-H in nats a word: `in` is the model of the text, `all` that of as many lines of all that are chosen from. Both know the
-same words, those that the text has at least twice, whether the sample has them or not: else one model would explain
-rare words better for no reason.
+H is in nats per word: `in` is the model of the text, `all` the model of as many lines of all candidates. Both know the
+words that the text has at least twice, whether the sample has them or not. Otherwise one model would explain rare words
+better for no reason.
 """
 
 from collections import Counter

@@ -35,13 +35,13 @@ SCORES = "selection.tsv"
 
 @dataclass(frozen=True)
 class Selection:
-    """What is chosen.
+    """Inputs and options of a selection.
 
     Attributes:
         data: data folder
         like: text of its source language
         method: one of `METHODS`
-        number: of pairs
+        number: number of pairs
     """
 
     data: Path
@@ -50,11 +50,11 @@ class Selection:
     number: int
 
     def record(self) -> dict[str, Any]:
-        """Return what the record of the folder begins with.
+        """Return the first entries of the folder's record.
 
         Raises:
-            UserError: DATA is faulty or has fewer pairs than are to be chosen, or the text is missing, too short, or
-                one of references
+            UserError: DATA is faulty or has fewer pairs than requested, or the text is missing, too short, or one of
+                references
         """
         data = self.data
         languages = check_like(data).languages
@@ -70,7 +70,7 @@ class Selection:
             **settings_record(data),
             **frame_record(data),
             "selection": {"method": self.method, "number": self.number},
-            # First this text, then those that DATA's own pairs were chosen by.
+            # First this text, then the texts that DATA's own pairs were chosen by.
             **selected_on(
                 [{SELECTED_ON: {"file": self.like.name, "sha256": sha256(self.like)}}, read_record(data / RECORD)]
             ),
@@ -88,7 +88,7 @@ class Selection:
         if 2 * found > len(lines):
             raise UserError(
                 f"--like must be a text of the source, but {found} of the {len(lines)} lines of {self.like} are "
-                f"references of the validation or test sets of {self.data}"
+                f"references of {self.data}'s validation or test sets"
             )
 
     @cached_property
@@ -98,7 +98,7 @@ class Selection:
         return [tokenize(clean(line)) for line in read_text(self.like)]
 
     def make(self, folder: Path) -> dict[str, int]:
-        """Write the chosen pairs as DATA's training text, copy all else, and return what was counted."""
+        """Write the chosen pairs as DATA's training text, copy everything else, and return the counts."""
         data, languages = self.data, TextSettings.read(self.data).languages
         source = data / "text" / f"{TRAIN}.tok.{languages[0]}"
         pairs = check_subset(data, TRAIN, languages, check_dictionaries(data, languages)) or 0

@@ -181,7 +181,7 @@ def test_data_with_placeholders_are_not_translated_in_the_other_direction(tmp_pa
     data = data_folder(tmp_path / "data")
     record = json.loads((data / "preprocess.json").read_text())
     (data / "preprocess.json").write_text(json.dumps({**record, "placeholders": "numbers"}))
-    message = f"{data}: must be made without --placeholders to be translated with --reverse, but has numbers"
+    message = f"{data}: --reverse cannot be combined with --placeholders numbers"
     with pytest.raises(UserError, match=re.escape(message)):
         generate.main([str(checkpoint(tmp_path / "a.pt")), str(data), str(tmp_path / "out"), "--reverse"])
     assert not (tmp_path / "out").exists()

@@ -38,7 +38,7 @@ def test_faults_of_the_data_leave_nothing_behind(tmp_path: Path, monkeypatch: py
 
     both = f"{first}:{second}"
     refused(r"the subset must be one of train1, valid \(.*\), but is train$", both, "--train-subset=train")
-    refused(r"c: DATA must be a folder made by preprocess\.sh, but there is none", f"{both}:{tmp_path / 'c'}")
+    refused(r"c: not found; DATA must be a folder made by preprocess\.sh", f"{both}:{tmp_path / 'c'}")
     data, text = second / "train1.de-en.en.bin", first / "text" / "valid.tok.de"
     kept = data.read_bytes()
     data.write_bytes(b"")

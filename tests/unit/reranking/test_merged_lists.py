@@ -56,7 +56,7 @@ def test_reading(tmp_path: Path) -> None:
     record = json.loads((data / "preprocess.json").read_text())
     (data / "preprocess.json").write_text(json.dumps({**record, "placeholders": "numbers"}))
     assert not read_lists([one], data).reverse
-    with pytest.raises(UserError, match=r"data: must be made without --placeholders to be translated with --reverse"):
+    with pytest.raises(UserError, match=r"data: --reverse cannot be combined with --placeholders"):
         read_lists([back], data)
 
 

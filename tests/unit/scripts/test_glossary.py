@@ -206,7 +206,7 @@ def test_the_other_direction(data: Path, tmp_path: Path) -> None:
         ("Hund\tdog\nHund\tcat\n", "{0}:2: 'Hund' must have one translation, but has 'dog' and 'cat'"),
         ("Hund dog\n", "{0}:1: must be a term and its translation, with a tab between them, but is 'Hund dog'"),
         ("Hund\t\n", "{0}:1: must be a term and its translation, with a tab between them, but is 'Hund'"),
-        ("\n", "{0}: must have terms, but has none"),
+        ("\n", "{0}: contains no terms"),
         ("Hund\t狗\n", "{0}: '狗' must be of types of the dictionary, but has '狗'"),
     ],
 )

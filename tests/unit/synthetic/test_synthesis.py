@@ -68,7 +68,7 @@ def test_a_model_must_be_named(folders: dict[str, Path], tmp_path: Path) -> None
 def test_lines_of_validation_and_test_are_refused_unless_allowed(folders: dict[str, Path], tmp_path: Path) -> None:
     held = (folders["data"] / "text" / "test.tok.en").read_text("utf-8").splitlines()[2]
     changed = {**folders, TARGET: monolingual(tmp_path, folders["data"], TARGET, [*LINES[:9], held, held], [])}
-    where = f"that {folders['data']} validates or tests on, but is line 3 of test, and so are 1 more; leave"
+    where = f"that {folders['data']} validates or tests on, but is line 3 of test, and so are 1 more. Leave"
     refused(changed, tmp_path, words(changed, "back"), f"mono.tok.en:10: must not be a line {where}")
     out = make(tmp_path / "out", [*words(changed, "back"), "--allow-overlap"])
     assert text(out, "tok", TARGET)[-1] == held

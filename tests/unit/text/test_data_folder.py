@@ -108,7 +108,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda data: write_side(data / "test.de-en.en", SENTENCES[:2]),
         r"de\.idx must have as many sentences as .*en\.idx, 2, but has 3",
     ),
-    "no sentences": (lambda data: write_side(data / "test.de-en.en", []), r"en\.idx: must have sentences, but has non"),
+    "no sentences": (lambda data: write_side(data / "test.de-en.en", []), r"en\.idx: contains no sentences"),
     "raw text": (raw_text, r"train\.de-en\.de\.idx: no such file; .*train\.de-en\.de is raw text"),
 }
 FAULTS_OF_RECORDS: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -173,8 +173,8 @@ def test_missing_subsets_and_folders(tmp_path: Path) -> None:
     data = data_folder(tmp_path / "data", ["train", "test"])
     assert f"the subset must be one of test, train ({data}), but is valid" in error_of(data, ("train", "valid"))
     (tmp_path / "empty").mkdir()
-    assert "must be a data folder with files such as train.de-en.de.idx, but has none" in error_of(tmp_path / "empty")
-    assert "must be a folder made by preprocess.sh, but there is none" in error_of(tmp_path / "none")
+    assert "must be a data folder, but has no files such as train.de-en.de.idx" in error_of(tmp_path / "empty")
+    assert "not found; DATA must be a folder made by preprocess.sh" in error_of(tmp_path / "none")
     (data / "preprocess.json").unlink()
     assert languages_of(data) == LANGUAGES
 
@@ -301,7 +301,7 @@ def test_training_on_several_folders(tmp_path: Path) -> None:
     write_side(folders[1] / "train.de-en.de", [[4, 2], [5, TYPES, 2], [2]])
     with pytest.raises(UserError, match=r"b/train\.de-en\.de\.bin: .* of .*a/dict\.de\.txt, but sentence 2 has 12"):
         check_training_data(folders, "train", ["valid"])
-    with pytest.raises(UserError, match=r"none: DATA must be a folder made by preprocess\.sh, but there is none"):
+    with pytest.raises(UserError, match=r"none: not found; DATA must be a folder made by preprocess\.sh"):
         check_training_data([folders[0], tmp_path / "none"], "train", ["valid"])
 
 

@@ -63,7 +63,7 @@ def test_refused(tmp_path: Path) -> None:
     for arguments, message in (
         ((data, save, "fr"), r"dict\.fr\.txt: no such dictionary"),
         ((data, save, "de", "mono"), r"data: must have one file such as mono\.de-xx\.de\.idx, but has none$"),
-        ((data, save, "de", "train", tmp_path / "none"), "none: must be a data folder, but there is none$"),
+        ((data, save, "de", "train", tmp_path / "none"), "none: data folder not found$"),
     ):
         with pytest.raises(UserError, match=message):
             make(*arguments)  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def test_a_translation_is_forced_as_it_is_within_a_sentence(tmp_path: Path) -> N
         ("dog\t \n", r"terms:1: must be a term and its translation"),
         ("dog\tHund\ndog\tKöter\n", r"terms:2: 'dog' must have one translation, but has 'Hund' and 'Köter'"),
         ("\ufeff\tHund\n", r"terms:1: must be a term and its translation"),
-        ("\n", r"terms: must have terms, but has none"),
+        ("\n", r"terms: contains no terms"),
     ],
 )
 def test_faulty_terms(tmp_path: Path, text: str, fault: str) -> None:

@@ -132,8 +132,8 @@ def test_reading_a_folder(codes: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "must have merge operations, but has none"),
-        (b"#version: 0.2\n", "must have merge operations, but has none"),
+        (b"", "contains no merge operations"),
+        (b"#version: 0.2\n", "contains no merge operations"),
         (b"t h\n", r"codes:1: must be '#version: 0\.2', but is 't h'"),
         (b"#version: 0.2\nt h\nthe\n", "codes:3: must be two symbols, but is 'the'"),
         (b"#version: 0.2\nt h e\n", "codes:2: must be two symbols, but is 't h e'"),

@@ -87,7 +87,7 @@ def test_missing_library_is_one_line_with_the_command(monkeypatch: pytest.Monkey
     [
         ("#version: 0.2\na b\n", r"codes:1: must be '#unigram', but is '#version: 0.2'"),
         ("#unigram\na\t-1\nb\n", r"codes:3: must be a piece and a number, but is 'b'"),
-        ("#unigram\n", r"codes: must have pieces, but has none"),
+        ("#unigram\n", r"codes: contains no pieces"),
     ],
 )
 def test_faulty_codes(tmp_path: Path, text: str, fault: str) -> None:

@@ -255,7 +255,7 @@ def test_missing_jieba_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPa
     [
         ("a+\n(b\n", r"patterns:2: must be a regular expression, but is '\(b': missing \)"),
         ("a*\n", r"patterns:1: must be a pattern of at least one sign, but 'a\*' matches none"),
-        ("\n", r"patterns: must have a pattern a line, but has none"),
+        ("\n", r"patterns: contains no patterns"),
         ("x" * 100_001, r"patterns:1: must be a pattern of at most 100000 signs, but has 100001$"),
     ],
 )

@@ -171,7 +171,7 @@ def test_texts_that_do_not_fit_are_refused(corpus: Path, tmp_path: Path) -> None
     for language in ("de", "en"):
         shutil.copyfile(f"{corpus}.{language}", tmp_path / f"text.{language}")
     words, out = [str(tmp_path / "text"), *LANGUAGES], tmp_path / "out"
-    with pytest.raises(UserError, match=r"missing: must be a text, but there is none$"):
+    with pytest.raises(UserError, match=r"missing: text not found$"):
         make(out, [*words, "--forward", "missing", "--reverse", "missing"])
     given = tmp_path / "given"
     given.write_text("0-0\n0-99\n" + "\n" * 298)

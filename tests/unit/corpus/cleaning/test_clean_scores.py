@@ -40,6 +40,6 @@ def test_scores_that_are_infinite_have_a_histogram(tmp_path: Path) -> None:
 def test_scores_are_not_written_over_a_result(end: str, tmp_path: Path) -> None:
     prefix = write(tmp_path / "corpus", GOOD)
     with pytest.raises(
-        UserError, match=r"^--score must be another file than those that deepnmt clean writes, but is .*out\."
+        UserError, match=r"^--score must not be a file that deepnmt clean writes otherwise, but is .*out\."
     ):
         cleaned(prefix, tmp_path / "out", "--length", "1:9", "--score", f"{tmp_path}/out.{end}")

@@ -56,7 +56,7 @@ def test_a_score_names_file_and_column(tmp_path: Path) -> None:
         ("ratios 1:2", "must be one of length, ratio, .*, but is 'ratios'"),
         ("keep-best", "keep-best must have a value"),
         ("train-classifier 3", "train-classifier must have no value"),
-        ("ratio", "ratio: must have a value LOW:HIGH, but has none"),
+        ("ratio", "ratio: needs a value LOW:HIGH"),
         ("ratio 2:0.5", "ratio: must have a low bound that is at most the high one, but is 2:0.5"),
         ("ratio 2", "ratio: must be LOW:HIGH, but is '2'"),
         ("ratio -1:2", "ratio: must be a number at least 0, but is -1"),
@@ -75,7 +75,7 @@ def test_refused(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_a_recipe_without_filters_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"recipe\.txt: must have a line for each filter, but has none"):
+    with pytest.raises(UserError, match=r"recipe\.txt: contains no filters, one per line"):
         read_recipe(recipe(tmp_path, "# ratio 1:2\n"))
 
 

@@ -59,7 +59,7 @@ def test_fits_are_the_formula(tmp_path: Path) -> None:
     [
         ("source\ttarget\n", r"lexicon\.forward\.tsv:1: must be the columns .*, but is 'source\ttarget'"),
         (f"{HEADERS[0]}\na\tb\n", r"lexicon\.forward\.tsv:2: must be two words and a probability, but is 'a\tb'"),
-        (f"{HEADERS[0]}\na\tb\t0.001\n", r"lexicon\.forward\.tsv: must have translations of words, but has none"),
+        (f"{HEADERS[0]}\na\tb\t0.001\n", r"lexicon\.forward\.tsv: contains no translations of words"),
         (None, r"--lexicon must be a folder made by align\.sh --raw --lexicon, but .*forward\.tsv is missing"),
     ],
 )
