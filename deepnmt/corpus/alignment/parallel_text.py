@@ -57,10 +57,7 @@ class WordNumbers:
 class ParallelText:
     """The files of a source and a target.
 
-    Attributes:
-        source: its text
-        target: its text
-        raw: the text is not tokenised: words and signs are told apart here, and case is ignored
+    `raw` text is not tokenised: words and signs are told apart here, and case is ignored.
     """
 
     source: Path

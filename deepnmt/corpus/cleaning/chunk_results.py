@@ -34,7 +34,6 @@ class ChunkResult:
         reasons: number of the first filter that each pair fails; KEPT
         keys: for each filter that looks for duplicates, a hash of each pair
         histograms: for each measured column, the number of pairs in each bin
-        scores: scores that rank the pairs; None without a ranking
     """
 
     reasons: NDArray[np.uint8]
@@ -63,13 +62,7 @@ def read_result(folder: Path, chunk: int) -> ChunkResult:
 
 
 class ChunkMeasurer:
-    """Measures chunks and writes their results.
-
-    Args:
-        job: that was asked for
-        folder: for the results
-        learnt: from the corpus
-    """
+    """Measures chunks and writes their results."""
 
     def __init__(self, job: CleanJob, folder: Path, learnt: Learnt) -> None:
         self.job, self.folder, self.learnt = job, folder, learnt

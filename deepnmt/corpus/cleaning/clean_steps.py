@@ -28,12 +28,9 @@ def clean(program: str, options: Options, prefix: str, output: Path, rejected: s
     """Keep the pairs of a corpus that pass all filters.
 
     Args:
-        program: name of the command, for messages
-        options: filters and their needs
         prefix: prefix of the corpus
         output: prefix of the results
         rejected: prefix of the files of the other pairs; empty: no files
-        workers: number of processes
 
     Raises:
         UserError: options or files do not match, a filter removes all pairs, or a result or unfinished work belongs to
@@ -96,8 +93,7 @@ def _itself(measurer: ChunkMeasurer) -> ChunkMeasurer:
 def finish(job: CleanJob, folder: Path, made: Job) -> None:
     """Decide about all pairs, and write them and the reports.
 
-    Raises:
-        UserError: a filter removes all pairs, or the disk is full
+    Raises `UserError` if a filter removes all pairs, or the disk is full.
     """
     try:
         decisions = decide(job, folder)

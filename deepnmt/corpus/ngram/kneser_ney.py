@@ -32,7 +32,6 @@ class Counted(NamedTuple):
     """The n-grams of one order, by number.
 
     Attributes:
-        keys: as in `Level`
         prefix: number of the n-gram without its last word
         suffix: number of the n-gram without its first word
         adjusted: the `a` of the formula
@@ -49,7 +48,6 @@ class Text:
     """The words of a text by number, as it is read.
 
     Attributes:
-        words: by their numbers
         numbers: of each word of the text, with `<s>` and `</s>` around each line
         places: of each of these in its line
     """
@@ -60,11 +58,9 @@ class Text:
 
     @classmethod
     def of(cls, lines: Iterable[Sequence[str]], known: Optional[set[str]] = None) -> "Text":
-        """Return the text of lines.
+        """Return the text of lines of words.
 
-        Args:
-            lines: words
-            known: words that are not `<unk>`, even if missing from the lines; by default all but `SPECIAL`
+        `known` words are not `<unk>`, even if missing from the lines; by default all but `SPECIAL`.
         """
         unknown = SPECIAL.index(UNKNOWN)
         number: dict[str, int] = defaultdict(count_from(len(SPECIAL)).__next__, dict.fromkeys(SPECIAL, unknown))
@@ -119,15 +115,9 @@ def discounts(adjusted: npt.NDArray[np.int64]) -> tuple[tuple[float, float, floa
 
 
 def estimate(lines: Iterable[Sequence[str]], order: int, known: Optional[set[str]] = None) -> NgramModel:
-    """Return the model of lines of words.
+    """Return the model of lines of words, of a lower order if no line is long enough for this one.
 
-    Args:
-        lines: words
-        order: highest order, from 1 to `HIGHEST_ORDER`
-        known: words that are not `<unk>`, even if missing from the lines; by default all
-
-    Returns:
-        the model, of a lower order if no line is long enough for this one
+    Orders are from 1 to `HIGHEST_ORDER`. `known` words are not `<unk>`, even if missing from the lines; by default all.
     """
     text = Text.of(lines, known)
     counted = [level for level in count(text, order) if len(level.keys)]
