@@ -19,9 +19,7 @@ def missing_terms(tokens: str, terms: Sequence[Term], settings: TextSettings) ->
     sentence it may have a capital. Each term needs a place of its own, and longer ones choose first.
 
     Args:
-        tokens: tokens of the translation
         terms: terms of the source; a term that occurs twice needs two places
-        settings: settings of the data
     """
     if not terms:
         return []

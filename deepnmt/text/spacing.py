@@ -47,21 +47,14 @@ _QUOTE = re.compile(rf"['`{DOUBLE_QUOTES}]+|[{GUILLEMETS}{SINGLE_GUILLEMETS}{SIN
 class Spacing:
     """Tells where spaces stand between the tokens of one language.
 
-    Args:
-        language: by whose rules
-        segmented: words of wide characters were cut apart, also from others
+    `segmented`: words of wide characters were cut apart, also from others.
     """
 
     def __init__(self, language: str, segmented: bool = False) -> None:
         self.language, self.segmented = main_language(language), segmented
 
     def marked(self, words: Sequence[str], spaced: Sequence[bool]) -> str:
-        """Return the tokens of words and signs, with marks.
-
-        Args:
-            words: and signs, not escaped
-            spaced: whether a space stands before each
-        """
+        """Return the tokens of words and signs, not escaped, with marks; `spaced` tells of a space before each."""
         line = _Line(self.language, self.segmented)
         tokens: list[str] = []
         for place, word in enumerate(words):
