@@ -28,6 +28,7 @@ def check_data_folder(folder: Path, subsets: Iterable[str], languages: Optional[
     Raises `UserError` for the first fault, with its file, the expected value and the value found.
 
     Args:
+        folder: folder made by preprocess.sh or fairseq-preprocess
         subsets: subsets that will be needed, such as `train` and `valid`
         languages: source and target; None: the folder's own
     """
@@ -47,6 +48,7 @@ def check_training_data(
     Raises `UserError` for the first fault.
 
     Args:
+        train: subset of each
         valid: subsets of the first
         languages: source and target; None: the first folder's own
     """

@@ -32,7 +32,7 @@ def blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Yield a function's result for each item; at most two items per process are in memory.
+    """Yield a function's result for each item, read as needed; at most two items per process are in memory.
 
     `make` returns the function, and is called once in each process. Raises `UserError` if a process was killed.
     """
@@ -69,6 +69,8 @@ def lines_in_order(
 
     Args:
         make: returns the function; called once in each process, since tokenisers take a while to build
+        lines: lines, read as they are needed
+        workers: maximum number of processes
         total: minimum number of lines: a few are not worth several processes
     """
     pool = min(workers, 1 + total // CHUNK)

@@ -37,6 +37,7 @@ class AlignJob:
 
     Attributes:
         raw: the texts are not tokenised
+        rounds: rounds of each model
         forward: existing alignments to join instead of learning any
         reverse: existing alignments of the other direction
     """

@@ -73,7 +73,10 @@ class Expected(NamedTuple):
 
 
 def expected(links: Links, forward: Probabilities, reverse: Probabilities, tables: Tables, kind: str) -> Expected:
-    """Return the expected numbers of links, given t(y|x) (`forward`) and t(x|y) of each of the piece's keys."""
+    """Return the expected numbers of links, given t(y|x) (`forward`) and t(x|y) of each of the piece's keys.
+
+    `tables` serve the words that are linked to none; `kind` is the prior's.
+    """
     p, q = forward[links.inverse], reverse[links.inverse]
     null_p: list[Counts] = []
     null_q: list[Counts] = []

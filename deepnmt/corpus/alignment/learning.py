@@ -37,7 +37,7 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class Learning:
-    """Text, folder and options of the learning; `learn_from` pairs at most are learnt from, evenly spread."""
+    """Text, folder and options of the learning: `rounds` per model, at most `learn_from` pairs, evenly spread."""
 
     folder: Path
     text: ParallelText

@@ -59,7 +59,7 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class WordPairs:
-    """The word pairs that occur together, by their keys `x * targets + y`, in rising order."""
+    """The word pairs that occur together, by keys `x * targets + y` in rising order, with numbers of words."""
 
     keys: Keys
     sources: int

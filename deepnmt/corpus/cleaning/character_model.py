@@ -60,6 +60,7 @@ class CharacterModel:
 
     Attributes:
         pairs: counts of the two characters before one
+        middle: median of h
         sigma: of `(h - middle) sqrt(characters)`
     """
 

@@ -34,6 +34,7 @@ class ChunkResult:
         reasons: number of the first filter that each pair fails; KEPT
         keys: for each filter that looks for duplicates, a hash of each pair
         histograms: for each measured column, the number of pairs in each bin
+        scores: scores that rank the pairs; None without a ranking
     """
 
     reasons: NDArray[np.uint8]

@@ -45,6 +45,7 @@ class Decisions:
     """The decision about each pair.
 
     Attributes:
+        filters: the job's filters, and perhaps a last one for the best by a score
         reasons: number of the filter that removes it; KEPT
         histograms: histograms by number of the filter and name of the column
         unseen: number of pairs that are kept for their words alone

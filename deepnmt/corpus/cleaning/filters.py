@@ -29,6 +29,7 @@ class Kind:
     """A kind of filter.
 
     Attributes:
+        text: object of its measurement
         syntax: syntax of its value: INTERVAL, LEAST, MOST, DEDUP or SCORE
         default: its value by default; empty: a value is required
         low: lowest permitted bound

@@ -32,6 +32,7 @@ class Counted(NamedTuple):
     """The n-grams of one order, by number.
 
     Attributes:
+        keys: as in `Level`
         prefix: number of the n-gram without its last word
         suffix: number of the n-gram without its first word
         adjusted: the `a` of the formula
@@ -48,6 +49,7 @@ class Text:
     """The words of a text by number, as it is read.
 
     Attributes:
+        words: by their numbers
         numbers: of each word of the text, with `<s>` and `</s>` around each line
         places: of each of these in its line
     """
