@@ -108,7 +108,8 @@ def score_folder(
 def facts(folder: Path, data: Path | None, reverse: bool) -> tuple[str, bool]:
     """Return the language of translations, and whether it is lower-cased; without `data`, by their own record.
 
-    `reverse` translations are of the other direction. Raises `UserError` if a record is missing or faulty, or the translations' own says another direction.
+    `reverse` translations are of the other direction. Raises `UserError` if a record is missing or faulty, or the
+    translations' own says another direction.
     """
     settings = read_record(data / "preprocess.json" if data else folder / RECORD, target_lang=str, lowercase=bool)
     if (

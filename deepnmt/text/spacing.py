@@ -119,13 +119,7 @@ class _Line:
         return self.after
 
     def add(self, word: str, following: str, told: bool | None) -> None:
-        """Go beyond a word.
-
-        Args:
-            word: the next one
-            following: the one after it; empty for the last
-            told: whether it has a space before it, where that is not as guessed
-        """
+        """Go beyond a word; `following` is empty for the last. `told` may correct the guess of a space before it."""
         if told is not None and self.kind == QUOTE:
             # It was of the other kind.
             if told:
