@@ -15,11 +15,7 @@ Numbers = npt.NDArray[np.int32]
 
 
 class WordNumbers:
-    """The words from which a table is learnt, numbered as they occur first, and one number above them for all others.
-
-    Args:
-        words: different ones
-    """
+    """The words from which a table is learnt, numbered as they first occur, and one number above for all others."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.number = {word: number for number, word in enumerate(words)}

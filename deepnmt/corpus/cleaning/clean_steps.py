@@ -27,14 +27,9 @@ REPORTS = ("report.txt", "report.html")
 def clean(program: str, options: Options, prefix: str, output: Path, rejected: str, workers: int) -> None:
     """Keep the pairs of a corpus that pass all filters.
 
-    Args:
-        prefix: prefix of the corpus
-        output: prefix of the results
-        rejected: prefix of the files of the other pairs; empty: no files
-
-    Raises:
-        UserError: options or files do not match, a filter removes all pairs, or a result or unfinished work belongs to
-            another job
+    `prefix`, `output` and `rejected` are prefixes of the corpus, the results and the other pairs; an empty `rejected`
+    means no files of other pairs. Raises `UserError` if options or files do not match, a filter removes all pairs, or a
+    result or unfinished work belongs to another job.
     """
     if _is_one_of(output, prefix):
         raise UserError(f"--output must be another prefix than --input, but is {output}")
