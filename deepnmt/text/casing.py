@@ -27,11 +27,7 @@ ADDRESS = re.compile(r"\w://|^www\.|\w@\w")
 
 
 class Casing:
-    """The rules of a language.
-
-    Args:
-        language: such as tr or kk-Latn; empty: the general rules
-    """
+    """The rules of a language such as tr or kk-Latn; empty: the general rules."""
 
     def __init__(self, language: str = "") -> None:
         name = main_language(language)

@@ -16,8 +16,7 @@ BESIDE_WIDE = re.compile(f"(?<=[{WIDE}]) | (?=[{WIDE}])")
 def jieba_cutter() -> Callable[[str], tuple[list[str], list[bool]]]:
     """Return what gives the words of a line, and whether a space stands before each.
 
-    Raises:
-        UserError: jieba is not installed
+    Raises `UserError` if jieba is not installed.
     """
     pieces = _jieba()
 

@@ -77,9 +77,6 @@ def score_text(texts: Texts, language: str, lowercase: bool, case_language: str 
     """Return BLEU, chrF and TER of untokenised text.
 
     Args:
-        texts: translations and references
-        language: language of both
-        lowercase: whether to ignore case
         case_language: language whose rules lower-case the text; empty: the general rules, as in sacrebleu
         tokenizer: sacrebleu's tokeniser for BLEU; empty: the language's
     """
@@ -109,15 +106,10 @@ def score_folder(
 
 
 def facts(folder: Path, data: Path | None, reverse: bool) -> tuple[str, bool]:
-    """Return the language of translations, and whether it is lower-cased.
+    """Return the language of translations, and whether it is lower-cased; without `data`, by their own record.
 
-    Args:
-        folder: the translations
-        data: the data folder; None: the record of the translations says it
-        reverse: they are of the other direction
-
-    Raises:
-        UserError: a record is missing or faulty, or the translations' own says another direction
+    `reverse` translations are of the other direction. Raises `UserError` if a record is missing or faulty, or the
+    translations' own says another direction.
     """
     settings = read_record(data / "preprocess.json" if data else folder / RECORD, target_lang=str, lowercase=bool)
     if (
@@ -141,17 +133,10 @@ def score_result(
     compounds: bool = False,
     output: Path | None = None,
 ) -> Scores:
-    """Score the translations of a folder, and write the scores.
+    """Score the translations of a folder, with `compounds` also with words split at hyphens, and write the scores.
 
-    Args:
-        folder: folder of the translations
-        data: see `facts`
-        reverse: see `facts`
-        compounds: whether to score with words split at hyphens, too
-        output: file to write (default: scores.json in the folder)
-
-    Raises:
-        UserError: the folder is not one of generate.sh, or its texts do not match each other
+    The output is by default scores.json in the folder. For `data` see `facts`. Raises `UserError` if the folder is not
+    one of generate.sh, or its texts do not match each other.
     """
     language, lowercase = facts(folder, data, reverse)
     record = data / "preprocess.json" if data else folder / RECORD

@@ -40,11 +40,7 @@ Words = tuple[str, ...]
 
 
 class Cutter:
-    """Cuts clean lines of one language.
-
-    Args:
-        language: by whose rules
-    """
+    """Cuts clean lines by the rules of one language."""
 
     def __init__(self, language: str) -> None:
         main = main_language(language)

@@ -25,13 +25,12 @@ SUBSET_FILE = re.compile(r"(?P<subset>[^.]+)\.(?P<pair>[^.]+-[^.]+)\.(?P<languag
 def check_data_folder(folder: Path, subsets: Iterable[str], languages: Optional[tuple[str, str]] = None) -> None:
     """Check the files that fairseq reads in a folder, and the record if it has one.
 
+    Raises `UserError` for the first fault, with its file, the expected value and the value found.
+
     Args:
         folder: folder made by preprocess.sh or fairseq-preprocess
         subsets: subsets that will be needed, such as `train` and `valid`
         languages: source and target; None: the folder's own
-
-    Raises:
-        UserError: names the first fault, its file, the expected value and the value found
     """
     source, target = languages or languages_of(folder)
     dictionaries = check_dictionaries(folder, (source, target))
@@ -46,14 +45,12 @@ def check_training_data(
 ) -> None:
     """Check the folders that a training goes through, one an epoch; dictionaries and validation are the first one's.
 
+    Raises `UserError` for the first fault.
+
     Args:
-        folders: the data folders
         train: subset of each
         valid: subsets of the first
         languages: source and target; None: the first folder's own
-
-    Raises:
-        UserError: with the first fault
     """
     languages = languages or languages_of(folders[0])
     check_data_folder(folders[0], [train, *valid], languages)
@@ -67,8 +64,7 @@ def check_training_data(
 def check_same_types(folders: Sequence[Path], languages: tuple[str, str]) -> None:
     """Refuse folders whose dictionaries number types otherwise than the first one's, by which all text is read.
 
-    Raises:
-        UserError: names the first type that differs; a folder without dictionaries, such as a copy, is taken as it is
+    Raises `UserError` for the first type that differs. A folder without dictionaries, such as a copy, passes.
     """
     for language in languages:
         first, *others = (folder / f"dict.{language}.txt" for folder in folders)
@@ -153,15 +149,11 @@ def check_subset(
 ) -> Optional[int]:
     """Check both sides of a subset, and return the number of its pairs; None in fairseq's older formats.
 
-    Args:
-        folder: the data folder
-        subset: its name
-        languages: source and target; the files may name them in either order
-        dictionaries: by language
-        target_needed: the target may not be missing, as it may in translating
+    Raises `UserError` if the subset or a side is missing or faulty, or the sides differ in length.
 
-    Raises:
-        UserError: the subset or a side is missing or faulty, or the sides differ in length
+    Args:
+        languages: source and target; the files may name them in either order
+        target_needed: the target may not be missing, as it may in translating
     """
     target = languages[1]
     prefix = subset_prefix(folder, subset, languages)
@@ -213,8 +205,6 @@ def check_texts(folder: Path, subset: str, kinds: Iterable[str], sentences: int)
     """Raise `UserError` if a text that a folder keeps of a subset has not a line for each sentence, or is not UTF-8.
 
     Args:
-        folder: the data folder
-        subset: its name
         kinds: names such as `tok.de`
         sentences: in the binarised subset
     """

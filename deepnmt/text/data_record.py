@@ -43,13 +43,8 @@ def checksums(inputs: Mapping[str, Path]) -> dict[str, str]:
 def check_same(old: Path, record: Record, option: str = "--dest") -> None:
     """Check that a data folder is complete, and the same as the result of a command.
 
-    Args:
-        old: the folder's record
-        record: record that the command begins with
-        option: option of the command that names the folder
-
-    Raises:
-        UserError: names the first difference in inputs or settings, or a damaged file
+    `old` is the folder's record, `record` the beginning of the command's; its `option` names the folder. Raises
+    `UserError` for the first difference in inputs or settings, or for a damaged file.
     """
     before, after = flat(read_record(old, inputs=dict)), flat(record)
     if maker(before) != maker(after):
@@ -84,12 +79,7 @@ def flat(record: Record) -> dict[str, Any]:
 
 
 def complete(folder: Path, counts: Mapping[str, Record]) -> None:
-    """Complete the record of a folder that is otherwise made: counts, types of dictionaries, sizes of files.
-
-    Args:
-        folder: data folder, with the record of its inputs and settings
-        counts: counts of each subset, by its name
-    """
+    """Complete the record of a folder that is otherwise made: counts by subset, types of dictionaries, file sizes."""
     path = folder / RECORD
     record = read_record(path)
     languages = (record["source_lang"], record["target_lang"])

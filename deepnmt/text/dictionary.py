@@ -27,11 +27,8 @@ def check_dictionary(path: Path) -> int:
 def read_types(path: Path) -> list[str]:
     """Return the types of a dictionary file by their numbers, the special symbols first.
 
-    Of a type that a later line overwrites, the last number counts.
-
-    Raises:
-        UserError: the file is missing, no file, empty or not UTF-8, or a line has no count or a type that an earlier
-            one has
+    Of a type that a later line overwrites, the last number counts. Raises `UserError` if the file is missing, no file,
+    empty or not UTF-8. A line without a count, or with a type of an earlier line, is refused, too.
     """
     if not path.is_file():
         is_other = path.exists()

@@ -19,9 +19,7 @@ def missing_terms(tokens: str, terms: Sequence[Term], settings: TextSettings) ->
     sentence it may have a capital. Each term needs a place of its own, and longer ones choose first.
 
     Args:
-        tokens: tokens of the translation
         terms: terms of the source; a term that occurs twice needs two places
-        settings: settings of the data
     """
     if not terms:
         return []
@@ -47,15 +45,7 @@ def missing_terms(tokens: str, terms: Sequence[Term], settings: TextSettings) ->
 
 
 def note_terms(folder: Path, wanted: Sequence[Sequence[Term]], settings: TextSettings, key: str, **more: int) -> None:
-    """Add to a folder's record how many terms its translations should have, and how many they have.
-
-    Args:
-        folder: of the translations
-        wanted: terms of each sentence
-        settings: of the data
-        key: of the record
-        more: numbers to add
-    """
+    """Add to a folder's record how many terms its translations should have and have, and the numbers in `more`."""
     number = sum(map(len, wanted))
     lines = lines_of(folder / f"hyp.tok.{settings.target_lang}")
     found = number - sum(len(missing_terms(line, terms, settings)) for line, terms in zip(lines, wanted))

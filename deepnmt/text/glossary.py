@@ -15,12 +15,7 @@ from deepnmt.text.words import signs_of
 
 
 class Glossary:
-    """Finds terms, and puts their translations beside them.
-
-    Args:
-        terms: by the words of each form
-        settings: of the data
-    """
+    """Finds terms, by the words of each form, and puts their translations beside them."""
 
     def __init__(self, terms: Terms, settings: TextSettings) -> None:
         self.terms = terms

@@ -32,15 +32,9 @@ def blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Yield a function's result for each item; at most two items per process are in memory.
+    """Yield a function's result for each item, read as needed; at most two items per process are in memory.
 
-    Args:
-        make: returns the function; called once in each process
-        items: items, read as they are needed
-        workers: number of processes
-
-    Raises:
-        UserError: a process was killed
+    `make` returns the function, and is called once in each process. Raises `UserError` if a process was killed.
     """
     if workers <= 1:
         yield from map(make(), items)
@@ -71,14 +65,13 @@ def lines_in_order(
 ) -> Iterator[Result]:
     """Yield a function's result for each of many small items; a process gets hundreds at a time.
 
+    Raises `UserError` if a process was killed.
+
     Args:
         make: returns the function; called once in each process, since tokenisers take a while to build
         lines: lines, read as they are needed
         workers: maximum number of processes
         total: minimum number of lines: a few are not worth several processes
-
-    Raises:
-        UserError: a process was killed
     """
     pool = min(workers, 1 + total // CHUNK)
     return chain.from_iterable(in_order(partial(_of_lists, make), blocks(lines, CHUNK), pool))

@@ -44,12 +44,8 @@ class Dictionary:
 def check_side(prefix: str, dictionary: Dictionary) -> Optional[int]:
     """Return the number of sentences of one side of a subset; None for an older format of fairseq's.
 
-    Args:
-        prefix: path of both files, without .idx and .bin
-        dictionary: dictionary that must have all token numbers
-
-    Raises:
-        UserError: a file is missing or truncated, has other content, or numbers that the dictionary lacks
+    `prefix` lacks .idx and .bin. Raises `UserError` if a file is missing or truncated, has other content, or numbers
+    that the dictionary lacks.
     """
     index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     for path in (index, data):
@@ -151,15 +147,9 @@ class Binarised:
 
 
 def binarise(text: Path, prefix: str, types: Sequence[str]) -> Binarised:
-    """Write PREFIX.bin and PREFIX.idx of a text in subwords.
+    """Write PREFIX.bin and PREFIX.idx of a text in subwords, a sentence a line, by the numbers of a dictionary's types.
 
-    Args:
-        text: a sentence a line
-        prefix: of the files to write
-        types: of the dictionary, by number
-
-    Raises:
-        UserError: a line is not UTF-8, or has a symbol of fairseq's; or the disk is full
+    Raises `UserError` if a line is not UTF-8, or has a symbol of fairseq's, or if the disk is full.
     """
     numbers: Mapping[str, int] = {word: number for number, word in enumerate(types)}
     counts = Binarised()
@@ -182,18 +172,10 @@ def binarise(text: Path, prefix: str, types: Sequence[str]) -> Binarised:
 
 
 def join(parts: Sequence[str], prefix: str, types: int) -> int:
-    """Write PREFIX.bin and PREFIX.idx of the sentences of several sides, one after the other.
+    """Write PREFIX.bin and PREFIX.idx of several sides, one after the other; return the number of sentences.
 
-    Args:
-        parts: prefixes of the sides; one that stands there several times is repeated
-        prefix: of the files to write
-        types: of the dictionary, which all numbers must be below
-
-    Returns:
-        the number of sentences
-
-    Raises:
-        UserError: a side is missing or in an older format of fairseq's, or the disk is full
+    A side that is given several times is repeated. All numbers must be below `types`. Raises `UserError` if a side is
+    missing or in an older format of fairseq's, or the disk is full.
     """
     import numpy as np
 

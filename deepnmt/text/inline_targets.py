@@ -26,13 +26,7 @@ def inline(term: Iterable[str], translation: Iterable[str]) -> list[str]:
 
 
 def cut_inline(tokens: str, source: Cut, target: Cut) -> str:
-    """Return the subwords of a line with inline targets.
-
-    Args:
-        tokens: of the line
-        source: cuts words of the source
-        target: cuts words of the target
-    """
+    """Return the subwords of a line of tokens with inline targets."""
     if AS not in tokens:
         return source(tokens)
     pieces: list[str] = []

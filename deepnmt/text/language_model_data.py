@@ -30,16 +30,8 @@ def link(source: Path, target: Path) -> None:
 def make(data: Path, save: Path, language: str, train: str, valid: str, text: Path) -> None:
     """Make SAVE/data and SAVE/dict.txt.
 
-    Args:
-        data: with the dictionary and the validation text
-        save: of the language model
-        language: of the text
-        train: subset of `text`
-        valid: subset of `data`
-        text: folder with the training text
-
-    Raises:
-        UserError: something is missing or faulty, or SAVE has a model of another dictionary; nothing is made then
+    `data` has the dictionary and the validation text, the folder `text` the training text. Raises `UserError` if
+    something is missing or faulty, or SAVE has a model of another dictionary; nothing is made then.
     """
     path = data / f"dict.{language}.txt"
     dictionary = Dictionary(path, check_dictionary(path))

@@ -32,8 +32,7 @@ TRAIN = "train"
 def check_like(data: Path) -> TextSettings:
     """Return the settings of a folder that another can be made like.
 
-    Raises:
-        UserError: it is no whole folder of preprocess.sh, or fairseq would take its name for several
+    Raises `UserError` if it is no whole folder of preprocess.sh, or fairseq would take its name for several.
     """
     if any(sign in str(data) for sign in ":,"):
         raise UserError(f"DATA must not have a colon or a comma in its name, but is '{data}'")
@@ -86,8 +85,7 @@ def like_record(data: Path) -> dict[str, str]:
 def frame_record(data: Path) -> dict[str, Any]:
     """Return the checksums of the files that a folder like `data` takes from it: `like_record`, and held-out sets.
 
-    Raises:
-        UserError: a file of a subset is missing
+    Raises `UserError` if a file of a subset is missing.
     """
     languages = TextSettings.read(data).languages
     files = {path.name: path for path in texts_of(data, held_out(data))}
@@ -119,8 +117,6 @@ def copy_frame(data: Path, folder: Path, symbols: Sequence[str] = (), subsets: b
     """Copy all that a data folder has beside its training text.
 
     Args:
-        data: a whole data folder
-        folder: that is being made
         symbols: types to append to the dictionaries, where these do not have them
         subsets: copy the other subsets (validation and test) too, with their text
     """
@@ -157,12 +153,9 @@ def side_name(subset: str, languages: tuple[str, str], language: str) -> str:
 
 
 def binarise_text(folder: Path, subset: str, only: Iterable[str] = ()) -> dict[str, Binarised]:
-    """Binarise text/SUBSET.bpe.LANG of a folder that has its dictionaries, and return the counts by language.
+    """Binarise text/SUBSET.bpe.LANG of a folder, and return the counts by language; by default of both languages.
 
-    Args:
-        folder: that is being made, with the settings in its record
-        subset: its name
-        only: languages that the text is of; by default both
+    The folder is being made, with the dictionaries, and the settings in its record.
     """
     languages = TextSettings.read(folder).languages
     return {
@@ -176,15 +169,9 @@ def binarise_text(folder: Path, subset: str, only: Iterable[str] = ()) -> dict[s
 
 
 def check_same_subwords(folder: Path, data: Path, made_by: str) -> None:
-    """Check that a folder has the codes of another one, and its dictionaries, perhaps with appended symbols.
+    """Check that a folder has the codes and dictionaries of `data`, perhaps with appended symbols.
 
-    Args:
-        folder: folder to check
-        data: folder with the expected codes and dictionaries
-        made_by: the command that makes such a folder
-
-    Raises:
-        UserError: names the file that differs
+    `made_by` is the command that makes such a folder. Raises `UserError` with the name of the file that differs.
     """
     for fault in _differences(folder, data):
         raise UserError(f"{fault}; make {folder} with {made_by}")
@@ -214,8 +201,7 @@ class Held(NamedTuple):
 def held_out_lines(data: Path, language: str) -> dict[str, Held]:
     """Return the tokenised lines of one language that a data folder validates or tests on.
 
-    Raises:
-        UserError: the folder lacks the text of such a subset
+    Raises `UserError` if the folder lacks the text of such a subset.
     """
     lines: dict[str, Held] = {}
     for subset in held_out(data):
@@ -235,15 +221,9 @@ def leaks(lines: Iterable[str], held: dict[str, Held]) -> Iterator[tuple[int, He
 
 
 def check_leaks(text: Path, held: dict[str, Held], data: Path) -> None:
-    """Refuse tokenised text that has lines which are held out.
+    """Refuse tokenised text that has lines which are held out in `data`.
 
-    Args:
-        text: to check
-        held: lines that are held out
-        data: the folder whose lines these are
-
-    Raises:
-        UserError: with their number and the first of them
+    Raises `UserError` with their number and the first of them.
     """
     found = list(leaks(read_lines(text), held))
     if found:

@@ -58,11 +58,9 @@ def count_lines(path: Path) -> int:
 
 
 def without_mark(beginning: bytes, name: str) -> bytes:
-    """Return the first bytes of a file without a byte order mark. Raises `UserError` for UTF-16 and UTF-32.
+    """Return the first bytes of a file, at least its first line, without a byte order mark.
 
-    Args:
-        beginning: at least the first line, or the whole file
-        name: of the file, for messages
+    Raises `UserError` for UTF-16 and UTF-32.
     """
     if beginning.startswith(OTHER_MARKS):
         raise UserError(f"{name}: must be UTF-8, but has the byte order mark of UTF-16 or UTF-32")
@@ -73,7 +71,6 @@ def whole_text(path: Path, errors: str = "strict") -> str:
     """Return the text of a file.
 
     Args:
-        path: of the file
         errors: `replace` for a log, which may be cut off within a character
 
     Raises:
@@ -94,8 +91,6 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
     """Yield lines of bytes as text. Raises `UserError` with the number of a line that is not UTF-8.
 
     Args:
-        lines: lines, such as a file's
-        name: name of the file, for messages
         first: number of the first line; the file's own first line may begin with a byte order mark
     """
     for number, line in enumerate(lines, start=first):

@@ -12,12 +12,7 @@ LONG_RUN = re.compile(r"\.{1001}")
 
 
 def punctuation_normaliser(language: str, pre_replace_unicode_punct: bool = False) -> Step:
-    """Return what normalises the punctuation of a line.
-
-    Args:
-        language: by whose rules
-        pre_replace_unicode_punct: turn Unicode's punctuation into ASCII first
-    """
+    """Return what normalises a line's punctuation by the rules of a language, perhaps with Unicode's to ASCII first."""
     from sacremoses import MosesPunctNormalizer
 
     lang = main_language(language)

@@ -26,14 +26,7 @@ NAME = re.compile(r"[A-Za-z][\w.-]*")
 
 @dataclass(frozen=True)
 class Translation:
-    """A line of an n-best list.
-
-    Attributes:
-        sentence: its number, from 0
-        rank: its place in the sentence's list, from 1
-        subwords: with single spaces
-        features: values by their names
-    """
+    """A line of an n-best list: a sentence from 0, a rank from 1, subwords with single spaces, and features by name."""
 
     sentence: int
     rank: int
@@ -55,12 +48,8 @@ def write_nbest(path: Path, translations: Iterable[Translation]) -> None:
 def read_nbest(path: Path, in_order: bool = True) -> list[Translation]:
     """Return the translations of a file.
 
-    Args:
-        path: the file
-        in_order: sentences and ranks must be in order, and each line must have the features of the first
-
-    Raises:
-        UserError: with file and line of the first fault
+    With `in_order`, sentences and ranks must be in order, and each line must have the features of the first. Raises
+    `UserError` with file and line of the first fault.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such n-best list; generate.sh writes one with --nbest")

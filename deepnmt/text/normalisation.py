@@ -23,8 +23,7 @@ SMALL_FORMS = range(0xFE50, 0xFE6C)
 def parse_steps(text: str) -> tuple[str, ...]:
     """Return the steps that a comma stands between, in the order in which they are done.
 
-    Raises:
-        UserError: one is unknown
+    Raises `UserError` if one is unknown.
     """
     names = text.split(",") if text else []
     for name in names:

@@ -48,12 +48,7 @@ def placeholders_of(settings: TextSettings) -> Placeholders:
 
 
 class Tokenizer:
-    """Turns clean lines of one language into tokens with single spaces between them.
-
-    Args:
-        settings: the steps to do
-        language: by whose rules
-    """
+    """Turns clean lines of one language into tokens with single spaces between them."""
 
     def __init__(self, settings: TextSettings, language: str) -> None:
         self.settings = settings
@@ -119,7 +114,6 @@ class Detokenizer:
     """Turns tokens of one language into text as people write it.
 
     Args:
-        language: by whose rules
         truecase: the tokens are in true case, and sentences begin with a capital
         segment: what cut Chinese into words; empty: nothing did
         units: words that get no capital
@@ -179,9 +173,7 @@ def text_files(settings: TextSettings) -> tuple[str, ...]:
 class TextPipeline:
     """The way from raw text of the source to a model's input, and from its output to text of the target.
 
-    Args:
-        settings: settings of the data that the model was trained on
-        codes: codes, whose folder has all other files that the settings need
+    The folder of the codes has all other files that the settings of the model's training data need.
     """
 
     def __init__(self, settings: TextSettings, codes: Path) -> None:
@@ -241,9 +233,7 @@ class TextPipeline:
     def segment(self, tokens: str, types: Container[str] = ()) -> str:
         """Return the subwords of a line of tokens; a word should have at most `LONGEST_WORD` characters.
 
-        Args:
-            tokens: of the source, perhaps with inline targets
-            types: of the source's dictionary, by which these are cut
+        The source's tokens may have inline targets, which are cut by the `types` of the source's dictionary.
         """
         tokens = self._placeholders.tagged(tokens) if self.settings.placeholders else tokens
         # Text has no marks.
@@ -252,12 +242,10 @@ class TextPipeline:
     def glossary(self, terms: Path | Mapping[str, str], types: Container[str]) -> Glossary:
         """Return a glossary for lines of `tokenize`.
 
+        Raises `UserError` if the data have no inline targets, or an entry is faulty.
+
         Args:
             terms: translations by their terms, or a file that has both, with a tab between them, on each line
-            types: of the source's dictionary
-
-        Raises:
-            UserError: the data have no inline targets, or an entry is faulty
         """
         if not self.settings.glossary:
             raise UserError("--glossary needs a model trained with inline targets (preprocess.sh --glossary-training)")
@@ -280,10 +268,5 @@ class TextPipeline:
         return Glossary(known, self.settings)
 
     def decode(self, subwords: str, source: str = "") -> str:
-        """Return the text of a line of subwords of the target.
-
-        Args:
-            subwords: to join
-            source: tokens of the source, whose units take the place of tags
-        """
+        """Return the text of a line of subwords of the target; units of the source's tokens take the place of tags."""
         return self._detokenizer(tokens_of(subwords, self.settings, source))

@@ -44,12 +44,7 @@ def parse_kinds(text: str) -> tuple[str, ...]:
 
 
 class Placeholders:
-    """Replaces units by tags, and tags by units.
-
-    Args:
-        kinds: of `PATTERNS`
-        patterns: of each kind
-    """
+    """Replaces units by tags, and tags by units, of some kinds of `PATTERNS`."""
 
     def __init__(self, kinds: Iterable[str], patterns: Mapping[str, str] = PATTERNS) -> None:
         self.patterns = {TAGS[kind]: re.compile(patterns[kind]) for kind in kinds}

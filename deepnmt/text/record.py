@@ -32,14 +32,9 @@ KINDS = {
 
 
 def read_record(path: Path, **keys: type) -> dict[str, Any]:
-    """Return the record in a file.
+    """Return the record in a file; `keys` are the names that it must have, and the types of their values.
 
-    Args:
-        path: the file
-        keys: names that the record must have, and the types of their values
-
-    Raises:
-        UserError: there is no such file, it is no JSON object, or a key is missing or of another type
+    Raises `UserError` if there is no such file, it is no JSON object, or a key is missing or of another type.
     """
     try:
         record = json.loads(whole_text(path))
@@ -97,13 +92,10 @@ def difference(
     late: tuple[str, ...] = (CONTENTS,),
     called: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return in words the first difference in the inputs and settings of two results; empty if they are equal.
+    """Return in words the first difference in the inputs and settings of two flat records; empty if they are equal.
 
-    Args:
-        before: flat record of the first
-        after: flat record of the second
-        late: prefixes of the keys that earlier versions did not record
-        called: names for keys with values that mean nothing to a reader
+    Earlier versions did not record keys with the prefixes in `late`. `called` names keys with values that mean nothing
+    to a reader.
     """
     before, after = ({_named(key): value for key, value in each.items()} for each in (before, after))
     for key in sorted(before.keys() | after.keys(), key=lambda key: (key.startswith(INPUT), key)):

@@ -18,12 +18,6 @@ Found = TypeVar("Found")
 class SecondPass:
     """The second translation of what lacks translations of terms.
 
-    Args:
-        glossary: of the terms
-        pipeline: of the data
-        types: of the source's dictionary
-        sources: tokens of the sentences, by their numbers
-
     Attributes:
         terms: of each sentence
         twice: numbers of the sentences that were translated again
@@ -53,10 +47,8 @@ class SecondPass:
     ) -> dict[int, Found]:
         """Return the translations that replace others, by the numbers of their sentences.
 
-        Args:
-            first: translations without inline targets
-            tokens: returns the tokens of a translation
-            again: translates sentences of these numbers with inline targets; it may leave out too long ones
+        The `first` translations have no inline targets; `again` translates with them, and may leave out too long
+        sentences.
         """
         lacking = {number: len(self.missing(number, tokens(found))) for number, found in first.items()}
         self.twice = [number for number, left in lacking.items() if left]

@@ -14,11 +14,7 @@ ORDERS = 4
 
 
 class SentenceBleu:
-    """Scores translations of one sentence.
-
-    Args:
-        reference: its words
-    """
+    """Scores translations of one sentence by the words of its reference."""
 
     def __init__(self, reference: Sequence[str]) -> None:
         self.length = len(reference)

@@ -46,9 +46,7 @@ CLITIC_LANGUAGES = GERMAN | DIGRAPH_IJ | {"af", "afr", "nds", "lb", "ltz"}
 def places_of(tokens: Sequence[str], language: str = "") -> Iterator[tuple[int, Place]]:
     """Yield number and place of each word in a line of tokens: of each token with a letter or a digit.
 
-    Args:
-        tokens: as they are in a text, with or without entities such as `&quot;`
-        language: by whose rules; empty: not known
+    Tokens are as in a text, with or without entities such as `&quot;`. An empty `language` is an unknown one.
     """
     name = main_language(language)
     clitics, greek = not name or name in CLITIC_LANGUAGES, name in ("el", "ell", "gre")
@@ -103,12 +101,7 @@ def _is_clitic(text: str, before: Sequence[str]) -> bool:
 
 
 def is_headline(texts: Sequence[str], places: Sequence[Place]) -> bool:
-    """Return whether all but the short words of a line have capitals, which then say nothing.
-
-    Args:
-        texts: words of the line
-        places: places of these words
-    """
+    """Return whether all but the short words of a line have capitals, which then say nothing."""
     inner = [text for text, place in zip(texts, places) if place is INSIDE and text[:1].isalpha()]
     capitals = sum(text[:1] != text[:1].lower() for text in inner)
     return capitals >= 3 and all(text[:1] != text[:1].lower() or len(text) <= 3 for text in inner)

@@ -47,21 +47,14 @@ _QUOTE = re.compile(rf"['`{DOUBLE_QUOTES}]+|[{GUILLEMETS}{SINGLE_GUILLEMETS}{SIN
 class Spacing:
     """Tells where spaces stand between the tokens of one language.
 
-    Args:
-        language: by whose rules
-        segmented: words of wide characters were cut apart, also from others
+    `segmented`: words of wide characters were cut apart, also from others.
     """
 
     def __init__(self, language: str, segmented: bool = False) -> None:
         self.language, self.segmented = main_language(language), segmented
 
     def marked(self, words: Sequence[str], spaced: Sequence[bool]) -> str:
-        """Return the tokens of words and signs, with marks.
-
-        Args:
-            words: and signs, not escaped
-            spaced: whether a space stands before each
-        """
+        """Return the tokens of words and signs, not escaped, with marks; `spaced` tells of a space before each."""
         line = _Line(self.language, self.segmented)
         tokens: list[str] = []
         for place, word in enumerate(words):
@@ -126,13 +119,7 @@ class _Line:
         return self.after
 
     def add(self, word: str, following: str, told: bool | None) -> None:
-        """Go beyond a word.
-
-        Args:
-            word: the next one
-            following: the one after it; empty for the last
-            told: whether it has a space before it, where that is not as guessed
-        """
+        """Go beyond a word; `following` is empty for the last. `told` may correct the guess of a space before it."""
         if told is not None and self.kind == QUOTE:
             # It was of the other kind.
             if told:

@@ -46,8 +46,7 @@ class SubwordIdentity:
     def of(cls, types: Mapping[str, Sequence[str]], folder: Path) -> "SubwordIdentity":
         """Return the identity of dictionaries and of the folder that they are from.
 
-        Raises:
-            UserError: the record of the folder is faulty
+        Raises `UserError` if the record of the folder is faulty.
         """
         if not (folder / RECORD).is_file():
             return cls(str(folder), types)
@@ -60,8 +59,7 @@ class SubwordIdentity:
     def of_folder(cls, folder: Path, languages: tuple[str, str]) -> "SubwordIdentity":
         """Return the identity of a data folder for models from one of its languages to the other.
 
-        Raises:
-            UserError: a dictionary is missing or faulty, or the record of the folder is
+        Raises `UserError` if a dictionary is missing or faulty, or the record of the folder is.
         """
         sides = zip((SOURCE, TARGET), languages)
         return cls.of({side: read_types(folder / f"dict.{language}.txt") for side, language in sides}, folder)

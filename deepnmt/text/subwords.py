@@ -49,12 +49,8 @@ def subword_files(settings: TextSettings) -> list[str]:
 class Bpe:
     """Segments tokens by the merge operations in a file of codes, as `subword-nmt apply-bpe` does.
 
-    Args:
-        codes: the file
-        types: pieces that may be left; others are taken apart again, as far as there were merges
-
-    Raises:
-        UserError: the file is no file of codes
+    Only pieces of `types` may be left; others are taken apart again, as far as there were merges. Raises `UserError` if
+    the file is no file of codes.
     """
 
     def __init__(self, codes: Path, types: Collection[str] | None = None) -> None:
@@ -90,16 +86,10 @@ def check_codes(path: Path) -> int:
 
 
 class Subwords:
-    """Cuts lines of tokens of one language.
+    """Cuts lines of tokens of one language, by the codes in the folder of the data or the model.
 
-    Args:
-        folder: of the data or the model, with the codes
-        settings: of the data
-        language: of the text
-        limited: cut by the types of the training text, too, where the settings say so
-
-    Raises:
-        UserError: a file is missing or faulty
+    `limited`: cut by the types of the training text, too, where the settings say so. Raises `UserError` if a file is
+    missing or faulty.
     """
 
     def __init__(self, folder: Path, settings: TextSettings, language: str, limited: bool = True) -> None:
@@ -239,12 +229,8 @@ def read_vocabulary(path: Path) -> frozenset[str]:
 def as_text(cut: Callable[..., str], tokens: str, dropout: float = 0) -> str:
     """Return the subwords of a line, without any symbol of fairseq's.
 
-    White space of any kind ends a word, as it does for fairseq.
-
-    Args:
-        cut: turns tokens with single spaces between them, and a dropout, into subwords
-        tokens: tokens of a line
-        dropout: probability of leaving out a merge
+    White space of any kind ends a word, as it does for fairseq. `cut` turns tokens with single spaces between them, and
+    a dropout, the probability of leaving out a merge, into subwords.
     """
     words = tokens.split()
     if not AMBIGUOUS.search(tokens):

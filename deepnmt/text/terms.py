@@ -54,14 +54,8 @@ def read_terms(
 ) -> Terms:
     """Return the terms in a file, by the words of each form: a source, a tab and a target per line.
 
-    Args:
-        path: path of the file
-        source: turns text of the source into tokens
-        target: turns text of the target into tokens
-        option: option that names the file
-
-    Raises:
-        UserError: there are no terms, a line is no term, or a term has two translations
+    `source` and `target` turn text into tokens; `option` names the file. Raises `UserError` if there are no terms, a
+    line is no term, or a term has two translations.
     """
     if not path.is_file():
         raise UserError(f"{option} must be a file of terms, but there is no '{path}'")
@@ -76,15 +70,10 @@ def read_terms(
 def terms_from(
     entries: Iterable[tuple[str, Sequence[str]]], source: Callable[[str], str], target: Callable[[str], str]
 ) -> Terms:
-    """Return terms by the words of each form.
+    """Return terms by the words of each form. `source` and `target` turn text into tokens.
 
-    Args:
-        entries: for each its place, for messages, and its sides
-        source: turns text of the source into tokens
-        target: turns text of the target into tokens
-
-    Raises:
-        UserError: an entry is no term, or a term has two translations
+    An entry has its place, for messages, and its sides. Raises `UserError` if an entry is no term, or a term has two
+    translations.
     """
     terms: dict[Words, Term] = {}
     for place, sides in entries:

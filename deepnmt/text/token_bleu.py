@@ -19,12 +19,7 @@ def token_tokenizer(language: str) -> str:
 
 
 class TokenBleu(BLEU):
-    """BLEU that takes translations and references in tokens.
-
-    Args:
-        language: of the texts
-        options: of sacrebleu's BLEU
-    """
+    """BLEU that takes translations and references in tokens, and options of sacrebleu's BLEU."""
 
     def __init__(self, language: str, **options: Any) -> None:
         self.language = language

@@ -40,15 +40,8 @@ def check_lengths(
 ) -> Optional[str]:
     """Return a line about the sentences that are left out because no batch holds them; None if all fit.
 
-    Args:
-        folder: the data folder; `check_subset` names faults of its files
-        subset: its name
-        languages: source and target
-        limits: limits on the sentences
-        joined: whether `subset` includes all subsets that fairseq joins to it
-
-    Raises:
-        UserError: no sentence is left, or leaving sentences out is not permitted
+    `check_subset` names faults of the files. With `joined`, `subset` includes all that fairseq joins to it. Raises
+    `UserError` if no sentence is left, or leaving sentences out is not permitted.
     """
     import numpy as np
 
@@ -98,12 +91,8 @@ TASKS, FORMATS = ("translation", "deep_translation"), (None, "mmap")
 def check_named_data(data: str, arguments: Sequence[str]) -> list[Path]:
     """Check folders and subsets, and return the folders.
 
-    Args:
-        data: DATA, or DATA0:DATA1:..., which are trained on in turn
-        arguments: of fairseq-train
-
-    Raises:
-        UserError: with the first fault
+    DATA may be DATA0:DATA1:..., which are trained on in turn; `arguments` are of fairseq-train. Raises `UserError` for
+    the first fault.
     """
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--train-subset", default="train")

@@ -63,14 +63,8 @@ def write_translations(
 ) -> None:
     """Write translations, tokenised and not, beside their references and sources, and the record of them.
 
-    Args:
-        folder: to write to
-        tokenised: a translation for each sentence of the subset, without BPE
-        data: the data folder
-        subset: of the data
-        untranslated: how many sentences were left out
-        reverse: they are of the other direction
-        selected_on: the texts that training pairs were chosen to be like
+    There is one for each sentence of the subset, without BPE; `untranslated` is the number of sentences left out.
+    `selected_on` has the texts that training pairs were chosen to be like.
     """
     settings = data_settings(data, reverse)
     source, target = settings.languages

@@ -51,13 +51,10 @@ def count_forms(lines: Iterable[str], language: str = "") -> Counter[str]:
 def learn(text: Path, model: Path, language: str = "") -> int:
     """Write the model of a tokenised text, and return the number of its words. Memory grows with the forms of words.
 
-    Args:
-        text: text in tokens
-        model: model to write
-        language: language whose rules apply; empty: the general rules
+    Raises `UserError` if the text is empty, or has sentences that begin with small letters, and no capital.
 
-    Raises:
-        UserError: the text is empty, or has sentences that begin with small letters, and no capital
+    Args:
+        language: language whose rules apply; empty: the general rules
     """
     count_lines(text)
     forms, lower = count_forms(read_lines(text), language), Casing(language).lower
@@ -89,13 +86,11 @@ def _is_lowered(text: Path, language: str) -> bool:
 class Truecaser:
     """Gives the first word of a sentence its commonest form; an unknown word keeps its own.
 
+    Raises `UserError` if a line of the file is faulty.
+
     Args:
-        model: file of a language's forms
         units: words that keep their form
         language: language whose rules apply; empty: the general rules; None: the rules of earlier versions
-
-    Raises:
-        UserError: a line of the file is faulty
     """
 
     def __init__(self, model: Path, units: Container[str] = (), language: str | None = "") -> None:
@@ -122,7 +117,6 @@ def sentence_case(tokens: str, units: Container[str] = (), language: str | None 
     """Return a line of tokens with a capital at the start of each sentence, unless it begins with one of some units.
 
     Args:
-        tokens: tokens in true case
         units: words that keep their form
         language: language whose rules apply; empty: the general rules; None: the rules of earlier versions
     """
@@ -159,7 +153,6 @@ def first_words(words: list[str], language: str | None = "") -> list[int]:
     """Return the places of the first words of a line's sentences, except sentences in capitals alone.
 
     Args:
-        words: tokens of the line
         language: language whose rules apply; empty: unknown; None: the rules of earlier versions
     """
     if language is None:

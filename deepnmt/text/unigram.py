@@ -23,11 +23,7 @@ MOST_CHARACTERS = 1_000_000
 
 
 class CutWords(dict[str, Sequence[str]]):
-    """The pieces of words that have been cut, as long as they are not too many.
-
-    Attributes:
-        characters: of all words
-    """
+    """The pieces of words that have been cut, as long as their characters are not too many."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,11 +39,7 @@ class CutWords(dict[str, Sequence[str]]):
 
 
 class Unigram:
-    """Cuts words by a unigram model.
-
-    Args:
-        log_probs: of the pieces
-    """
+    """Cuts words by a unigram model, which gives log P of its pieces."""
 
     def __init__(self, log_probs: Mapping[str, float]) -> None:
         self.log_probs = log_probs
@@ -82,8 +74,7 @@ class Unigram:
     def restricted(self, types: Collection[str] | None) -> "Unigram":
         """Return the model with these pieces and single characters alone; None: with all.
 
-        Args:
-            types: as in a dictionary, where pieces within words end with @@
+        The types are as in a dictionary, where pieces within words end with @@.
         """
         if types is None:
             return self
@@ -123,14 +114,8 @@ class Unigram:
 def learn_unigram(lines: Iterable[str], size: int) -> Unigram:
     """Return a model of `size` pieces or, if the text has fewer, fewer.
 
-    Each character gets a piece within words and one at their end; missing ones are added.
-
-    Args:
-        lines: lines of tokens; sentencepiece holds all of them in memory
-        size: number of pieces
-
-    Raises:
-        UserError: sentencepiece is not installed
+    Each character gets a piece within words and one at their end; missing ones are added. sentencepiece holds all lines
+    in memory. Raises `UserError` if it is not installed.
     """
     try:
         import sentencepiece

@@ -29,8 +29,7 @@ LONGEST_PATTERN = 100_000
 def read_patterns(path: Path) -> list[str]:
     """Return the patterns in a file, one per line.
 
-    Raises:
-        UserError: there are no patterns, or one is no regular expression or matches nothing at all
+    Raises `UserError` if there are no patterns, or one is no regular expression or matches nothing at all.
     """
     if not path.is_file():
         raise UserError(f"--protect must be a file of patterns, but there is no '{path}'")
@@ -74,12 +73,7 @@ def unescaped(token: str) -> str:
 
 
 class Units:
-    """Finds units.
-
-    Args:
-        patterns: of whole units
-        ignore_case: as for text that was lower-cased
-    """
+    """Finds units by the patterns of whole ones, perhaps ignoring case, as for text that was lower-cased."""
 
     def __init__(self, patterns: Sequence[str], ignore_case: bool = False) -> None:
         self.patterns = [re.compile(pattern, re.IGNORECASE if ignore_case else 0) for pattern in patterns]
@@ -134,8 +128,6 @@ def shown_words(
 
     Args:
         words: in whose place units are hidden
-        spaced: whether a space stands before each
-        found: the units
         mark: what their words begin with
         letters: that units are set apart from, too; members of a class of regular expressions
     """

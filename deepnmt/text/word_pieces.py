@@ -23,10 +23,7 @@ def symbols_of(words: Mapping[str, int]) -> list[list[str]]:
 def learn_word_pieces(words: Mapping[str, int], merges: int, least: int) -> list[Pair]:
     """Return the merges in the order in which they are made; equal gains: the more frequent first, then by name.
 
-    Args:
-        words: and their counts
-        merges: to make at most
-        least: times that a pair must be seen
+    There are at most `merges`, each of a pair seen at least `least` times. The words come with their counts.
     """
     cuts, counts = symbols_of(words), list(words.values())
     singles: Counter[str] = Counter()

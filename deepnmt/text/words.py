@@ -47,12 +47,7 @@ Item = TypeVar("Item")
 
 
 def words_of(line: str, raw: bool) -> Words:
-    """Return the words of a line.
-
-    Args:
-        line: of a text
-        raw: the text is not tokenised: words and signs are told apart here, and case is ignored
-    """
+    """Return the words of a line; in raw text, not tokenised, words and signs are told apart, and case is ignored."""
     if not raw:
         return line.split()
     line = line.lower()
@@ -63,8 +58,6 @@ def counted_words(line: str, language: str, tokens: bool = False) -> Words:
     """Return the words of a line: parts between white space; words and signs where a language has no such spaces.
 
     Args:
-        line: of a text
-        language: of the line, such as de or zh-TW
         tokens: the line is tokenised, with marks for spaces, which are no words, and Moses' escapes such as `&quot;`;
             in raw text these are text
     """

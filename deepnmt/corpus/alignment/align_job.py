@@ -36,11 +36,7 @@ class AlignJob:
     """Texts and options of an alignment.
 
     Attributes:
-        source: text
-        target: text
         raw: the texts are not tokenised
-        lexicon: write lexicons too
-        learn_from: maximum number of pairs to learn from
         rounds: rounds of each model
         forward: existing alignments to join instead of learning any
         reverse: existing alignments of the other direction

@@ -57,14 +57,7 @@ def aligned_share(links: Sequence[Link], source: int, target: int) -> float:
 
 @dataclass(frozen=True)
 class PairAligner:
-    """Aligns pairs.
-
-    Attributes:
-        source: numbers of the source's words
-        target: numbers of the target's words
-        word_pairs: word pairs of the tables
-        tables: the learnt tables
-    """
+    """Aligns pairs of words by the learnt tables."""
 
     source: WordNumbers
     target: WordNumbers

@@ -28,14 +28,7 @@ Matrix = npt.NDArray[np.float32]
 
 
 class Prior(NamedTuple):
-    """The prior of pairs with m source and n target words.
-
-    Attributes:
-        forward: of each target word's links, n x m
-        reverse: of each source word's links, n x m
-        forward_null: that a target word is linked to none
-        reverse_null: that a source word is
-    """
+    """The prior of pairs with m source and n target words: probabilities of links, n x m, and of words without one."""
 
     forward: Matrix
     reverse: Matrix
@@ -80,14 +73,9 @@ class Expected(NamedTuple):
 
 
 def expected(links: Links, forward: Probabilities, reverse: Probabilities, tables: Tables, kind: str) -> Expected:
-    """Return the expected numbers of links.
+    """Return the expected numbers of links, given t(y|x) (`forward`) and t(x|y) of each of the piece's keys.
 
-    Args:
-        links: of the piece
-        forward: t(y|x) of each of its keys
-        reverse: t(x|y) of each of its keys
-        tables: for the words that are linked to none
-        kind: of the prior
+    `tables` serve the words that are linked to none; `kind` is the prior's.
     """
     p, q = forward[links.inverse], reverse[links.inverse]
     null_p: list[Counts] = []

@@ -19,12 +19,7 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 def grow_diag_final(forward: Collection[Link], reverse: Collection[Link]) -> list[Link]:
-    """Return the joined links in rising order.
-
-    Args:
-        forward: at most one link for each target word, or any others
-        reverse: at most one for each source word, or any others
-    """
+    """Return the joined links in rising order; each direction may have one link for each of its words, or any links."""
     one, other = set(forward), set(reverse)
     taken = one & other
     left = one ^ other
@@ -67,16 +62,9 @@ def line_of(links: Iterable[Link]) -> str:
 
 
 def parse_line(line: str, source: int, target: int, place: str) -> list[Link]:
-    """Return the links of a line.
+    """Return the links of a line; messages name its `place`, file and line.
 
-    Args:
-        line: line of a file
-        source: number of words of the source
-        target: number of words of the target
-        place: file and line, for messages
-
-    Raises:
-        UserError: a link is malformed or points outside the sentence
+    Raises `UserError` if a link is malformed or points outside the sentence of `source` or `target` words.
     """
     links = []
     for text in line.split():

@@ -37,16 +37,7 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class Learning:
-    """Text, folder and options of the learning.
-
-    Attributes:
-        folder: folder of the work
-        text: text to learn from
-        pairs: number of pairs of the text
-        learn_from: maximum number of pairs to learn from, evenly spread
-        rounds: rounds of each of the two models
-        workers: number of processes
-    """
+    """Text, folder and options of the learning: `rounds` per model, at most `learn_from` pairs, evenly spread."""
 
     folder: Path
     text: ParallelText

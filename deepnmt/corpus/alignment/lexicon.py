@@ -22,11 +22,7 @@ def table_entries(
 ) -> Iterator[Entry]:
     """Yield a word, its translation and t(translation|word), the translations of a word together.
 
-    Args:
-        word_pairs: word pairs of the tables
-        tables: the learnt tables
-        words: words of source and target, by their numbers
-        reverse: whether to go from target to source
+    With `reverse`, words go from target to source. `words` has the words of source and target by their numbers.
     """
     values = tables.reverse if reverse else tables.forward
     given, found, kept = [], [], []

@@ -62,12 +62,7 @@ class Links:
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], stride: int) -> "Links":
-        """Return the links of pairs with at least one word on each side.
-
-        Args:
-            pairs: numbers of both sides' words
-            stride: the key of words x and y is `x * stride + y`
-        """
+        """Return the links of pairs with words on both sides; the key of words x and y is `x * stride + y`."""
         shapes = np.array([(len(source), len(target)) for source, target in pairs])
         order = np.lexsort((shapes[:, 1], shapes[:, 0]))
         shapes = shapes[order]

@@ -15,11 +15,7 @@ Numbers = npt.NDArray[np.int32]
 
 
 class WordNumbers:
-    """The words from which a table is learnt, numbered as they occur first, and one number above them for all others.
-
-    Args:
-        words: different ones
-    """
+    """The words from which a table is learnt, numbered as they first occur, and one number above for all others."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.number = {word: number for number, word in enumerate(words)}
@@ -57,10 +53,7 @@ class WordNumbers:
 class ParallelText:
     """The files of a source and a target.
 
-    Attributes:
-        source: its text
-        target: its text
-        raw: the text is not tokenised: words and signs are told apart here, and case is ignored
+    `raw` text is not tokenised: words and signs are told apart here, and case is ignored.
     """
 
     source: Path

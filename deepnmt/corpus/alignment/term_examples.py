@@ -28,13 +28,7 @@ TermSpans = tuple[Span, Span]
 
 @dataclass
 class Counts:
-    """Counts of the results.
-
-    Attributes:
-        kept: pairs with inline targets
-        terms: terms in all of them
-        strange: terms with another term's translation
-    """
+    """Counts of the results: pairs with inline targets, their terms, and the terms with another term's translation."""
 
     kept: int = 0
     terms: int = 0
@@ -69,11 +63,7 @@ def _is_word(token: str) -> bool:
 
 @dataclass
 class TermExamples:
-    """Makes examples, each from the number of its line alone but for strange translations.
-
-    Args:
-        share: of the pairs that get an example
-    """
+    """Makes examples of a share of the pairs, each from the number of its line alone but for strange translations."""
 
     share: float
     made: Counts = field(default_factory=Counts)

@@ -30,14 +30,7 @@ Counts = npt.NDArray[np.float64]
 
 
 class Tables(NamedTuple):
-    """The learnt tables.
-
-    Attributes:
-        forward: t(y|x) by key
-        reverse: t(x|y) by key
-        forward_null: t(y|null) by y
-        reverse_null: t(x|null) by x
-    """
+    """The learnt tables: t(y|x) and t(x|y) by key, t(y|null) by y, t(x|null) by x."""
 
     forward: Probabilities
     reverse: Probabilities
@@ -66,24 +59,14 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class WordPairs:
-    """The word pairs that occur together.
-
-    Attributes:
-        keys: `x * targets + y`, in rising order
-        sources: numbers of source words
-        targets: numbers of target words
-    """
+    """The word pairs that occur together, by keys `x * targets + y` in rising order, with numbers of words."""
 
     keys: Keys
     sources: int
     targets: int
 
     def places(self, keys: Keys) -> Numbers:
-        """Return the places of keys; -1 for missing ones.
-
-        Args:
-            keys: keys in ascending order
-        """
+        """Return the places of keys in ascending order; -1 for missing ones."""
         places = np.searchsorted(self.keys, keys)
         places[places == len(self.keys)] = 0
         known = self.keys[places] == keys if len(self.keys) else np.zeros(len(keys), bool)

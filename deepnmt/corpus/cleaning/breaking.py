@@ -24,11 +24,7 @@ TRIES = 20
 
 
 class Words:
-    """Takes the lines of a language apart, and puts them together.
-
-    Args:
-        language: such as de
-    """
+    """Takes the lines of a language apart, and puts them together."""
 
     def __init__(self, language: str) -> None:
         self._language, self._unspaced = language, is_unspaced(language)
@@ -59,12 +55,7 @@ Fault = Callable[[Pair, Pair, tuple[Words, Words], Random], Pair]
 def broken(kind: str, pairs: Sequence[Pair], row: int, seed: object, languages: tuple[str, str] = ("", "")) -> Pair:
     """Return a pair with a fault, always the same for a seed; the pair itself if it cannot have this one.
 
-    Args:
-        kind: one of `FAULTS`
-        pairs: from which other ones are taken
-        row: of the pair
-        seed: of the random numbers
-        languages: of source and target; by default some with spaces between words
+    The kind is one of `FAULTS`. By default, the languages have spaces between words.
     """
     random = Random(f"{seed} {kind} {row}")
     words = (Words(languages[0]), Words(languages[1]))

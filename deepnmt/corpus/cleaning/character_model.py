@@ -24,16 +24,7 @@ LINE_FEEDS = 2  # before each line
 
 
 class CodePoints:
-    """The characters of lines, each line after two line feeds.
-
-    Args:
-        lines: without line feeds
-
-    Attributes:
-        codes: of all characters and line feeds
-        lengths: of each line
-        places: of the lines' own characters in `codes`
-    """
+    """The characters of lines, each line after two line feeds; `places` leads to the lines' own characters."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lengths = np.array([len(line) for line in lines], dtype=np.int64)
@@ -68,9 +59,7 @@ class CharacterModel:
     """Counts of characters and of their pairs and triples, by hash, and the spread of h over the corpus.
 
     Attributes:
-        singles: counts of characters
         pairs: counts of the two characters before one
-        triples: counts of three characters
         middle: median of h
         sigma: of `(h - middle) sqrt(characters)`
     """
@@ -111,14 +100,7 @@ class CharacterModel:
 
 
 class Trigrams:
-    """Each character of some lines with the two before it, in small letters, by hashes.
-
-    Attributes:
-        text: the lines
-        single: hash of each character
-        pair: hash of the two before it
-        triple: hash of all three
-    """
+    """Each character of some lines, the two before it and all three, in small letters, by hashes."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.text = CodePoints([line.lower() for line in lines])

@@ -63,13 +63,7 @@ def read_result(folder: Path, chunk: int) -> ChunkResult:
 
 
 class ChunkMeasurer:
-    """Measures chunks and writes their results.
-
-    Args:
-        job: that was asked for
-        folder: for the results
-        learnt: from the corpus
-    """
+    """Measures chunks and writes their results."""
 
     def __init__(self, job: CleanJob, folder: Path, learnt: Learnt) -> None:
         self.job, self.folder, self.learnt = job, folder, learnt

@@ -47,14 +47,11 @@ class Options:
     """The options that decide which pairs are kept; `CleanJob` has the places of the corpus.
 
     Attributes:
-        source_lang: language of the source
-        target_lang: language of the target
         filters: filters in their order of use
         chunk: number of pairs that a process measures at a time
         lexicon: folder of lexicons; empty: no lexicons
         language_models: ARPA files of source and target; empty: no models
         classifier: file of a classifier; empty: no classifier
-        train_classifier: learn a classifier from the corpus
         rank_by: file of scores, perhaps with a column; empty: no file
         keep_best: number or share of the pairs that pass the filters; empty: all
         keep_unseen: least count of a word in the kept pairs, if the input has it as often
@@ -147,27 +144,16 @@ class Options:
 
 @dataclass(frozen=True)
 class CleanJob:
-    """Options, and the files.
-
-    Attributes:
-        options: see there
-        files: source, target, and files of scores, by name (`_key`)
-    """
+    """Options, and the files: source, target, and files of scores, by name (`_key`)."""
 
     options: Options
     files: dict[str, FileIndex] = field(default_factory=dict)
 
     @classmethod
     def of(cls, options: Options, prefix: str, tell: Callable[[int], object]) -> "CleanJob":
-        """Return the job with the index of all its files.
+        """Return the job with the index of all its files; `tell` is called with the bytes of each block that was read.
 
-        Args:
-            options: that were given
-            prefix: of the corpus
-            tell: called with the bytes of each block that was read
-
-        Raises:
-            UserError: a file is missing, or files differ in their lines
+        Raises `UserError` if a file is missing, or files differ in their lines.
         """
         job = cls(options)
         for side, language in zip(("source", "target"), options.languages):

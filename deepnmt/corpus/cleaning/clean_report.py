@@ -51,13 +51,7 @@ def shortened(text: str) -> str:
 
 
 def html_page(outcomes: Sequence[Outcome], decisions: Decisions, name: str) -> str:
-    """Return the page.
-
-    Args:
-        outcomes: results of each filter
-        decisions: decisions about all pairs
-        name: name of the corpus
-    """
+    """Return the page of a cleaning of the corpus `name`."""
     histograms: list[list[dict[str, Any]]] = [[] for _ in outcomes]
     for key, histogram in decisions.histograms.items():
         number, _, column = key.partition(" ")

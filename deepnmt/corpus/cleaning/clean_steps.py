@@ -27,17 +27,9 @@ REPORTS = ("report.txt", "report.html")
 def clean(program: str, options: Options, prefix: str, output: Path, rejected: str, workers: int) -> None:
     """Keep the pairs of a corpus that pass all filters.
 
-    Args:
-        program: name of the command, for messages
-        options: filters and their needs
-        prefix: prefix of the corpus
-        output: prefix of the results
-        rejected: prefix of the files of the other pairs; empty: no files
-        workers: number of processes
-
-    Raises:
-        UserError: options or files do not match, a filter removes all pairs, or a result or unfinished work belongs to
-            another job
+    `prefix`, `output` and `rejected` are prefixes of the corpus, the results and the other pairs; an empty `rejected`
+    means no files of other pairs. Raises `UserError` if options or files do not match, a filter removes all pairs, or a
+    result or unfinished work belongs to another job.
     """
     if _is_one_of(output, prefix):
         raise UserError(f"--output must be another prefix than --input, but is {output}")
@@ -96,8 +88,7 @@ def _itself(measurer: ChunkMeasurer) -> ChunkMeasurer:
 def finish(job: CleanJob, folder: Path, made: Job) -> None:
     """Decide about all pairs, and write them and the reports.
 
-    Raises:
-        UserError: a filter removes all pairs, or the disk is full
+    Raises `UserError` if a filter removes all pairs, or the disk is full.
     """
     try:
         decisions = decide(job, folder)

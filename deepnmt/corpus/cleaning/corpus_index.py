@@ -23,11 +23,8 @@ class FileIndex:
     """The chunks of a file.
 
     Attributes:
-        path: of the file
         starts: byte that each chunk begins at, and the end of the file
-        lines: of the file
         size: lines of a chunk
-        sha256: checksum of the file
         skipped: lines before the first chunk
     """
 
@@ -42,16 +39,9 @@ class FileIndex:
     def of(
         cls, path: Path, size: int, skipped: int = 0, tell: Callable[[int], object] = lambda size: None
     ) -> "FileIndex":
-        """Return the index of a file, which is read once.
+        """Return the index of a file, which is read once; `tell` is called with the bytes of each block that was read.
 
-        Args:
-            path: of the file
-            size: lines of a chunk
-            skipped: lines before the first chunk
-            tell: called with the bytes of each block that was read
-
-        Raises:
-            UserError: it has no lines
+        Raises `UserError` if it has no lines.
         """
         digest, starts, lines, done, last = hashlib.sha256(), [0], 0, 0, b"\n"
         with open_file(path) as file:
@@ -99,12 +89,7 @@ class FileIndex:
 
 @dataclass(frozen=True)
 class Header:
-    """The columns of a file.
-
-    Attributes:
-        names: of the columns
-        lines: 1 if the first line has the names, else 0
-    """
+    """The columns of a file; `lines` is 1 if its first line names them, else 0."""
 
     names: tuple[str, ...]
     lines: int
@@ -131,12 +116,7 @@ class Header:
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """A column of a file of scores.
-
-    Attributes:
-        index: of the file
-        place: of the column, from 0
-    """
+    """A column of a file of scores; `place` counts from 0."""
 
     index: FileIndex
     place: int

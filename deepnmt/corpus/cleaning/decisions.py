@@ -71,11 +71,7 @@ class Decisions:
 
 
 def decide(job: CleanJob, folder: Path) -> Decisions:
-    """Return what becomes of each pair.
-
-    Raises:
-        UserError: a filter removes all pairs that it meets
-    """
+    """Return what becomes of each pair. Raises `UserError` if a filter removes all pairs that it meets."""
     filters = list(job.options.filters)
     decisions = Decisions(filters, np.empty(job.pairs, dtype=np.uint8), {})
     for chunk in range(job.chunks):
@@ -173,13 +169,10 @@ def words_of(pairs: Pairs) -> Iterator[list[Word]]:
 def seen_too_rarely(
     chunks: Callable[[], Iterator[tuple[Pairs, Mask, Mask]]], least: int
 ) -> tuple[Counter[Word], list[list[Word]]]:
-    """Return how often words are kept, and of each pair left out the words that are kept too rarely.
+    """Return how often words are kept, and of each pair left out the words that are kept less than `least` times.
 
-    Memory grows with the different words of the pairs, and with the rare words of those left out.
-
-    Args:
-        chunks: yields pairs, and which of them are kept, and left out; is called twice
-        least: how often a word should be kept
+    Memory grows with the different words of the pairs, and with the rare words of those left out. `chunks` yields
+    pairs, and which of them are kept, and left out; it is called twice.
     """
     counts: Counter[Word] = Counter()
     for pairs, kept, _ in chunks():
@@ -195,13 +188,9 @@ def seen_too_rarely(
 
 
 def needed(counts: Counter[Word], rare: Sequence[Sequence[Word]], order: Sequence[int], least: int) -> list[int]:
-    """Return which of the pairs left out are kept after all.
+    """Return which of the pairs left out are kept after all, so that words are kept `least` times.
 
-    Args:
-        counts: how often words are kept; changed
-        rare: words that are kept too rarely, of each pair left out
-        order: of these pairs, the best first
-        least: how often a word should be kept
+    `counts`, how often words are kept, is changed. `order` has the best pairs left out first, `rare` their rare words.
     """
     back = []
     for place in order:

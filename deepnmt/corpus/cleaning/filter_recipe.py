@@ -28,12 +28,7 @@ CONDITION = re.compile(r"(?P<file>.+?)\s*(?P<sign>>=|<=)\s*(?P<bound>\S+)")
 
 
 class Said(NamedTuple):
-    """Another setting of a recipe or an option.
-
-    Attributes:
-        metavar: name of its value; empty: it has no value
-        help: a line
-    """
+    """Another setting of a recipe or an option, with the name of its value; empty: it has no value."""
 
     metavar: str
     help: str
@@ -55,16 +50,7 @@ REPEATABLE = ("score", "dedup")
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter with its bounds.
-
-    Attributes:
-        name: one of `KINDS`
-        value: as it was given
-        low: least value that passes
-        high: highest value that passes
-        file: of a score
-        column: of a score's file; empty: its only one
-    """
+    """A filter with its bounds: `low` and `high` pass. A file of scores with one column needs no name of the column."""
 
     name: str
     value: str
@@ -90,15 +76,9 @@ class Filter:
 
 
 def parse_filter(name: str, value: str, place: str) -> Filter:
-    """Return a filter.
+    """Return a filter; an empty value is the kind's default, and messages begin with `place`.
 
-    Args:
-        name: its kind
-        value: empty for the kind's default
-        place: that messages begin with
-
-    Raises:
-        UserError: there is no such kind, or the value is wrong
+    Raises `UserError` if there is no such kind, or the value is wrong.
     """
     if name not in KINDS:
         raise UserError(f"{place}: must be one of {', '.join((*KINDS, *OPTIONS))}, but is '{name[:60]}'")
@@ -174,8 +154,7 @@ def read_recipe(path: Path) -> tuple[list[Filter], dict[str, str]]:
 def joined(recipe: Iterable[Filter], options: Sequence[Filter]) -> tuple[Filter, ...]:
     """Return the filters of a recipe and of the command line, whose bounds win where both have the filter.
 
-    Raises:
-        UserError: one stands twice
+    Raises `UserError` if one stands twice.
     """
     filters = list(recipe)
     for option in options:

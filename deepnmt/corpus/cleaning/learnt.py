@@ -27,12 +27,7 @@ ScoredPair = tuple[str, str, bool]
 
 @dataclass(frozen=True)
 class Learnt:
-    """Learnt and given values.
-
-    Attributes:
-        fitted: needs of the measures
-        classifier: classifier of pairs; None: no classifier
-    """
+    """Learnt and given values."""
 
     fitted: Fitted
     classifier: Optional[PairClassifier] = None
@@ -86,12 +81,7 @@ def read_pairs(job: CleanJob, chunk: int) -> Pairs:
 
 @dataclass(frozen=True)
 class Sample:
-    """Pairs of a corpus.
-
-    Attributes:
-        pairs: of all parts of it
-        well_scored: whether each passes the filters by scores in files
-    """
+    """Pairs of all parts of a corpus, and whether each passes the filters by scores in files."""
 
     pairs: Pairs
     well_scored: tuple[bool, ...]

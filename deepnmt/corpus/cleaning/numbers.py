@@ -66,10 +66,7 @@ class Number:
 
 
 def disagreeing_numbers(source: str, target: str) -> int:
-    """Return how many numbers of either line have no partner in the other.
-
-    Those up to 12 that only one side has may be written as words on the other.
-    """
+    """Return how many numbers of either line have no partner; those up to 12 may be words in the other line."""
     if not (HAS_NUMBER.search(source) or HAS_NUMBER.search(target)):
         return 0
     first, second = NUMBER.findall(source), NUMBER.findall(target)

@@ -29,14 +29,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a filter.
-
-    Attributes:
-        filter: filter with its bounds
-        reached: number of pairs that reached it
-        removed: number of pairs that failed it
-        examples: failed pairs, evenly spaced over the corpus
-    """
+    """The result of a filter: numbers of pairs, and examples of failed pairs, evenly spaced over the corpus."""
 
     filter: Filter
     reached: int
@@ -54,12 +47,8 @@ def write_pairs(
 ) -> list[Outcome]:
     """Write kept pairs, byte for byte and in their order, and perhaps rejected ones; return the filters' results.
 
-    Args:
-        job: the requested job
-        decisions: decisions about all pairs
-        kept: prefix of the files of kept pairs
-        rejected: prefix of the files of rejected pairs and of their reasons; None: no files
-        tell: called with the number of pairs of each chunk
+    `kept` and `rejected` are prefixes of files; rejected pairs get a file of reasons, too. `tell` is called with the
+    number of pairs of each chunk.
     """
     languages, files = job.options.languages, [job.files["source"], job.files["target"]]
     wanted = {line: number for number in range(len(decisions.filters)) for line in spaced(decisions.reasons, number)}

@@ -11,13 +11,7 @@ from deepnmt.text.words import counted_words, words_alone, words_of
 
 
 class Side:
-    """The lines of one language.
-
-    Args:
-        lines: without their line feeds
-        language: such as de
-        place: 0 for the source, 1 for the target
-    """
+    """The lines of one language, without their line feeds; place 0 is the source, 1 the target."""
 
     other: "Side"
 
@@ -68,13 +62,7 @@ def _share(part: Floats, whole: Floats) -> Floats:
 
 
 class Pairs:
-    """Consecutive pairs of a corpus.
-
-    Args:
-        sources: their lines, without line feeds
-        targets: as many
-        languages: source and target
-    """
+    """Consecutive pairs of a corpus; lines have no line feeds."""
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]) -> None:
         assert len(sources) == len(targets)

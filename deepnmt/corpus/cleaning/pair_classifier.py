@@ -29,15 +29,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PairClassifier:
-    """A classifier of pairs.
+    """A classifier of pairs; `scale` is each feature's standard deviation.
 
-    Attributes:
-        measures: that it looks at
-        mean: of each feature
-        scale: standard deviation of each feature
-        weights: of the features
-        bias: of the score
-        areas: under the ROC curve on pairs that were held out, by the kind of fault
+    `areas` are those under the ROC curve on pairs that were held out, by the kind of fault.
     """
 
     measures: tuple[str, ...]
@@ -102,15 +96,9 @@ def features(values: Mapping[str, NDArray[np.float32]], names: Sequence[str]) ->
 
 
 def train(pairs: Pairs, fitted: Fitted, seed: int) -> PairClassifier:
-    """Return a classifier that has learnt from pairs and from broken copies of them.
+    """Return a classifier that has learnt from pairs, mostly good, and from broken copies of them.
 
-    Args:
-        pairs: pairs, mostly good
-        fitted: learnt values of the measures
-        seed: seed of the faults
-
-    Raises:
-        UserError: there are too few pairs that can be broken
+    Raises `UserError` if there are too few pairs that can be broken.
     """
     languages = (pairs.source.language, pairs.target.language)
     lines = list(zip(pairs.source.lines, pairs.target.lines))

@@ -29,13 +29,7 @@ Words = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The translations of words.
-
-    Attributes:
-        words: numbers of the words that have translations
-        others: numbers of the translations
-        table: probability of each translation, words x translations
-    """
+    """The translations of words: numbers of both, and the probability of each translation, words x translations."""
 
     words: dict[str, int]
     others: dict[str, int]

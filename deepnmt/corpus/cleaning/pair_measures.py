@@ -47,14 +47,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Values that measures have learnt from the corpus.
-
-    Attributes:
-        ratio: ratio of the lengths
-        characters: character models of source and target
-        lexicon: lexicon of align.sh; None: no lexicon
-        language_models: models of source and target, by ngram.sh; None: no models
-    """
+    """Values that measures have learnt from the corpus, and the given models of align.sh and ngram.sh, if any."""
 
     ratio: Spread
     characters: tuple[CharacterModel, CharacterModel]

@@ -60,11 +60,9 @@ class Text:
 
     @classmethod
     def of(cls, lines: Iterable[Sequence[str]], known: Optional[set[str]] = None) -> "Text":
-        """Return the text of lines.
+        """Return the text of lines of words.
 
-        Args:
-            lines: words
-            known: words that are not `<unk>`, even if missing from the lines; by default all but `SPECIAL`
+        `known` words are not `<unk>`, even if missing from the lines; by default all but `SPECIAL`.
         """
         unknown = SPECIAL.index(UNKNOWN)
         number: dict[str, int] = defaultdict(count_from(len(SPECIAL)).__next__, dict.fromkeys(SPECIAL, unknown))
@@ -119,15 +117,9 @@ def discounts(adjusted: npt.NDArray[np.int64]) -> tuple[tuple[float, float, floa
 
 
 def estimate(lines: Iterable[Sequence[str]], order: int, known: Optional[set[str]] = None) -> NgramModel:
-    """Return the model of lines of words.
+    """Return the model of lines of words, of a lower order if no line is long enough for this one.
 
-    Args:
-        lines: words
-        order: highest order, from 1 to `HIGHEST_ORDER`
-        known: words that are not `<unk>`, even if missing from the lines; by default all
-
-    Returns:
-        the model, of a lower order if no line is long enough for this one
+    Orders are from 1 to `HIGHEST_ORDER`. `known` words are not `<unk>`, even if missing from the lines; by default all.
     """
     text = Text.of(lines, known)
     counted = [level for level in count(text, order) if len(level.keys)]

@@ -45,12 +45,7 @@ class Level:
 
 @dataclass(frozen=True)
 class NgramModel:
-    """A model.
-
-    Attributes:
-        words: by their numbers; the first ones are `SPECIAL`
-        levels: from order 1 up
-    """
+    """A model: words by their numbers, `SPECIAL` first, and levels from order 1 up."""
 
     words: Sequence[str]
     levels: Sequence[Level]

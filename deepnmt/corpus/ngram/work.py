@@ -33,8 +33,7 @@ def check_text(text: Path) -> int:
 def train(text: Path, output: Path, order: int, learn_from: int, raw: bool) -> None:
     """Write the model of a text.
 
-    Raises:
-        UserError: the order or the number of lines is out of range, or the text is missing or too short
+    Raises `UserError` if the order or the number of lines is out of range, or the text is missing or too short.
     """
     if not 1 <= order <= HIGHEST_ORDER:
         raise UserError(f"--order must be from 1 to {HIGHEST_ORDER}, but is {order}")
@@ -89,19 +88,9 @@ def scorer(folder: Path, model: NgramModel, raw: bool) -> Callable[[Block], int]
 
 
 def score(program: str, model: Path, text: Path, output: Path, raw: bool, column: str, workers: int) -> None:
-    """Write the cross entropy of each line of a text.
+    """Write the cross entropy of each line of a text; the header names its `column`. `raw` text is not tokenised.
 
-    Args:
-        program: name of the command, for messages
-        model: ARPA file
-        text: lines to score
-        output: file to write
-        raw: the text is not tokenised
-        column: name in the header
-        workers: processes
-
-    Raises:
-        UserError: a file is missing, OUT is there, or its unfinished work is of something else
+    Raises `UserError` if a file is missing, OUT is there, or its unfinished work is of something else.
     """
     total = check_text(text)
     if not model.is_file():

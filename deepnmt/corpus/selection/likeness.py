@@ -31,15 +31,7 @@ Scorer = Callable[[Sequence[Words]], Scores]
 def score_all(
     scorer: Scorer, lines: Iterable[str], language: str, workers: int, show: Callable[[int], object] = lambda _: None
 ) -> Scores:
-    """Return the scores of all lines.
-
-    Args:
-        scorer: of some lines' words
-        lines: in tokens
-        language: of the lines
-        workers: processes
-        show: told how many lines more are scored
-    """
+    """Return the scores of all lines in tokens; `show` is told how many lines more are scored."""
     scores = []
     for some in in_order(partial(_worker, scorer, language), blocks(lines, BLOCK), workers):
         scores.append(some)
@@ -61,12 +53,7 @@ def _worker(scorer: Scorer, language: str) -> Callable[[list[str]], Scores]:
 
 
 class TfIdf:
-    """Scores lines by their likeness to the lines of a text.
-
-    Args:
-        lines: all that are chosen from, for the weights
-        like: the text
-    """
+    """Scores lines by their likeness to the lines of a text; weights come from all lines that are chosen from."""
 
     def __init__(self, lines: Iterable[Words], like: Sequence[Words]) -> None:
         frequency: Counter[str] = Counter()
@@ -93,12 +80,7 @@ class TfIdf:
 
 
 class CrossEntropyDifference:
-    """Scores lines by their likeness to a text.
-
-    Args:
-        sample: as many lines as the text has, of all that are chosen from
-        like: the text
-    """
+    """Scores lines by their likeness to a text, against a sample of as many of all lines that are chosen from."""
 
     def __init__(self, sample: Iterable[Words], like: Sequence[Words]) -> None:
         counts = Counter(word for line in like for word in line)

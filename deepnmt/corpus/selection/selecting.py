@@ -35,14 +35,7 @@ SCORES = "selection.tsv"
 
 @dataclass(frozen=True)
 class Selection:
-    """Inputs and options of a selection.
-
-    Attributes:
-        data: data folder
-        like: text of its source language
-        method: one of `METHODS`
-        number: number of pairs
-    """
+    """Inputs and options of a selection by one of `METHODS`; `like` is text of the source language."""
 
     data: Path
     like: Path
@@ -52,9 +45,8 @@ class Selection:
     def record(self) -> dict[str, Any]:
         """Return the first entries of the folder's record.
 
-        Raises:
-            UserError: DATA is faulty or has fewer pairs than requested, or the text is missing, too short, or one of
-                references
+        Raises `UserError` if DATA is faulty or has fewer pairs than requested, or the text is missing, too short, or
+        one of references.
         """
         data = self.data
         languages = check_like(data).languages
