@@ -1,8 +1,8 @@
-"""All that is changed in fairseq, a file a subject; `python -m deepnmt.fairseq_patches` prints the list.
+"""All changes to fairseq, a file per subject; `python -m deepnmt.fairseq_patches` prints the list.
 
-None of it can be registered with fairseq instead without changing what users write: an optimizer, task or data class
-of another name would need another `--optimizer` or `--task`, also in the checkpoints that exist, and fairseq refuses to
-register a name twice. Everything else has no registry: the trainer, files, batches, processes.
+Registering them with fairseq instead would change users' commands. An optimizer, task or data class of another name
+needs another `--optimizer` or `--task`, even in existing checkpoints. fairseq refuses to register a name twice.
+Everything else has no registry: the trainer, files, batches, processes.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Print what the package changes in fairseq: what, in which order, in which file, and why."""
+"""Print the package's changes to fairseq: target, order, file and reason of each."""
 
 import inspect
 from pathlib import Path

@@ -3,12 +3,12 @@
     @replaces(checkpoint_utils, "load_checkpoint", order=10, why="...")
     def stop_where_done(stock, cfg, trainer, **options): ...
 
-puts `stop_where_done` in the place of `checkpoint_utils.load_checkpoint`; `stock` is what was there before. Several
-replacements of one name nest: the higher the order, the further outside. `@sets("...", why="...")` is for the few
-changes that replace no function of fairseq's.
+replaces `checkpoint_utils.load_checkpoint` by `stop_where_done`; `stock` is the earlier function. Several replacements
+of one name nest: the higher the order, the further outside. `@sets("...", why="...")` is for the few changes that
+replace no function of fairseq's.
 
-`SIGNATURES` records what each target takes. If it takes something else in the installed fairseq, or is not there,
-nothing is replaced and the error says which.
+`SIGNATURES` records the parameters of each target. If a target has others in the installed fairseq, or is missing,
+nothing is replaced and the error names it.
 """
 
 import functools
@@ -30,7 +30,7 @@ Owner = Union[type, ModuleType]
 
 @dataclass(frozen=True)
 class Replacement:
-    """What stands in the place of `owner.name`; called with what was there, then with the call's own arguments."""
+    """The replacement of `owner.name`; called with the earlier function, then with the call's own arguments."""
 
     owner: Owner
     name: str
@@ -40,13 +40,13 @@ class Replacement:
 
     @property
     def target(self) -> str:
-        """Return the full name of what is replaced."""
+        """Return the full name of the target."""
         owner = self.owner
         path = owner.__name__ if isinstance(owner, ModuleType) else f"{owner.__module__}.{owner.__qualname__}"
         return f"{path}.{self.name}"
 
     def fault(self) -> str:
-        """Return what is wrong with the target in the installed fairseq, or an empty text."""
+        """Return the fault of the target in the installed fairseq, or an empty text."""
         if not hasattr(self.owner, self.name):
             return f"{self.target} must exist, but does not"
         found, known = signature_of(getattr(self.owner, self.name)), SIGNATURES[self.target]
@@ -182,7 +182,7 @@ def _faults(patches: list[Patch]) -> Iterator[str]:
 
 
 def signature_of(function: Callable[..., Any]) -> str:
-    """Return the parameters' names and defaults, without annotations; a replacement shows those of its target."""
+    """Return the parameters' names and defaults, without annotations; a replacement shows its target's."""
     signature = inspect.signature(function)
     parameters = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
     return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))

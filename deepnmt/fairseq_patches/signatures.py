@@ -1,4 +1,4 @@
-"""What each function of fairseq that is replaced takes in the fairseq that this package is written for."""
+"""The parameters of each replaced function, in the fairseq that this package is written for."""
 
 import re
 

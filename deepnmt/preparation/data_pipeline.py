@@ -25,15 +25,15 @@ LOG = "preprocess.log"
 
 
 class Pipeline:
-    """Makes the data in a folder, which has the record of what they are made from.
+    """Makes the data in a folder, which has the record of their inputs and settings.
 
     Args:
-        folder: to write to; texts of steps in between are in folders of their own there, and go in the end
-        options: what is made
-        workers: processes, at most
+        folder: folder to write to; texts of intermediate steps have folders of their own there, removed at the end
+        options: options of the data
+        workers: maximum number of processes
 
     Attributes:
-        counts: of pairs, by split
+        counts: counts of pairs, by split
     """
 
     def __init__(self, folder: Path, options: Preprocessing, workers: int) -> None:
@@ -154,7 +154,7 @@ class Pipeline:
             shutil.copyfile(source, target)
 
     def _more_types(self, languages: Sequence[str]) -> set[str]:
-        """Return what a dictionary of some languages has beside the types of their training text."""
+        """Return the entries of a dictionary of some languages beside the types of their training text."""
         options, texts = self.options, dict(zip(self.languages, self.pieces(TRAIN)))
         types: set[str] = set()
         if options.copies:

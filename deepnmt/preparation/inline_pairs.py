@@ -28,15 +28,15 @@ def part_name(settings: TextSettings) -> str:
 def make_inline(
     folder: Path, settings: TextSettings, texts: Mapping[str, Path], alignment: Path, share: float, workers: int
 ) -> dict[str, int]:
-    """Write the pairs of one direction in subwords, FOLDER/text/NAME.bpe.LANG, and return what was counted.
+    """Write the pairs of one direction in subwords, FOLDER/text/NAME.bpe.LANG, and return the counts.
 
     Args:
-        folder: of the data that are being made, with record and codes
-        settings: of the data, or `reversed()`
-        texts: of the training set in tokens, by language
-        alignment: of these texts, source words of the data first
-        share: of the training pairs that get another one with inline targets
-        workers: processes that cut words
+        folder: folder of the data in the making, with record and codes
+        settings: settings of the data, or `reversed()`
+        texts: texts of the training set in tokens, by language
+        alignment: alignment of these texts, source words of the data first
+        share: share of the training pairs that get another one with inline targets
+        workers: number of processes that cut words
 
     Raises:
         UserError: no pair has a term

@@ -58,10 +58,10 @@ class MoreText:
         return (self.language,) if self.language else check_like(self.like).languages
 
     def record(self) -> dict[str, Any]:
-        """Return what the record of the folder begins with.
+        """Return the first entries of the folder's record.
 
         Raises:
-            UserError: the data folder is faulty, or not of this language, or a symbol cannot be one
+            UserError: the data folder is faulty or lacks this language, or a symbol is invalid
         """
         languages = check_like(self.like).languages
         check_symbols(self.symbols)
@@ -83,11 +83,11 @@ class MoreText:
         """Prepare and binarise the text, and copy the rest from the data folder.
 
         Args:
-            folder: to write to, with its record
-            workers: processes, at most
+            folder: folder to write to, with its record
+            workers: maximum number of processes
 
         Returns:
-            what was counted
+            the counts
 
         Raises:
             UserError: the text is faulty, or has one of the symbols

@@ -29,21 +29,21 @@ KINDS = ("tok", "bpe")
 
 @dataclass(frozen=True)
 class Mixture:
-    """What is mixed.
+    """The parts of a mixture.
 
     Attributes:
         parts: data folders, the first one with real pairs
-        upsample: copies of the first one's pairs
+        upsample: number of copies of the first one's pairs
     """
 
     parts: Sequence[Path]
     upsample: int = 1
 
     def record(self) -> dict[str, Any]:
-        """Return what the record of the mixed folder begins with.
+        """Return the first entries of the mixed folder's record.
 
         Raises:
-            UserError: a folder is faulty, or of other subwords, or has no training text
+            UserError: a folder is faulty, or has other subwords or no training text
         """
         real = self.parts[0]
         languages = check_like(real).languages
@@ -70,7 +70,7 @@ class Mixture:
         return record
 
     def make(self, folder: Path) -> dict[str, int]:
-        """Join the training text, copy the rest from the first part, and return what was counted."""
+        """Join the training text, copy the rest from the first part, and return the counts."""
         parts, real = self.parts, self.parts[0]
         languages = TextSettings.read(real).languages
         everything = [real] * self.upsample + list(parts[1:])

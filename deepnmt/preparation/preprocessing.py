@@ -23,7 +23,7 @@ PAIR_COUNT = 30
 
 
 class Split(NamedTuple):
-    """Text that the data are made from: a prefix, and that of the same text untokenised, if there is one."""
+    """Text that the data are made from: a prefix, and perhaps the prefix of the same text untokenised."""
 
     name: str
     prefix: str
@@ -32,7 +32,7 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The options by their names; `deepnmt preprocess --help` says what each is."""
+    """The options by their names; `deepnmt preprocess --help` explains each."""
 
     source_lang: str
     target_lang: str
@@ -102,7 +102,7 @@ class Preprocessing:
 
     def check(self) -> None:
         """Raise `UserError` if options do not fit each other."""
-        # One at a time: a fault may be the cause of those that follow.
+        # One at a time: a fault may be the cause of the next ones.
         for fault in (*self._faults_of_places(), *self._faults_of_subwords(), *self._faults_of_text()):
             raise UserError(fault)
         parse_steps(self.normalise)
@@ -178,7 +178,7 @@ class Preprocessing:
             yield f"--segment jieba: one of the languages must be zh, but they are {' and '.join(self.languages)}"
 
     def record(self) -> dict[str, Any]:
-        """Return what the record of the data begins with. Raises `UserError` if a pattern or an input is faulty."""
+        """Return the first entries of the data's record. Raises `UserError` if a pattern or an input is faulty."""
         made = self.dest / RECORD
         before = read_record(made) if made.is_file() else None
 
@@ -188,7 +188,7 @@ class Preprocessing:
 
         counted = self.subwords != "char" and not self.merges
         copies, share = self.copies, self.glossary_training
-        # Named only where they are used, so that folders made without them stay what they are.
+        # Named only where they are used: folders made without them keep their records.
         named = {
             "placeholders": ",".join(parse_kinds(self.placeholders)),
             "segment": self.segment,

@@ -1,7 +1,7 @@
-"""Texts from texts, line by line, on all cores: true case, tags, subwords.
+"""Rewrites texts line by line, on all cores: true case, tags, subwords.
 
-subword-nmt is called as a library: its commands leave files unclosed, so that a full disk cuts them off with status 0,
-and read a text with one process whatever --num-workers says.
+subword-nmt is called as a library. Its commands leave files unclosed: a full disk truncates them with status 0. They
+also read a text with one process whatever --num-workers says.
 """
 
 import os
@@ -31,15 +31,15 @@ Rewriter = Callable[[tuple[int, Lines]], Lines]
 def rewrite(
     make: Callable[[], Rewriter], sources: Sequence[Path], targets: Sequence[Path], workers: int, doing: str
 ) -> None:
-    """Write what a function makes of each line, or of each line of several parallel texts.
+    """Write a function's result for each line, or for each line of several parallel texts.
 
     Args:
-        make: returns the function, of a line's number, from 0, and its text in each of the sources; called once in each
+        make: returns the function of a line's number, from 0, and its text in each of the sources; called once in each
             process
         sources: texts to read
-        targets: as many to write; each appears when it is whole, and may be a source
-        workers: processes, at most
-        doing: what the progress bar says
+        targets: as many texts to write; each appears when it is complete, and may be a source
+        workers: maximum number of processes
+        doing: text of the progress bar
 
     Raises:
         UserError: the texts are empty, or of different lengths, a line is not UTF-8, or the disk is full
@@ -94,7 +94,7 @@ def _caser(cases: Sequence[tuple[Path, Optional[str]]], units: Container[str]) -
 
 
 def _each(functions: Sequence[Callable[[str], str]]) -> Rewriter:
-    """Return what does one function to each of the texts."""
+    """Return the rewriter that applies one function to each of the texts."""
 
     def all_sides(numbered: tuple[int, Lines]) -> Lines:
         return tuple(function(line) for function, line in zip(functions, numbered[1]))
@@ -106,11 +106,11 @@ def tag(settings: TextSettings, texts: Sequence[Path], outputs: Sequence[Path], 
     """Write both sides of a split with tags.
 
     Args:
-        settings: of the data, which say what has tags
-        texts: in tokens, of the source and of the target
+        settings: settings of the data, which name the kinds of tags
+        texts: texts of source and target, in tokens
         outputs: files to write
-        training: tag the source as its target, and not all its units, as when translating
-        workers: processes, at most
+        training: tag the source as its target, and not all its units, as in translation
+        workers: maximum number of processes
 
     Raises:
         UserError: a tag occurs in the text

@@ -1,7 +1,7 @@
 """Check, normalise and tokenise one split of a parallel corpus, a pair of lines at a time, or text of one language.
 
-Reads PREFIX.LANG and writes OUTPUT.tok.LANG (tokenised) and OUTPUT.raw.LANG (as it was, but for white space), still
-parallel, and reports what was skipped. Validation pairs may be held out of the training pairs.
+Reads PREFIX.LANG and writes OUTPUT.tok.LANG (tokenised) and OUTPUT.raw.LANG (unchanged except for white space), still
+parallel, and reports skipped pairs. Validation pairs may be held out of the training pairs.
 """
 
 import os
@@ -27,9 +27,9 @@ SUBWORD = re.compile(r"\S@@ ")
 
 @dataclass(frozen=True)
 class Rules:
-    """What is done to each pair; `max_len` and `max_ratio` count words, and 0 is no limit.
+    """Rules for each pair; `max_len` and `max_ratio` count words, and 0 is no limit.
 
-    With `only`, the text is of that language alone.
+    With `only`, the text has that language alone.
     """
 
     text: TextSettings
@@ -44,7 +44,7 @@ class Rules:
 
     @property
     def unit(self) -> str:
-        """What is counted."""
+        """The counted unit."""
         return "line" if self.only else "pair"
 
 
@@ -84,13 +84,13 @@ class Preparer:
 
 
 def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) -> dict[str, int]:
-    """Prepare the files of one split, and return what was counted.
+    """Prepare the files of one split, and return the counts.
 
     Args:
-        prefixes: of the files to read, PREFIX.LANG; those of pretokenised text, perhaps with those of its raw text
+        prefixes: prefixes of the files to read, PREFIX.LANG; for pretokenised text, perhaps also of its raw text
         output: prefix of the files to write
-        rules: what is done to each pair
-        workers: processes, at most
+        rules: rules for each pair
+        workers: maximum number of processes
 
     Raises:
         UserError: the files are faulty or of different length, no pair is left, or the disk is full

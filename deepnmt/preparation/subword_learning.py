@@ -17,14 +17,14 @@ from deepnmt.text.word_pieces import learn_word_pieces, symbols_of
 
 
 def learn(kind: str, codes: Path, size: int, texts: Sequence[Path], least: int) -> None:
-    """Write codes of so many types.
+    """Write codes of `size` types.
 
     Args:
         kind: one of `preprocessing.KINDS`
-        codes: to write
-        size: types, in characters too; of no use to characters
-        texts: in tokens
-        least: times that two word pieces must be seen side by side to be merged
+        codes: codes to write
+        size: number of types, including characters; unused for the kind of characters
+        texts: texts in tokens
+        least: number of times that two word pieces must be adjacent to be merged
 
     Raises:
         UserError: the size leaves no room beside the characters, sentencepiece is missing, or the disk is full
@@ -72,8 +72,7 @@ def learn_merges(codes: Path, merges: int, texts: Sequence[Path]) -> int:
 
     names = " and ".join(map(str, texts))
     nothing = UserError(
-        f"{names}: must have two symbols side by side that occur twice for the BPE to merge, but have none; "
-        "is there more text?"
+        f"{names}: contain no adjacent symbols that occur twice for the BPE to merge; is there more text?"
     )
     with console.whole_file(codes) as temporary:
         with temporary.open("w", encoding="utf-8", newline="\n") as file:
@@ -94,7 +93,7 @@ def learn_merges(codes: Path, merges: int, texts: Sequence[Path]) -> int:
 def write_dictionary(path: Path, texts: Sequence[Path], more: Iterable[str] = ()) -> None:
     """Write the types of texts in subwords, and some more, as fairseq-preprocess does.
 
-    The order is that of the counts, then of the names; the number of types is filled up to a multiple of eight.
+    They are ordered by count, then by name; the number of types is filled up to a multiple of eight.
     """
     counts: Counter[str] = Counter(dict.fromkeys(more, 0))
     for line in _lines(texts):
@@ -111,7 +110,7 @@ def write_dictionary(path: Path, texts: Sequence[Path], more: Iterable[str] = ()
 def dropout_types(codes: Path, texts: Sequence[Path]) -> set[str]:
     """Return every symbol that BPE-dropout can leave of the words of texts in subwords.
 
-    These are the characters of the words and what each merge makes.
+    These are the characters of the words and the result of each merge.
     """
     types: set[str] = set()
     for word in {word for line in _lines(texts) for word in join_bpe(line).split()}:

@@ -1,12 +1,12 @@
 """Noise on the words of a synthetic source (Edunov 2018, arXiv 1808.09381; methods in `docs/synthetic.md`).
 
-    a word is deleted with probability p_d, one that is left is blanked with p_b, and what remains is sorted by
+    a word is deleted with probability p_d; a remaining word is blanked with p_b, and the rest is sorted by
     i + u_i,  u_i ~ U(0, k + 1)                                                                                  (29)
 
-so that no word moves more than k places. fairseq's own noise draws from U(0, k), which moves at most k - 1.
+Hence no word moves more than k places. fairseq's own noise draws from U(0, k), which moves at most k - 1.
 
-A word takes the marks of spaces before it along. In a language without spaces between words it is a character, as for
-all that counts words; those that are left of a token stay one token where they stay beside each other.
+A word takes the marks of spaces before it along. In a language without spaces between words it is a character, as in
+all counts of words. Remaining characters of a token stay one token where they stay adjacent.
 """
 
 import random

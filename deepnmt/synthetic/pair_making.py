@@ -1,8 +1,8 @@
-"""From text and models to synthetic pairs: a data folder, by chunks of translations that are kept until it is whole.
+"""From text and models to synthetic pairs: a data folder, by chunks of translations kept until it is complete.
 
-A chunk is so many consecutive lines, whatever the number of machines, and its translations do not depend on those of
-other chunks. So they are the same, bit for bit, in whichever order, by whichever process and after however many starts
-they are made, on machines that compute alike. A chunk is written whole, and never again.
+A chunk is a fixed number of consecutive lines, whatever the number of machines. Its translations do not depend on
+other chunks. On machines that compute alike, they are therefore the same, bit for bit, for any order, process and
+number of starts. A chunk is written atomically, and only once.
 """
 
 import json
@@ -64,7 +64,7 @@ class Chunks:
         return [chunk for chunk in self.of_shard(shard, shards) if not self.path(chunk).exists()]
 
     def write(self, chunk: int, results: Sequence[Optional[str]]) -> None:
-        """Write the results of a chunk, None where a line has none."""
+        """Write the results of a chunk, None for a line without a result."""
         assert len(results) == len(self.lines_of(chunk))
         with whole_file(self.path(chunk)) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
@@ -86,20 +86,20 @@ class Chunks:
 
 
 def closest(candidates: Sequence[str], reference: str, language: str) -> str:
-    """Return the candidate that is most like the reference, the first of those that are equally like it.
+    """Return the candidate most similar to the reference, the first of equally similar ones.
 
         argmax over the n-best of sim(y, reference)                                                              (31)
 
     Args:
         candidates: translations in tokens, best first; at least one
-        reference: in tokens
-        language: of both
+        reference: reference in tokens
+        language: language of both
     """
     return max(candidates, key=lambda candidate: similarity(candidate, reference, language))
 
 
 def similarity(candidate: str, reference: str, language: str) -> float:
-    """Return BLEU+1 of one sentence, 0 to 100: all counts but those of single words have 1 added (Lin and Och 2004)."""
+    """Return BLEU+1 of one sentence, 0 to 100: all counts except single words' have 1 added (Lin and Och 2004)."""
     return float(_metric(language).sentence_score(candidate, [reference]).score)
 
 
@@ -117,14 +117,14 @@ def make(job: Synthesis, program: str, out: Path, shards: int = 1, shard: int = 
     """Make a data folder of synthetic pairs, or a part of the translations for it.
 
     Args:
-        job: what is made
-        program: what a message calls the command
+        job: the synthesis
+        program: name of the command in messages
         out: folder to make
-        shards: parts, each of which another process translates; whichever is last makes the folder
+        shards: number of parts, each translated by another process; the last to finish makes the folder
         shard: number of the part, from 0
 
     Raises:
-        UserError: something does not fit, or the folder or its unfinished work is of something else
+        UserError: inputs or options do not match, or the folder or its unfinished work belongs to another job
     """
     job.check()
     # One shard waits for another that is making the folder.
@@ -194,7 +194,7 @@ def choose(translations: Optional[Sequence[str]], reference: Optional[str], lang
 
 
 def write_pairs(chunks: Chunks, job: Synthesis, output: Path) -> dict[str, int]:
-    """Write the pairs into a data folder that is otherwise DATA's, and return what was counted.
+    """Write the pairs into a data folder that is otherwise DATA's, and return the counts.
 
     Raises:
         UserError: no pair is left
@@ -236,7 +236,7 @@ def note_checksums(folder: Path, job: Synthesis) -> None:
 
 
 def describe(counts: Counter[str]) -> str:
-    """Return what was kept and dropped, in one line."""
+    """Return the counts of kept and dropped pairs, in one line."""
     line = (
         f"{counts['kept']} of {counts['read']} pairs kept; dropped {counts['empty']} with an empty side, "
         f"{counts['too_long']} longer than the positions, {counts['ratio']} by length ratio"

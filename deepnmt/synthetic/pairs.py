@@ -1,4 +1,4 @@
-"""From translations to pairs: what is dropped, and what is done to a synthetic source."""
+"""From translations to pairs: dropped pairs, and changes to a synthetic source."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -28,16 +28,16 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairRules:
-    """What a translation and the line that it is of become.
+    """Rules that turn a translation and its line into a pair.
 
     Attributes:
         codes: the BPE's merge operations
-        languages: of source and target
+        languages: languages of source and target
         synthetic_source: the translation is the source; otherwise it is the target
         max_ratio: highest ratio of the two lengths in words; 0: no limit
-        noise: on a synthetic source
-        tag: first symbol of a synthetic source; empty: none
-        seed: of the noise
+        noise: noise on a synthetic source
+        tag: first symbol of a synthetic source; empty: no tag
+        seed: seed of the noise
     """
 
     codes: Path
@@ -51,12 +51,12 @@ class PairRules:
     def pairs(
         self, lines: Iterable[tuple[str, str]], translations: Iterable[Optional[str]], counts: Counter[str]
     ) -> Iterator[Pair]:
-        """Yield the pairs, and count what is kept and dropped.
+        """Yield the pairs, and count kept and dropped ones.
 
         Args:
-            lines: of real text, in tokens and in subwords
-            translations: of the lines, in subwords; None where a line could not be translated
-            counts: gets `read`, `kept`, and the reasons why pairs are dropped
+            lines: lines of real text, in tokens and in subwords
+            translations: translations of the lines, in subwords; None for an untranslatable line
+            counts: gets `read`, `kept`, and the reasons for dropping pairs
         """
         for number, ((tokens, subwords), translation) in enumerate(zip(lines, translations)):
             counts["read"] += 1

@@ -94,15 +94,15 @@ class RoundRecipe:
 
     @classmethod
     def read(cls: type[Kind], path: Path, options: Mapping[str, Option], given: Mapping[str, str]) -> Kind:
-        """Return what a recipe says, where the command line's values win.
+        """Return the contents of a recipe, overridden by the command line's values.
 
         Args:
-            path: of the recipe
-            options: in the file
+            path: path of the recipe
+            options: options in the file
             given: keys and values of the command line
 
         Raises:
-            UserError: with a line for each key that is unknown, missing or has another value
+            UserError: with a line for each key that is unknown, missing or has an invalid value
         """
         faults = [f"{option}: must be one of {', '.join(KEYS)}, but is '{key}'" for key, option in options.items()
                   if key not in KEYS]  # fmt: skip
@@ -132,7 +132,7 @@ class RoundRecipe:
         return cls(**read | ({"train": path.parent / values["train"]} if "train" not in given else {}))
 
     def identity(self) -> dict[str, str]:
-        """Return what the folder of the rounds is made from; the number of rounds and the limit may change."""
+        """Return the inputs and settings of the rounds' folder; the number of rounds and the limit may change."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name in ("save", "rounds", "min_gain"):
             values.pop(name)

@@ -1,10 +1,10 @@
-"""Iterative back-translation and distillation: which command comes next, and what the folders must have before.
+"""Iterative back-translation and distillation: the next command, and the contents of the folders before it.
 
     back    (Hoang 2018, W18-2703) each direction's model translates the monolingual text that the other one is trained
             on next, in turn; round 0 has the real pairs alone
     distil  an ensemble of students is the teacher of the next round's students
 
-A round whose gain on validation is below the limit is the last. What has been done shows in the folders alone: the next
+A round whose gain on validation is below the limit is the last. The folders alone show the finished steps: the next
 command is the first whose result is missing.
 """
 
@@ -82,7 +82,7 @@ class Rounds(RoundRecipe):
         return {name: _bleu(folder / VALID / "scores.json") for name, folder in folders.items()}
 
     def gain(self, number: int) -> Optional[float]:
-        """Return the greatest gain of a round over the one before, of those that it scores; None for the first."""
+        """Return the greatest gain among a round's scores over the round before; None for the first."""
         if number == 0:
             return None
         before = self.scores(number - 1)
@@ -102,7 +102,7 @@ class Rounds(RoundRecipe):
             reverse = ("--reverse",) if direction == REVERSE else ()
             data = self.data
             if number:
-                # In turn: what the forward model has gained, the reverse model of the same round has the use of.
+                # In turn: the reverse model of the same round benefits from the forward model's gain.
                 other = self.folder(number - 1) / REVERSE if direction == FORWARD else self.folder(number) / FORWARD
                 mono = self.mono_target if direction == FORWARD else self.mono_source
                 pairs, data = folder / PAIRS, folder / MIXED
@@ -190,7 +190,7 @@ def job_of(rounds: Rounds) -> InPlace:
 
 
 def contents(rounds: Rounds) -> dict[str, str]:
-    """Return checksums of what the recipe names: it may be made anew under the same name."""
+    """Return checksums of the files that the recipe names: they may be made anew under the same names."""
     found = {"train": recipe_checksum(read_recipe(rounds.train))}
     folders = {"data": rounds.data, "mono-source": rounds.mono_source, "mono-target": rounds.mono_target}
     found |= {name: sha256(folder / RECORD) for name, folder in folders.items() if folder is not None}
@@ -200,7 +200,7 @@ def contents(rounds: Rounds) -> dict[str, str]:
 
 
 def check_mono(mono: Path, language: str, data: Path) -> None:
-    """Raise `UserError` if a folder is not text of a language whose dictionaries are those that the models have."""
+    """Raise `UserError` if a folder is not text of a language with the models' dictionaries."""
     found = read_record(mono / "preprocess.json").get("mono")
     if found != language:
         raise UserError(f"{mono}: must be text of {language} made by binarise.sh --mono, but is {found or 'another'}")

@@ -33,7 +33,7 @@ MONO = "mono"
 
 @dataclass(frozen=True)
 class Options:
-    """The options that decide what is made; where it is read from is in `Synthesis`."""
+    """The options of a synthesis; `Synthesis` has its inputs."""
 
     kind: str
     method: str = "beam"
@@ -56,7 +56,7 @@ class Options:
         return self.kind in (BACK, COPY)
 
     def faults(self) -> Iterator[str]:
-        """Yield what is wrong with the options, a line each."""
+        """Yield the faults of the options, a line each."""
         ranges = {"--beam": (self.beam, 1, BEAM), "--batch-size": (self.batch_size, 1, 100_000)}
         ranges["--seed"] = (self.seed, 0, 2**31 - 1)
         for name, (value, low, high) in ranges.items():
@@ -115,7 +115,7 @@ class Synthesis:
 
     @property
     def model_languages(self) -> tuple[str, str]:
-        """Return what the models translate from and to."""
+        """Return the languages that the models translate from and to."""
         return self.languages[::-1] if self.options.kind == BACK else self.languages
 
     @property
@@ -133,7 +133,7 @@ class Synthesis:
         return self.folder / "text" / f"{MONO if self.mono else TRAIN}.{kind}.{language or self.text_language}"
 
     def check(self) -> None:
-        """Raise `UserError` naming what does not fit."""
+        """Raise `UserError` that names invalid options and combinations."""
         faults = list(self.options.faults())
         if faults:
             raise UserError(*faults)
@@ -197,7 +197,7 @@ class Synthesis:
         return count_lines(self.text("bpe"))
 
     def record(self) -> dict[str, Any]:
-        """Return what the record of the pairs begins with: settings, and the checksums of everything read."""
+        """Return the first entries of the pairs' record: settings, and the checksums of everything read."""
         inputs = {f"checkpoint{number or ''}": sha256(path) for number, path in enumerate(self.checkpoints)}
         inputs |= {f"text.{kind}": sha256(self.text(kind)) for kind in ("tok", "bpe")}
         if self.options.kind == DISTIL:

@@ -114,7 +114,7 @@ def test_files_that_are_not_there(trained: Path, tmp_path: Path, monkeypatch: py
     absent = tmp_path / "no.pt"
     monkeypatch.setattr(console, "_runs", True)
     assert refused(monkeypatch, tmp_path, f"--restore-file={absent}") == (
-        f"--restore-file must be a checkpoint, but there is none at {absent}"
+        f"--restore-file: checkpoint {absent} not found"
     )
     link = tmp_path / "checkpoint_last.pt"
     link.symlink_to(link)

@@ -1,4 +1,4 @@
-"""A --best-checkpoint-metric that no validation has is named before the first update, beside those that there are."""
+"""A --best-checkpoint-metric that no validation has is named before the first update, beside the available ones."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def name_the_metrics(stock: Any, cfg: Any, trainer: Any, stats: dict[str, Any], 
 
 
 def scores_of_a_sentence(trainer: Any, subset: str) -> dict[str, Any]:
-    """Return the figures by name that validation has, those of the first sentence of a subset."""
+    """Return the figures of a validation by name, computed on the first sentence of a subset."""
     batches = trainer.get_valid_iterator(subset)
     number = batches.frozen_batches[0][0]
     with metrics.aggregate(new_root=True) as scores:

@@ -34,10 +34,10 @@ def local_folders(cfg: Any) -> list[Path]:
 
 
 def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
-    """Return the source's and the target's language: a task's own, else what fairseq or preprocess.sh calls them.
+    """Return source and target language: a task's own, else their names from fairseq or preprocess.sh.
 
     Raises:
-        UserError: the folder has none, or not the one that is given
+        UserError: the folder has no languages, or other ones than given
     """
     given = (cfg.source_lang, cfg.target_lang)
     source, target = infer_language_pair(str(folder)) if None in given else given
@@ -45,7 +45,7 @@ def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
         # fairseq takes dict.zh-CN.txt for the languages zh and CN.
         source, target = TextSettings.read(folder).languages
     if source is None or target is None:
-        raise UserError(f"{folder}: must have files such as train.de-en.de.idx, but has none")
+        raise UserError(f"{folder}: contains no files such as train.de-en.de.idx")
     for side, name, language in zip(("source", "target"), given, (source, target)):
         if name not in (None, language):
             raise in_place_of(FileNotFoundError, f"--{side}-lang must be {language}, as in {folder}, but is {name}")
@@ -72,7 +72,7 @@ def check_dictionaries_first(stock: Any, cls: Any, cfg: Any, **kwargs: Any) -> A
     TranslationTask, "load_dataset", order=10, why="name a data file that is missing, cut or of another dictionary"
 )
 def check_subsets_first(stock: Any, self: Any, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> Any:
-    """Name the file that is missing, truncated, or not of the dictionary; those of later epochs at once too."""
+    """Name the file that is missing, truncated, or of another dictionary; also at once for later epochs."""
     checked: set[str] = self.__dict__.setdefault("_checked_subsets", set())
     if split not in checked and self.cfg.dataset_impl in (None, "mmap"):
         folders = local_folders(self.cfg)

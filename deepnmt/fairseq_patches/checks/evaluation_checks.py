@@ -1,4 +1,4 @@
-"""What fairseq-generate, fairseq-interactive and fairseq-validate are started with, held against what they can do."""
+"""Checks of the options of fairseq-generate, fairseq-interactive and fairseq-validate against their abilities."""
 
 import ast
 import logging

@@ -1,7 +1,7 @@
 """Options that one of fairseq's commands accepts and then ignores, or fails at, are refused in one line.
 
 All of fairseq's commands share most of their options. An option of training does no harm in a search (`docs/fairseq.md`
-says where each acts); those here are options of searching and scoring, from which a user expects a result.
+says where each acts). The options here belong to searching and scoring, and a user expects an effect.
 """
 
 import sys
@@ -22,7 +22,7 @@ GENERATE, INTERACTIVE, VALIDATE, EVAL_LM = (
     "fairseq-validate",
     "fairseq-eval-lm",
 )
-# An option that only this command's parser has; in this order, since fairseq-interactive has those of fairseq-generate.
+# An option that only this command's parser has; in this order, as fairseq-interactive has fairseq-generate's, too.
 MARKS = {INTERACTIVE: "buffer_size", GENERATE: "beam", EVAL_LM: "softmax_batch"}
 
 SEARCHES = (GENERATE, INTERACTIVE)
@@ -34,7 +34,7 @@ NO_SEED = "--no-seed-provided"
 FIRST_PASS = "has no first-pass decoder"
 # Options that another task than translating text may read.
 OF_OTHER_TASKS = ("eos_token", "beam_mt", "max_len_a_mt", "max_len_b_mt", "lenpen_mt")
-# Option, commands, and what they do instead.
+# Option, commands, and their actual behaviour.
 IGNORED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("bf16", EVALUATIONS, PRECISION),
     ("memory_efficient_bf16", EVALUATIONS, PRECISION),

@@ -10,10 +10,10 @@ INERT = ("adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj", "char_in
 
 
 def transformer_faults(cfg: Any) -> Iterator[str]:
-    """Yield what is wrong with the options of a model from source to target; nothing for other models.
+    """Yield the faults of the options of a model from source to target; nothing for other models.
 
     Args:
-        cfg: of the whole training
+        cfg: configuration of the whole training
     """
     kind, model = ARCH_MODEL_REGISTRY.get(getattr(cfg.model, "_name", None)), cfg.model
     if not (isinstance(kind, type) and issubclass(kind, TransformerModelBase)):

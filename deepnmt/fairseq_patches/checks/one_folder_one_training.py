@@ -1,7 +1,7 @@
-"""Checkpoints name their training, and a folder takes those of one training alone.
+"""Checkpoints name their training, and a folder takes the checkpoints of one training alone.
 
-An average of the last checkpoints, --validate-average and --keep-last-epochs take whatever numbered checkpoints are in
-a folder. Those of an earlier training, whose checkpoint_last.pt was removed, would pass for this one's.
+An average of the last checkpoints, --validate-average and --keep-last-epochs take any numbered checkpoints in a folder.
+Checkpoints of an earlier training, whose checkpoint_last.pt was removed, would pass for this one's.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ def begin_in_a_folder_of_its_own(
     return extra_state
 
 
-@replaces(Trainer, "save_checkpoint", order=50, why="checkpoints name their training, so that no average is over two")
+@replaces(Trainer, "save_checkpoint", order=50, why="checkpoints name their training: no average spans two of them")
 def save_its_name(stock: Any, self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
     """Put the name of the training into each checkpoint."""
     training = getattr(self, "training", None)
@@ -92,12 +92,12 @@ def check_folder(folder: Path, suffix: str, training: str, resumed: CheckpointSt
 def name_of(trainer: Any, before: str | None) -> str:
     """Return the name of a training, as `deepnmt.checkpoints.one_training` describes it.
 
-    The same command begins the same training, so that one that was killed before its first checkpoint_last.pt can
-    begin again; with the same options, one may also go back to any of its checkpoints.
+    The same command begins the same training. A training killed before its first checkpoint_last.pt can therefore
+    begin again. With the same options, it may also go back to any of its checkpoints.
 
     Args:
-        trainer: with all options and the weights to begin with
-        before: the name in the checkpoint that the training goes on from; None: it begins
+        trainer: trainer with all options and the weights to begin with
+        before: the name in the checkpoint that the training continues; None: it begins
     """
     options = _digest_of_options(trainer.cfg)
     if before is not None and before.split()[-1].startswith(options):

@@ -73,12 +73,12 @@ def _check_training(state: CheckpointState, trainer: Any) -> None:
 
 
 def _languages(task: Any) -> Optional[tuple[str, str]]:
-    """Return the source's and the target's language; None where they are not known.
+    """Return the source's and the target's language; None if unknown.
 
-    Where the command line did not name them, they are those of the data folder, and the checkpoint does not have them.
+    If the command line did not name them, they come from the data folder, and the checkpoint does not have them.
 
     Args:
-        task: its options
+        task: the options of a task
     """
     source, target, data = (getattr(task, name, None) for name in ("source_lang", "target_lang", "data"))
     if isinstance(source, str) and isinstance(target, str):
@@ -92,10 +92,10 @@ def _languages(task: Any) -> Optional[tuple[str, str]]:
 
 
 def _moment_faults(state: CheckpointState, trainer: Any) -> Iterator[str]:
-    """Yield what Adam keeps in another shape than the parameter's, of which it would read beyond the memory.
+    """Yield Adam's tensors of another shape than the parameter's, for which it would read beyond the memory.
 
     fairseq numbers the parameters in the model's order, with the criterion's after them. Half precision with flat
-    gradients has one instead, all of them end to end.
+    gradients has a single parameter instead, all of them end to end.
     """
     optimizer = state.optimizer() or {}
     groups = optimizer.get("param_groups") or []

@@ -16,7 +16,7 @@ from deepnmt.options.option_table import OPTIONS, SEARCH, TRAINING, dashed, rang
 
 OFF = ("diverse_beam_groups", "sampling_topk", "sampling_topp")
 KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
-# The option behind each argument; those of a training have been held against the same table before.
+# The option behind each argument; a training's options have been checked against the same table before.
 ARGUMENTS = {
     "max_tokens": "max_tokens",
     "max_sentences": "batch_size",
@@ -28,7 +28,7 @@ ARGUMENTS = {
 
 @replaces(FairseqTask, "build_generator", order=20, why="a beam of 1,000 hangs or fills the memory")
 def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any, **options: Any) -> Any:
-    """Build a generator. Raises `UserError` for sizes that are none or too large, and numbers that are not finite."""
+    """Build a generator. Raises `UserError` for invalid or too large sizes, and numbers that are not finite."""
     # --eval-bleu-args is JSON, whose values fairseq takes as they are.
     if not (faults := list(_kind_faults(args))):
         values = {name: getattr(args, name, None) for name in OPTIONS}
@@ -69,7 +69,7 @@ NEEDS = {
     "lm_weight": "lm_path",
     "retain_dropout_modules": "retain_dropout",
 }
-# Options of which one would be ignored, or be in the way of the other.
+# Pairs of options in which one would be ignored, or obstruct the other.
 EXCLUDE = (
     ("sampling_topk", "sampling_topp"),
     ("constraints", "no_repeat_ngram_size"),
@@ -81,7 +81,7 @@ EXCLUDE = (
 
 
 def _combination_faults(args: Any, fused: bool) -> Iterator[str]:
-    """Yield the options that need another one, and those that exclude each other."""
+    """Yield the options that need another one, and the options that exclude each other."""
     given = {each.name for each in fields(GenerationConfig) if _is_given(getattr(args, each.name, each.default), each)}
     for name, other in NEEDS.items():
         if name in given and other not in given and not (fused and other == "lm_path"):
@@ -104,7 +104,7 @@ def _dropout_faults(models: Any, args: Any) -> Iterator[str]:
 
 
 def _reference_faults(task: Any, args: Any) -> Iterator[str]:
-    """Yield the options that need reference translations, where a loaded subset has none."""
+    """Yield the options that need reference translations, if a loaded subset lacks them."""
     datasets = (getattr(task, "datasets", None) or {}).items()
     without = [str(subset) for subset, dataset in datasets if getattr(dataset, "tgt", True) is None]
     for name in ("prefix_size", "score_reference"):

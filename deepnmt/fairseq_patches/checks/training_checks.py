@@ -1,6 +1,6 @@
-"""What a training is started with, held against ranges, data and memory before anything is built.
+"""Checks of a training's options against ranges, data and memory before anything is built.
 
-`scripts/train.sh` asks the recipe's own checks first; these are for fairseq's own command too, from the same table.
+`scripts/train.sh` runs the recipe's own checks first; these serve fairseq's own command too, from the same table.
 """
 
 import json
@@ -68,10 +68,10 @@ def check_training_of_hydra(stock: Any, cfg: Any, **kwargs: Any) -> Any:
 
 
 def check_training(cfg: Any) -> None:
-    """Check a configuration, and log what departs from a paper or leaves sentences out.
+    """Check a configuration, and log departures from a paper and left-out sentences.
 
-    Languages that only the data folder tells are set in the options, so that checkpoints name them, too: a model of
-    the other direction with the same dictionaries is otherwise like any model of this one.
+    Languages known only from the data folder are set in the options: checkpoints then name them, too. Otherwise a model
+    of the other direction with the same dictionaries is like any model of this one.
 
     Raises:
         UserError: every option that is out of range, a line each; or the first fault of folders, data or memory
@@ -111,7 +111,7 @@ def check_training(cfg: Any) -> None:
 
 
 def flat(cfg: Any) -> dict[str, Any]:
-    """Return all options by name, without those that only stand for another one."""
+    """Return all options by name, without mere aliases of another one."""
     values: dict[str, Any] = {name: getattr(cfg[name], "_name", None) for name in ("lr_scheduler", "criterion", "task")}
     values["arch"] = getattr(cfg.model, "_name", None)
     for group in (cfg[name] for name in cfg):
@@ -162,7 +162,7 @@ def _kind_of_model(task: Optional[str], arch: Optional[str]) -> Iterator[str]:
 
 
 def _bleu_faults(task: Any) -> Iterator[str]:
-    """Yield what the translation of validation sentences cannot be read by, which shows after the first epoch."""
+    """Yield the faults that prevent scoring translations of validation, which appear after the first epoch."""
     if not getattr(task, "eval_bleu", False):
         return
     tokenizers = REGISTRIES["tokenizer"]["registry"]
@@ -226,13 +226,13 @@ def check_memory(cfg: Any, model: DLCLTransformerConfig, types: tuple[int, int])
             for name in ("layers", "embed_dim", "ffn_embed_dim")
         )
         raise UserError(
-            f"the model must fit into the {there / 1e9:,.1f} GB of {place}, but needs at least "
-            f"{parameters * size / 1e9:,.1f} GB to train, {size} bytes for each of {parameters:,} parameters ({sizes})"
+            f"the model must fit into the {there / 1e9:,.1f} GB of {place}, but training needs at least "
+            f"{parameters * size / 1e9:,.1f} GB: {size} bytes for each of {parameters:,} parameters ({sizes})"
         )
 
 
 def bytes_of_parameter(cfg: Any) -> int:
-    """Return what a parameter takes at least: itself, its gradient, its copies in full precision, Adam's moments."""
+    """Return a parameter's least memory: itself, its gradient, its copies in full precision, Adam's moments."""
     common, optimizer = cfg.common, cfg.optimizer
     half = common.fp16 or common.bf16
     copies = half and not (common.memory_efficient_fp16 or common.memory_efficient_bf16)

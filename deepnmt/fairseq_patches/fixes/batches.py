@@ -1,4 +1,4 @@
-"""Batches: none lost, the same ones after a restart, and those of a short update counted."""
+"""Batches: no batch is lost, a restart gets the same ones, and a short update's batches are counted."""
 
 import logging
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ def name_sentences_beyond_positions(
     if len(longer):
         raise UserError(
             "--max-source-positions and --max-target-positions must be at least the tokens of a sentence, but are "
-            f"{max_positions[0]} and {max_positions[1]}: {len(longer)} of the {len(indices)} sentences have more, "
+            f"{max_positions[0]} and {max_positions[1]}. {len(longer)} of the {len(indices)} sentences have more, "
             f"the first of them sentence {longer[0] + 1}; --skip-invalid-size-inputs-valid-test leaves them out"
         )
     return kept
@@ -81,8 +81,8 @@ def name_sentences_beyond_positions(
 def keep_batches_across_restarts(stock: Any, self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
     """Make the batches as in the first epoch.
 
-    fairseq's main branch seeds the order of equally long sentences with the epoch in which the process starts, and
-    keeps those batches for all the epochs that follow.
+    fairseq's main branch seeds the order of equally long sentences with the epoch in which the process starts. It keeps
+    these batches for all following epochs.
     """
     epoch = kwargs.get("epoch", 1)
     made_once = not (
@@ -103,7 +103,7 @@ def keep_batches_across_restarts(stock: Any, self: Any, dataset: Any, *args: Any
 
 @replaces(Trainer, "get_train_iterator", order=10, why="--update-ordered-indices-seed acts only after a restart")
 def make_batches_anew(stock: Any, self: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
-    """Make the batches of each epoch if they depend on it; fairseq keeps those of the epoch a process starts in."""
+    """Make the batches of each epoch if they depend on it; fairseq keeps the batches of a process's first epoch."""
     if self.cfg.dataset.update_ordered_indices_seed:
         kwargs["disable_iterator_cache"] = True
     return stock(self, epoch, *args, **kwargs)
@@ -111,11 +111,11 @@ def make_batches_anew(stock: Any, self: Any, epoch: int, *args: Any, **kwargs: A
 
 @replaces(Trainer, "train_step", order=30, why="a process without a last batch does not count its others")
 def count_all_batches(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-    """Leave the empty batches of an epoch's last update out, but for one where a process has no other.
+    """Leave the empty batches of an epoch's last update out, except one where a process has no other.
 
-    With --update-freq above 1, fairseq takes a process whose last batch is empty for one without any: the sizes of the
-    others are lost, though their gradients are not, and the update becomes too large. Each process still makes the one
-    backward pass in which gradients are exchanged.
+    With --update-freq above 1, fairseq takes a process whose last batch is empty for one without batches. It loses the
+    sizes of the other batches, though not their gradients, and the update becomes too large. Each process still makes
+    the one backward pass that exchanges gradients.
     """
     return stock(self, [sample for sample in samples if sample] or samples[:1], *args, **kwargs)
 
@@ -162,14 +162,14 @@ def resume_within_an_epoch(stock: Any, self: Any, state_dict: dict[str, Any]) ->
 
 
 def position_here(iterator: Any, state: dict[str, Any]) -> int:
-    """Return how many batches each process has had of an epoch; rounded down, so that no sentence is left out.
+    """Return the number of batches that each process has had of an epoch, rounded down: no sentence is left out.
 
-    The batches of an epoch have the same order for any number of processes, of which each gets every n-th one: after
-    `k` batches on `n` processes `k n` are done. Where the batches are others, it is the same share of the epoch.
+    The batches of an epoch have the same order for any number of processes. Each process gets every n-th batch: after
+    `k` batches on `n` processes `k n` are done. If the batches differ, the position is the same share of the epoch.
 
     Args:
         iterator: fairseq's `EpochBatchIterator`
-        state: of the checkpoint; those of fairseq alone do not say what they count
+        state: state of the checkpoint; fairseq's own checkpoints do not name the counted unit
 
     Raises:
         UserError: the order of the batches depends on the number of processes
@@ -196,7 +196,7 @@ def position_here(iterator: Any, state: dict[str, Any]) -> int:
 def group_what_is_left(
     stock: Any, self: Any, iterable: Any, chunk_size: int, skip_remainder_batch: bool = False
 ) -> None:
-    """Count the groups from where the batches begin; fairseq counts those of a whole epoch."""
+    """Count the groups from the start of the batches; fairseq counts the groups of a whole epoch."""
     done = getattr(iterable, "n", 0)
     if done % chunk_size == 0:
         stock(self, iterable, chunk_size, skip_remainder_batch)
@@ -211,7 +211,7 @@ def group_what_is_left(
     self.total = self.n + groups
 
 
-@sets("OptimizationConfig", order=60, why="the help of --skip-remainder-batch says the opposite of what it does")
+@sets("OptimizationConfig", order=60, why="the help of --skip-remainder-batch states the opposite of its effect")
 def say_what_is_skipped() -> None:
     """Correct the help text."""
     option = OptimizationConfig.__dataclass_fields__["skip_remainder_batch"]

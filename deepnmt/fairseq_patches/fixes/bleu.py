@@ -92,7 +92,7 @@ class WordBleu(BaseScorer):  # type: ignore[misc]
         return f"BLEU4 = {found.score:2.2f}, {precisions} (BP={found.bp:.3f}, {lengths})"
 
 
-@replaces(TranslationTask, "__init__", order=10, why="fairseq's scorers are not told the language of what they compare")
+@replaces(TranslationTask, "__init__", order=10, why="fairseq's scorers do not know the language of the texts")
 def note_language(stock: Any, self: Any, cfg: Any, src_dict: Any, tgt_dict: Any) -> None:
     """Make the task, and note the language of its target on the dictionary, all that a scorer is given."""
     stock(self, cfg, src_dict, tgt_dict)

@@ -49,9 +49,9 @@ def copy_whole_file(stock: Any, src_path: str, dst_path: str, overwrite: bool = 
     return True
 
 
-@replaces(checkpoint_utils, "_torch_persistent_save", order=10, why="a full disk is a line, not a logged traceback")
+@replaces(checkpoint_utils, "_torch_persistent_save", order=10, why="a full disk gives a line, not a logged traceback")
 def save_without_log(stock: Any, obj: Any, f: Any) -> None:
-    """Write, and leave it to the error that is raised to say what is wrong."""
+    """Write, and leave the report of a failure to the raised error."""
     log = checkpoint_utils.logger
     before, log.disabled = log.disabled, True
     try:
@@ -75,7 +75,7 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         contents = stock(path, *args, **kwargs)
     if SCALES in contents:
         contents["model"] = unpacked(contents["model"], contents.pop(SCALES))
-    # A task that asks what kind of model it gets must be told of those that say nothing, too.
+    # A task that asks for the kind of its model must also learn of models without an entry.
     contents.setdefault("task_state", {})
     if _averaging and isinstance(contents.get("extra_state"), dict):
         # fairseq means to begin with the model, which it has thrown away by then.
@@ -120,7 +120,7 @@ def _is_language_model(path: str) -> bool:
     return kind is not None and issubclass(kind, FairseqLanguageModel)
 
 
-@replaces(checkpoint_utils, "load_model_ensemble_and_task", order=10, why="name checkpoints that give no model")
+@replaces(checkpoint_utils, "load_model_ensemble_and_task", order=10, why="name checkpoints without a model")
 def load_models_or_say_why_not(stock: Any, filenames: Any, *args: Any, **kwargs: Any) -> Any:
     """Load an ensemble.
 
@@ -153,7 +153,7 @@ def _warn_of_other_languages(state: CheckpointState, task: Any) -> None:
 def resume_what_fits(
     stock: Any, self: Any, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any
 ) -> Any:
-    """Resume a training, or begin with another one's model; its checkpoints record what that was selected on, too.
+    """Resume a training, or begin with another one's model; its checkpoints also record that model's selection text.
 
     Raises:
         UserError: the checkpoint is missing, or not one of this training
@@ -169,14 +169,14 @@ def resume_what_fits(
                 self.task.state.merge_state_dict(known)
     elif self.cfg.checkpoint.restore_file != "checkpoint_last.pt" and is_command():
         # fairseq would begin anew, and say so in a line of the log.
-        raise UserError(f"--restore-file must be a checkpoint, but there is none at {filename}")
+        raise UserError(f"--restore-file: checkpoint {filename} not found")
     elif os.path.lexists(filename):
         raise UserError(f"{filename}: must be a checkpoint, but is no file")
     with naming(filename), averaging(self.cfg.ema.store_ema):
         return stock(self, filename, reset_optimizer, *args, **kwargs)
 
 
-# Whether what is loaded is for a training with --store-ema.
+# Whether the loaded checkpoint is for a training with --store-ema.
 _averaging = False
 
 
@@ -211,7 +211,7 @@ def naming(path: str) -> Iterator[None]:
         ) from error
 
 
-@replaces(BaseFairseqModel, "load_state_dict", order=10, why="say which dictionary does not fit")
+@replaces(BaseFairseqModel, "load_state_dict", order=10, why="name the dictionary that does not match")
 def name_misfitting_dictionary(stock: Any, self: Any, state_dict: dict[str, Tensor], *args: Any, **kwargs: Any) -> Any:
     """Load, or say which embedding table has another number of types.
 

@@ -1,6 +1,6 @@
-"""Checkpoints of trainings in half precision hold the weights that the updates are added to, in FP32, as well.
+"""Checkpoints of trainings in half precision also hold the FP32 master weights, to which the updates are added.
 
-Beside these they hold what the scale of the loss is adapted by.
+Beside these they hold the counts that adapt the loss scale.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ SCALE, GROWTH = "scale", "_growth_tracker"
     _FP16OptimizerMixin, "state_dict", order=10, why="checkpoints of --fp16 and --bf16 lack the FP32 master weights"
 )
 def save_weights(stock: Any, self: Any) -> dict[str, Any]:
-    """Put the FP32 copy of the weights beside what the optimizer keeps."""
+    """Put the FP32 master weights beside the optimizer's state."""
     return {**stock(self), FULL_PRECISION: [tensor.data for tensor in _copies(self)]}
 
 
 @replaces(_FP16OptimizerMixin, "load_state_dict", order=10, why="a resumed training rounds its weights")
 def restore_weights(stock: Any, self: Any, state_dict: Mapping[str, Any], optimizer_overrides: Any = None) -> None:
-    """Load, and take over the FP32 weights of which the model's are the roundings; else those are what counts."""
+    """Load, and take over the FP32 master weights; without them, take the model's rounded weights."""
     stock(self, {key: value for key, value in state_dict.items() if key != FULL_PRECISION}, optimizer_overrides)
     saved = state_dict.get(FULL_PRECISION)
     if not saved or sum(tensor.numel() for tensor in saved) != sum(own.numel() for own in self.fp16_params):
@@ -46,7 +46,7 @@ def restore_weights(stock: Any, self: Any, state_dict: Mapping[str, Any], optimi
 @replaces(_FP16OptimizerMixin, "state_dict", order=20, why="checkpoints lack the loss scaler's counts")
 @replaces(_MemoryEfficientFP16OptimizerMixin, "state_dict", order=20, why="checkpoints lack the loss scaler's counts")
 def save_counts(stock: Any, self: Any) -> dict[str, Any]:
-    """Put what the scaler counts beside the scale."""
+    """Put the scaler's counts beside the scale."""
     state: dict[str, Any] = stock(self)
     return state if self.scaler is None else {**state, LOSS_SCALER: [getattr(self.scaler, name) for name in COUNTS]}
 
@@ -66,7 +66,7 @@ def restore_counts(stock: Any, self: Any, state_dict: Mapping[str, Any], optimiz
 
 @replaces(AMPOptimizer, "state_dict", order=10, why="checkpoints of --amp lack the loss scale")
 def save_scale(stock: Any, self: Any) -> dict[str, Any]:
-    """Put the scale, and the updates since it changed, beside what the optimizer keeps."""
+    """Put the scale, and the updates since it changed, beside the optimizer's state."""
     state, scaler = stock(self), self.scaler.state_dict()
     # Where there is no GPU, it scales nothing.
     return {**state, LOSS_SCALER: [scaler[SCALE], scaler[GROWTH]]} if scaler else state

@@ -41,7 +41,7 @@ def resume_from_the_last(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> A
                 f"resuming from {last}, whose training began with --restore-file {cfg.restore_file}; to begin with it "
                 "once more, give another --save-dir"
             )
-            # The trainer's own options stay, so that the next checkpoints tell what they began with, too.
+            # The trainer's own options stay: the next checkpoints then also name their start.
             cfg = OmegaConf.merge(cfg, {"restore_file": DEFAULT, **dict.fromkeys(RESETS, False)})
     return stock(cfg, trainer, **kwargs)
 
@@ -66,7 +66,7 @@ def began_with(last: Path, restore_file: str) -> bool:
 
 @replaces(Trainer, "load_checkpoint", order=30, why="checkpoints record the --restore-file that they began with")
 def note_the_file(stock: Any, self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
-    """Keep the checksum of the file, or what the last checkpoint says of it."""
+    """Keep the checksum of the file, or the last checkpoint's record of it."""
     extra_state = stock(self, filename, *args, **kwargs)
     named = self.cfg.checkpoint.restore_file
     self.restored = None

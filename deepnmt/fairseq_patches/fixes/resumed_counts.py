@@ -1,4 +1,4 @@
-"""What a training counts beside its updates, and would count anew when it is resumed."""
+"""A training's counts beside its updates, which a resumed training would count anew."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +24,7 @@ def save_plateau(stock: Any, self: Any) -> dict[str, Any]:
 
 @replaces(ReduceLROnPlateauLRSchedule, "load_state_dict", order=10, why="a resumed training counts --lr-patience anew")
 def restore_plateau(stock: Any, self: Any, state_dict: dict[str, Any]) -> None:
-    """Continue the count; checkpoints of fairseq alone have none."""
+    """Continue the count; fairseq's own checkpoints lack it."""
     stock(self, state_dict)
     for name in (BAD, COOLDOWN):
         setattr(self.lr_scheduler, name, state_dict.get(name, 0))

@@ -1,8 +1,8 @@
-"""Which checkpoints a training writes and keeps: what the help texts of fairseq's options say.
+"""The checkpoints that a training writes and keeps, as the help texts of fairseq's options promise.
 
 fairseq keeps a checkpoint as one of the N best only if it beats the worst so far, even while there are fewer than N.
-It compares scores by the three digits in their names, which a random one follows. A score of NaN becomes the best, and
-an interval of updates that ends with an epoch leaves nothing.
+It compares scores by the three digits in their names, which a random digit follows. A score of NaN becomes the best,
+and an interval of updates that ends with an epoch leaves nothing.
 """
 
 import logging
@@ -48,7 +48,7 @@ class Kept(NamedTuple):
 )
 @trainings_only
 def save_what_the_options_say(stock: Any, cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Optional[str]:
-    """Write a checkpoint under all names that it has to have, remove those that are not to be kept.
+    """Write a checkpoint under all its required names, and remove checkpoints that need not be kept.
 
     Returns:
         the first of its files; None: nothing was written
@@ -138,7 +138,7 @@ def best_kept(cfg: Any, suffix: str) -> list[Kept]:
 
 def _kept(path: str, rounded: float) -> Kept:
     if not PathManager.path_requires_pathmanager(path):
-        # Whoever reads it will say what is wrong with a damaged one.
+        # A reader of a damaged one will report its fault.
         with suppress(UserError):
             state = CheckpointState.of(Path(path), numbers=False)
             score = state.extra("val_loss")
@@ -160,7 +160,7 @@ def _surplus(cfg: Any, suffix: str) -> Iterator[str]:
 
 
 def best_by(cfg: Any) -> str:
-    """Return by what the best checkpoint is told."""
+    """Return the criterion of the best checkpoint."""
     return f"{'largest' if cfg.maximize_best_checkpoint_metric else 'smallest'} {cfg.best_checkpoint_metric}"
 
 

@@ -1,8 +1,8 @@
-"""A training that is stopped and resumed ends where one that is not stopped ends.
+"""A training that is stopped and resumed ends where an uninterrupted one ends.
 
-fairseq keeps the best validation and the number of those without a better one since in attributes of a function, which
-end with the process: --patience would count from zero again. The count is that of one model: deepnmt grow and
-deepnmt shrink leave it out.
+fairseq keeps the best validation, and the number of worse ones since, in attributes of a function. These end with the
+process: --patience would count from zero again. The count belongs to one model: deepnmt grow and deepnmt shrink leave
+it out.
 """
 
 import logging
@@ -48,7 +48,7 @@ def stop_where_done(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     begins = cfg.finetune_from_model is not None and not PathManager.exists(str(last))
     loaded = stock(cfg, trainer, **kwargs)
     if begins:
-        # What the model has taken before was another training.
+        # The model's earlier updates belong to another training.
         trainer._previous_training_time = 0
     most, done = trainer.cfg.optimization.max_update, trainer.get_num_updates()
     if 0 < most <= done:

@@ -1,8 +1,8 @@
 """The TensorBoard curves of a training that was stopped and resumed are one curve.
 
-A training that is killed makes the updates since its last checkpoint again, and logs them again. Each file of events
-begins with the first update that it may hold, and TensorBoard drops what earlier files have from there on. What is
-logged before a checkpoint is saved is on the disk before the checkpoint is.
+A killed training repeats the updates since its last checkpoint, and logs them again. Each event file begins with the
+first update that it may hold, and TensorBoard drops the entries of earlier files from there on. Entries logged before a
+checkpoint reach the disk before it.
 """
 
 import os
@@ -19,7 +19,7 @@ from deepnmt.fairseq_patches.patch import replaces, trainings_only
 _first_update = 0
 
 
-@replaces(checkpoint_utils, "load_checkpoint", order=30, why="files of events record their first update")
+@replaces(checkpoint_utils, "load_checkpoint", order=30, why="event files record their first update")
 @trainings_only
 def note_the_first_update(stock: Any, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Note where a training starts or is resumed."""

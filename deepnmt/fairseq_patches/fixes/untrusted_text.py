@@ -1,4 +1,4 @@
-"""What a checkpoint's configuration says is read, never run."""
+"""The text of a checkpoint's configuration is read, never run."""
 
 import sys
 from collections.abc import Callable, Mapping

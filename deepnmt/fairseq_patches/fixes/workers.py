@@ -1,9 +1,9 @@
-"""Several processes, which fairseq silently gets wrong on the CPU.
+"""Training in several processes, in which fairseq silently fails on the CPU.
 
     torchrun --nproc_per_node 2 $(which fairseq-train) DATA --user-dir deepnmt --cpu ...
 
-trains one model in two processes. Three things concern GPUs too: machines of one GPU each train together, a resumed
-training's checkpoint can be read, and a lost process is called one.
+trains one model in two processes. Three fixes concern GPUs too. Machines of one GPU each train together, a resumed
+training's checkpoint can be read, and a lost process is reported as lost.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Validation of averaged weights: `--validate-average N` of the task `deep_translation`.
 
-At a high learning rate single checkpoints are ranked by chance; what will translate is an average. So the losses, BLEU,
-the best checkpoint, --patience and schedules that follow the loss are those of the average here. The earlier weights
-are read from the training's own checkpoints, so that a restart needs nothing else.
+At a high learning rate the ranking of single checkpoints is random, and an average will translate. So the losses, BLEU,
+the best checkpoint, --patience and schedules that follow the loss refer to the average here. The earlier weights are
+read from the training's own checkpoints: a restart needs nothing else.
 """
 
 import logging
@@ -45,7 +45,7 @@ def earlier_checkpoints(folder: Path, updates: int, number: int) -> list[Path]:
 
 
 def _shared(trainer: Any, number: int) -> Optional[dict[str, Tensor]]:
-    """Return the mean of the weights and of those of the last checkpoints, on every process; None without any."""
+    """Return the mean of the weights and the last checkpoints' weights, on every process; None without any."""
     mean = None
     if trainer.data_parallel_rank == 0:
         paths = earlier_checkpoints(Path(trainer.cfg.checkpoint.save_dir), trainer.get_num_updates(), number - 1)

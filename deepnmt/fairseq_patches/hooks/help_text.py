@@ -1,6 +1,6 @@
-"""`--help` of fairseq's commands with `--user-dir deepnmt`: all options of what is chosen, this package's first.
+"""`--help` of fairseq's commands with `--user-dir deepnmt`: all options of the chosen parts, this package's first.
 
-fairseq prints its help before it knows which options the architecture, criterion, optimizer, schedule and task add.
+fairseq prints its help before it knows the options that architecture, criterion, optimizer, schedule and task add.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def _raise(message: str) -> NoReturn:
 
 
 def _choices(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, Optional[str]]:
-    """Return what the rest of the options depends on, by the names of its options."""
+    """Return the choices that determine the other options, by the names of their options."""
     known = {action.dest: action for action in parser._actions}
     lenient = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in ("arch", "task", *REGISTRIES):
@@ -88,7 +88,7 @@ def _put_own_first(parser: argparse.ArgumentParser, chosen: dict[str, Optional[s
 
 
 def _own_options(chosen: dict[str, Optional[str]]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each part that the package has a choice of, what is chosen, and the names of the options it adds."""
+    """Yield each part for which the package has a choice, the choice, and the names of the options that it adds."""
     for part, value in chosen.items():
         if value is None:
             continue

@@ -1,4 +1,4 @@
-"""What the trainer does before its first update, in less time on the CPU, and where a number is not finite."""
+"""Changes to the trainer: before its first update, for speed on the CPU, and for numbers that are not finite."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def build_fused_adam(stock: Any, self: Any, cfg: Any, params: Any) -> None:
         self._optimizer = FusedAdam(self._optimizer.param_groups, **self.optimizer_config)
 
 
-@replaces(Trainer, "set_num_updates", order=10, why="a criterion may change its loss in the course")
+@replaces(Trainer, "set_num_updates", order=10, why="a criterion may change its loss during training")
 def tell_the_criterion(stock: Any, self: Any, num_updates: int) -> None:
     """Give the number of updates to a criterion that asks for it; fairseq gives it to the model alone."""
     stock(self, num_updates)
@@ -78,7 +78,7 @@ def round_factors(stock: Any, self: Any, samples: Sequence[Any], *args: Any, **k
 
 @contextmanager
 def matmul_precision(precision: str, cuda: bool) -> Iterator[None]:
-    """Products of float32 matrices have this precision: torch's on a GPU, that of this package's kernels on the CPU."""
+    """Products of float32 matrices have this precision: torch's on a GPU, this package's kernels' on the CPU."""
     if cuda:
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision(precision)

@@ -31,7 +31,7 @@ KNOWN_WARNINGS = (
 )
 
 
-@sets("sys.excepthook", order=10, why="a fault of the user's is one line and no traceback", in_commands=True)
+@sets("sys.excepthook", order=10, why="a user's fault gives one line and no traceback", in_commands=True)
 def show_faults_in_one_line() -> None:
     """Show `UserError`, Ctrl-C, and what fairseq refuses or cannot open, in one line each."""
     sys.excepthook = show_user_errors(show_refusals(sys.excepthook))
@@ -39,7 +39,7 @@ def show_faults_in_one_line() -> None:
 
 @sets("os.environ", order=12, why="Hydra prints tracebacks itself", in_commands=True)
 def leave_errors_to_the_hook() -> None:
-    """Have Hydra raise what it would otherwise print with a traceback that it has shortened."""
+    """Have Hydra raise an error that it would otherwise print with a shortened traceback."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 
 

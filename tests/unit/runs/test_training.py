@@ -186,7 +186,7 @@ REFUSED = {
         ["--encoder-embed-dim=1000000", "--decoder-embed-dim=1000000"], "the model must fit into the .* GB of .*",
     ),
     "restore-file": (
-        ["--restore-file={save}/no.pt"], "--restore-file must be a checkpoint, but there is none at {save}/no.pt",
+        ["--restore-file={save}/no.pt"], "--restore-file: checkpoint {save}/no.pt not found",
     ),
     "depth": (
         ["--encoder-layers=3"],

@@ -39,7 +39,7 @@ def test_folder_and_dictionaries_are_checked_when_the_task_is_set_up(tmp_path: P
     with pytest.raises(UserError, match=r"/a: data must be a folder .*, but there is none; a colon separates folders"):
         task_of(tmp_path / "a:b")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"empty: must have files such as train\.de-en\.de\.idx, but has none"):
+    with pytest.raises(UserError, match=r"empty: contains no files such as train\.de-en\.de\.idx"):
         task_of(tmp_path / "empty")
     (data / "dict.en.txt").write_text("new\n")
     with pytest.raises(UserError, match=r"dict\.en\.txt:1: must be a type and its count, but is 'new'"):

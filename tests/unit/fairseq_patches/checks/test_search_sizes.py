@@ -100,7 +100,7 @@ def test_the_largest_beam(translation: TranslationTask) -> None:
         (
             {"max_tokens": 9, "max_positions": (1024, 3)},
             "--max-source-positions and --max-target-positions must be at least the tokens of a sentence, but are 1024 "
-            "and 3: 2 of the 3 sentences have more, the first of them sentence 1; --skip-.* leaves them out",
+            "and 3. 2 of the 3 sentences have more, the first of them sentence 1; --skip-.* leaves them out",
         ),
         ({"max_tokens": 5}, "--max-tokens must be at least the tokens of the longest sentence, but is 5"),
     ],

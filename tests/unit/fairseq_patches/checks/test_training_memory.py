@@ -85,7 +85,7 @@ def test_memory_of_the_gpu(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=sizes[device]))
     config = training_checks.model_config(cfg)
     assert config is not None
-    with pytest.raises(UserError, match=r"must fit into the 0\.1 GB of the GPU, but needs at least"):
+    with pytest.raises(UserError, match=r"must fit into the 0\.1 GB of the GPU, but training needs at least"):
         check_memory(cfg, config, (12, 12))
     monkeypatch.setenv("LOCAL_RANK", "0")
     check_memory(cfg, config, (12, 12))
