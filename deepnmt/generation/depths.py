@@ -46,7 +46,7 @@ def numbers(text: str, stack: str, depth: int) -> list[int]:
 
 
 def models(depths: Mapping[str, int], every: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """The models to score: the whole one, then those of fewer layers, with name, option and depths."""
+    """Yield the models to score: the whole one, then models of fewer layers, with name, option and depths."""
     layers = {f"{stack}_layers": depth for stack, depth in depths.items()}
     yield {"model": WHOLE, "option": "", **layers}
     if not any(every.values()):
@@ -72,15 +72,15 @@ def check_shrinking(state: CheckpointState, found: Iterable[Mapping[str, Any]]) 
 
 @dataclass(frozen=True)
 class Depths:
-    """A model to score with ever fewer of its layers.
+    """A model to score with fewer and fewer of its layers.
 
     Attributes:
         checkpoint: the model
         data: data folder
         out: folder of the scores
-        subset: of the data
-        every: numbers of layers for each stack, such as `2,3`, of which the first is kept; empty for none
-        options: of the search
+        subset: subset of the data
+        every: values of N for each stack, such as `2,3`: the first of N layers is kept; empty: no values
+        options: options of the search
     """
 
     checkpoint: Path

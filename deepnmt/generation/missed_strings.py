@@ -59,7 +59,7 @@ class Sentence(NamedTuple):
 
     @classmethod
     def of(cls, line: str) -> Sentence:
-        """Return what a line says."""
+        """Return the sentence of a line."""
         number, seconds, complete, expanded, best, length, *beams = line.split("\t")
         counts = int(number), float(seconds), int(complete), int(expanded), float(best), int(length)
         return cls(*counts, tuple(map(float, beams)))
@@ -68,8 +68,8 @@ class Sentence(NamedTuple):
 def report(done: Sequence[Sentence], beams: Sequence[int]) -> dict[str, Any]:
     """Return the figures.
 
-    A beam has an error where a better string is known, from the exhaustive search or from another beam; it has none
-    where the exhaustive search came to its end without one; else, nobody knows.
+    A beam has an error if a better string is known, from the exhaustive search or from another beam. It has no error
+    if the exhaustive search ended without a better string. Otherwise, the answer is unknown.
     """
     complete = [each for each in done if each.complete]
     count = max(len(done), 1)
@@ -116,7 +116,7 @@ def checksums(paths: Sequence[str], data: Path, subset: str, languages: tuple[st
 
 
 def sentences_done(folder: Path) -> list[Sentence]:
-    """Return what has been done."""
+    """Return the finished sentences."""
     if not (folder / LINES).exists():
         return []
     # Where it was killed, half a line may be left.
@@ -214,7 +214,7 @@ def search_errors(
     sizes = task.dataset(subset).src_sizes[:sentences]
     wanted = [number for number, size in enumerate(sizes) if size <= positions]
     if not wanted:
-        raise UserError(f"{subset} must have sentences of at most the {positions} positions of the model, but has none")
+        raise UserError(f"{subset} must have sentences within the model's {positions} positions, but all are longer")
     made_with = {"settings": settings, "inputs": inputs}
     job = InPlace(console.program("search-errors"), out, REPORT, made_with, "--out", late=(INPUT,))
     with job.begun():

@@ -65,7 +65,7 @@ def search(words: Sequence[str], log: Path, total: int) -> dict[int, str]:
         SearchFailed: fairseq has refused its options, or failed; the log says more
     """
     deepnmt.register()
-    # What is given wins, as it comes last.
+    # Given options override these, as they come last.
     command = [PROGRAM, *words[:3], "--fp16" if torch.cuda.is_available() else "--cpu", *words[3:]]
     print("+", shlex.join(command), file=sys.stderr)
     terminal = sys.stderr
@@ -93,7 +93,7 @@ def search(words: Sequence[str], log: Path, total: int) -> dict[int, str]:
 
 @contextmanager
 def _running(command: list[str], file: TextIO) -> Iterator[None]:
-    """Let a command line be that of the process, and a file get what is printed and logged."""
+    """Set the process's command line, and send all printed and logged output to a file."""
     root, words = logging.getLogger(), sys.argv
     handlers, level = list(root.handlers), root.level
     to_file = logging.StreamHandler(file)
@@ -119,7 +119,7 @@ def _best_translations(new_bar: Callable[[], Any]) -> dict[int, str]:
 
     def keep(task: Any, generator: Any, sample: Any, found: Any) -> None:
         nonlocal bar
-        # Not earlier: what is refused ends in a line alone.
+        # Not earlier: a refusal ends in a single line.
         bar = bar or new_bar()
         symbols = generate.get_symbols_to_strip_from_output(generator)
         for number, hypotheses in zip(sample["id"].tolist(), found):

@@ -33,7 +33,7 @@ REFUSED = ("--nbest", "--subset", "--gen-subset", "--unnormalized", "--length-pe
 
 
 def whole_numbers(option: str, text: str, most: int) -> list[int]:
-    """Return the numbers of an option such as `5,10`. Raises `UserError` if one is none, or not from 1 to `most`."""
+    """Return the numbers of an option such as `5,10`. Raises `UserError` unless all are from 1 to `most`."""
     words = text.split(",")
     if not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words):
         raise UserError(f"{option} must be whole numbers such as 5,10, but is '{text}'")
@@ -64,20 +64,20 @@ def check_options(options: Sequence[str]) -> None:
 
 
 def job_of(out: Path, save: Path, data: Path, texts: Sequence[str], options: list[str]) -> InPlace:
-    """Return the job of a sweep, whose record also says what is searched: last checkpoints, beams and length penalties.
+    """Return the job of a sweep, whose record also has the settings: last checkpoints, beams and length penalties.
 
     The texts are the values of --last, --beam and --lenpen; an empty --last takes the default. The options are further
-    ones of fairseq-generate.
+    options of fairseq-generate.
 
     Raises:
-        UserError: something does not fit
+        UserError: settings or files do not match
     """
     from deepnmt.checkpoints.averaging import find_checkpoints
 
     last, beam, lenpen = texts
     checkpoints = find_checkpoints(save)
     if not checkpoints:
-        raise UserError(f"{save}: must have checkpoints, but has none")
+        raise UserError(f"{save}: contains no checkpoints")
     there = len(checkpoints)
     lasts = whole_numbers("--last", last, there) if last else [number for number in DEFAULT if number <= there]
     searches = {"last": lasts, "beam": whole_numbers("--beam", beam, BEAM), "lenpen": penalties(lenpen)}

@@ -15,10 +15,10 @@ from deepnmt.text.truecase import Truecaser, model_name
 def write_constraints(terms: Path, data: Path, subset: str, output: Path, reverse: bool = False) -> list[list[Term]]:
     """Write the subwords that each translation must have, and return the terms of each sentence.
 
-    Say how many there are, and warn of terms that no source has.
+    Report their number, and warn of terms that no source has.
 
     Raises:
-        UserError: a line of the file is faulty, or has what the model does not write
+        UserError: a line of the file is faulty, or has text that the model does not write
     """
     settings = data_settings(data, reverse)
     source, target = settings.languages
@@ -31,7 +31,7 @@ def write_constraints(terms: Path, data: Path, subset: str, output: Path, revers
         translations = (each.translation for each in known.values())
         if kept := next((each for each in translations if units.tagged(each) != each), None):
             raise UserError(
-                f"{terms}: '{kept}' must have none of the {settings.placeholders} of --placeholders, but has: "
+                f"{terms}: '{kept}' cannot be combined with --placeholders {settings.placeholders}: "
                 "translations take these from the source"
             )
     cut, types = Subwords(data, settings, target), frozenset(read_types(data / f"dict.{target}.txt"))

@@ -45,13 +45,13 @@ class DataJob(Job):
                 shutil.rmtree(self.parts, ignore_errors=True)
 
     def make(self, fill: Callable[[Path], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Make the folder, unless it is there.
+        """Make the folder, unless it exists.
 
         Args:
-            fill: writes the data to a folder, which has what the record begins with
+            fill: writes the data to a folder, which has the first entries of the record
 
         Returns:
-            what `fill` returns, counts of each subset by its name; nothing if the folder is there
+            the result of `fill`, counts of each subset by its name; nothing if the folder exists
         """
         counts: dict[str, Any] = {}
 
@@ -66,10 +66,10 @@ class DataJob(Job):
     def result(
         self, counts: Mapping[str, Any], finish: Callable[[Path], object] = lambda folder: None
     ) -> Iterator[Path]:
-        """Give a new folder to write the data to, which has what the record begins with.
+        """Give a new folder to write the data to, which has the first entries of the record.
 
         Args:
-            counts: of each subset, by its name; read when everything is written
+            counts: counts of each subset, by its name; read when everything is written
             finish: called with the folder when its record is complete
         """
         with whole_folder(self.out) as folder:

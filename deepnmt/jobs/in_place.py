@@ -1,9 +1,9 @@
-"""A job whose parts are results, and stand in the folder of the result as soon as they are done.
+"""A job whose parts are results, and are in the folder of the result as soon as they are done.
 
-    OUT/RECORD           what it was begun with, and what its last start was told besides
+    OUT/RECORD           its inputs and options, and further options of its last start
     OUT/lock             locked by the process that works there
 
-What is refused leaves the folder as it was, and makes no new one.
+A refusal leaves the folder unchanged, and makes no new one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,11 +23,11 @@ class InPlace(Job):
     """See `Job`.
 
     Attributes:
-        told: what the record has besides, in which one start may differ from another
-        late: beginnings of the keys that earlier versions did not record
-        called: what to say of keys whose values say nothing to a reader
-        worth: files without any of which the folder may be begun with anything; where these are named, a folder without
-            a record is taken as it is
+        told: further entries of the record, which may differ from start to start
+        late: prefixes of the keys that earlier versions did not record
+        called: names for keys with values that mean nothing to a reader
+        worth: files; a folder without any of them may be begun with any options. If files are named, a folder without a
+            record is accepted unchanged
         lock: name of the lock's file
     """
 
@@ -66,7 +66,7 @@ class InPlace(Job):
                 raise KeyboardInterrupt(f"resume from the work done in {self.out}") from None
 
     def write(self) -> None:
-        """Write the record, which keeps what an earlier start has written there besides."""
+        """Write the record, which keeps further entries of an earlier start."""
         before = read_record(self.record) if self.record.exists() else {}
         with whole_file(self.record) as temporary:
             write_record(temporary, {**before, **self.made_with, **self.told})

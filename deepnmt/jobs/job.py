@@ -1,14 +1,14 @@
-"""What a command makes from its options and inputs, once: the record of it, its lock, its unfinished work.
+"""The result that a command makes once from its options and inputs: its record, its lock, its unfinished work.
 
-    OUT/RECORD           what the result was made with: options, checksums of inputs, sizes of files
-    OUT.parts/           unfinished work: finished parts, and a record of what it was begun with
+    OUT/RECORD           options, checksums of inputs and sizes of files of the result
+    OUT.parts/           unfinished work: finished parts, and a record of its options and inputs
     OUT.parts/lock       locked by the process that works there; the kernel frees it when that process ends
 
-A result may also be files that begin with OUT, and others, with a record that is named. Work whose parts are results
-stays in OUT itself: see `in_place`.
+A result may also be files that begin with OUT, and others, with a named record. Work whose parts are results stays in
+OUT itself: see `in_place`.
 
-A command that finds its result made with the same options and inputs does nothing. One that finds unfinished work goes
-on with it. Anything else in either place is refused in one line, and left as it is.
+A command that finds its result made with the same options and inputs does nothing. A command that finds unfinished work
+continues it. Anything else in either place is refused in one line, and left unchanged.
 """
 
 import os
@@ -28,7 +28,7 @@ from deepnmt.text.record import INPUT, check_kinds, difference, read_record, wri
 LOCK = "lock"
 WAIT = 10.0  # seconds for a lock: a process that was killed a moment ago may still hold it
 RESULTS = ("counts", "files")
-# What records have the options under: those of clean, of its work that version 0.1 has begun, and of work in place.
+# Keys of the options in records: of clean, of its work begun by version 0.1, and of work in place.
 WRAPPED = ("job", "record", "settings", "values")
 RECORD = "record"  # its name among the files of a result that is no folder
 Made = Mapping[str, Any]
@@ -39,14 +39,14 @@ class Job:
     """A result, and the work towards it.
 
     Attributes:
-        program: what a message calls the command, such as `deepnmt align`
+        program: name of the command in messages, such as `deepnmt align`
         out: folder of the result
-        name: of the record's file, in `out` and in the folder of unfinished work
+        name: name of the record's file, in `out` and in the folder of unfinished work
         made_with: the record: options, and under `inputs` the checksums of files, by their names
-        option: what the command line calls `out`
-        files: of a result that is no folder: its record, then the others by their names there
-        note: what is said of a result that is ready
-        wait: seconds for the lock (default: WAIT)
+        option: name of `out` on the command line
+        files: files of a result that is no folder: its record, then the others by their names there
+        note: message about a finished result
+        wait: seconds to wait for the lock (default: WAIT)
     """
 
     program: str
@@ -125,7 +125,7 @@ class Job:
                 if record.exists():
                     self._check_same(record, f"{self.parts} was begun")
                 else:
-                    # Nothing can be used without knowing what it was begun with.
+                    # Nothing can be used without knowing its options and inputs.
                     _clear(self.parts)
                     with whole_file(record) as temporary:
                         write_record(temporary, dict(self.made_with))
@@ -169,11 +169,11 @@ class Job:
 
 
 def flat(path: Path, record: Made) -> dict[str, Any]:
-    """Return what a result was made with: options, and `input: NAME` for each input.
+    """Return the options of a result, and `input: NAME` for each input.
 
     Args:
-        path: of the record
-        record: as it stands there
+        path: path of the record
+        record: the record as read
 
     Raises:
         UserError: inputs are no object
@@ -198,13 +198,13 @@ def _clear(parts: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, option: str, wait: float | None = None, name: str = LOCK) -> Iterator[None]:
-    """Hold a folder, which is made where it is missing.
+    """Hold a folder, which is made if it is missing.
 
     Args:
-        folder: to hold
-        option: what the command line calls it
-        wait: seconds (default: WAIT)
-        name: of the lock's file in the folder
+        folder: folder to hold
+        option: its name on the command line
+        wait: seconds to wait (default: WAIT)
+        name: name of the lock's file in the folder
 
     Raises:
         UserError: another process holds it, such as a worker that outlives its command

@@ -49,14 +49,14 @@ SEVERAL_GROUPS, FACTORED = "composite", "adafactor"
 
 
 def plan_stages(path: Path, extra: Sequence[str] = ()) -> list[Stage]:
-    """Return the stages of a recipe, each of them possible.
+    """Return the stages of a recipe, all of them possible.
 
     Args:
         path: the recipe
-        extra: arguments of fairseq-train, which win over the recipe's
+        extra: arguments of fairseq-train, which override the recipe's
 
     Raises:
-        UserError: says what is not possible, a line a fault
+        UserError: names impossible settings, a line per fault
     """
     recipe = read_stages(path)
     if not recipe.stages:
@@ -91,7 +91,7 @@ def _parsed(path: Path, entries: Sequence[dict[str, Option]], extra: Sequence[st
     parsed, faults = [], []
     for options in entries:
         try:
-            # The model's options follow, with what a stage has by default.
+            # The model's options follow, with a stage's defaults.
             parsed.append(check_recipe(path, options, extra, model=False))
         except UserError as error:
             faults += str(error).splitlines()
@@ -129,11 +129,11 @@ def _config(path: Path, arguments: Namespace) -> DLCLTransformerConfig:
 def _give_default_groups(
     path: Path, options: Sequence[dict[str, Option]], configs: list[DLCLTransformerConfig]
 ) -> None:
-    """Set the groups of a stack that grows, where a stage has none and the architecture has connections."""
+    """Set the groups of a growing stack, if a stage has no groups and the architecture has connections."""
     for stack in STACKS:
         key, depths = f"{stack}-groups", [config.depth(stack) for config in configs]
         plain = getattr(configs[0], f"{stack}_groups") == PLAIN
-        # Depths that fall, or are none, are faults of their own.
+        # Decreasing or invalid depths are faults of their own.
         possible = depths == sorted(depths) and all(map(LAYERS.holds, depths))
         if plain or len(set(depths)) == 1 or not possible:
             continue

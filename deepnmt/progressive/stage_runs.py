@@ -1,7 +1,7 @@
-"""Run the stages of a recipe one after the other, from the first that is not done.
+"""Run the stages of a recipe one after the other, from the first unfinished one.
 
-A stage has a folder, with the recipe that it is made from. Between two stages the model grows. What a finished stage
-has reached is its line in stages.tsv and its stage.json, which says that the stage is done, and is written last.
+A stage has a folder, with the recipe that it is made from. Between two stages the model grows. A finished stage has its
+results in stages.tsv and in its stage.json, which marks the stage as done, and is written last.
 """
 
 import contextlib
@@ -123,15 +123,15 @@ def _settings(text: str) -> dict[str, str]:
 
 
 def grow_stage(before: Stage, stage: Stage, save: Path) -> list[str]:
-    """Write the checkpoint that a stage starts from, whole or not at all, and return what was done, a line a fact.
+    """Write the checkpoint that a stage starts from, atomically, and return a summary, a line per fact.
 
     Args:
-        before: the stage that is done
-        stage: the next
+        before: the finished stage
+        stage: the next stage
         save: the folder of all stages
 
     Raises:
-        UserError: the stage's end has come before it began, or its checkpoint exists
+        UserError: the stage has ended before it began, or its checkpoint exists
     """
     source, target = save / before.name / LAST, save / stage.name / LAST
     return rewrite_file(source, target, lambda state, config: _grown(state, config, before, stage))
@@ -142,7 +142,7 @@ def _grown(
 ) -> tuple[CheckpointState, list[str]]:
     assert stage.growth is not None
     state, lines = grow_state(old, config, stage.growth, stage.flag("carry-moments"), stage.flag("keep-schedule"))
-    # The best score of a deeper model is its own; where there is none, --patience counts anew.
+    # The best score of a deeper model is its own; without one, --patience counts anew.
     state = state.without(BEST)
     if stage.batch != before.batch and state.amid_epoch():
         # A position is a number of batches, and means nothing where they are cut otherwise.
@@ -170,16 +170,16 @@ MODEL = ("encoder_layers", "decoder_layers", "encoder_groups", "decoder_groups")
 
 
 def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
-    """What a stage reached.
+    """Return the results of a stage.
 
     Args:
         folder: stage-N-DEPTH, with checkpoint_last.pt and valid/scores.json
-        checkpoint: name of the one that was scored
+        checkpoint: name of the scored checkpoint
 
     Returns:
-        the fields of stage.json; `epochs` are those that are complete, with a plus where another has begun, `seconds`
-        those of training since the first stage began, `valid_loss` the best validation, or `valid_` with the name of
-        another metric by which the best checkpoint is chosen
+        the fields of stage.json. `epochs` counts complete epochs, with a plus if another has begun; `seconds` counts
+        training since the first stage began. `valid_loss` is the best validation, or `valid_` with the name of another
+        metric that chooses the best checkpoint
     """
     state = CheckpointState.of(folder / LAST, numbers=False)
     try:
@@ -211,11 +211,11 @@ def _text(value: Any) -> str:
 
 
 def note(folder: Path, checkpoint: str) -> None:
-    """Write what a stage reached.
+    """Write the results of a stage.
 
     Args:
-        folder: of the stage
-        checkpoint: name of the one that was scored
+        folder: folder of the stage
+        checkpoint: name of the scored checkpoint
 
     Raises:
         UserError: it has not been scored
@@ -265,7 +265,7 @@ def run(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
 
 
 def run_stage(stage: Stage, before: Stage | None, data: str, save: Path, options: Sequence[str]) -> None:
-    """Train a stage, from what the stage before it has left, and translate and score the validation set."""
+    """Train a stage, from the results of the stage before it, and translate and score the validation set."""
     folder = save / stage.name
     if before and not (folder / LAST).is_file():
         print(f"growing stage {before.number} into stage {stage.number}", file=sys.stderr, flush=True)

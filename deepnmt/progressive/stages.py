@@ -1,4 +1,4 @@
-"""Stages of a recipe: what each has from the recipe and from its own entry, and its groups by default."""
+"""Stages of a recipe: the options of each from the recipe and from its own entry, and its default groups."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ class Stage:
         return self.own.get(key) == "true"
 
     def end(self, key: str) -> int:
-        """Return the value of one of `ENDS`; 0 where there is none."""
+        """Return the value of one of `ENDS`; 0 if it is not given."""
         option = self.options.get(key)
         return int(option.value) if option is not None and option.value not in ("", "false") else 0
 
@@ -101,11 +101,11 @@ def merged(recipe: Recipe) -> list[tuple[dict[str, Option], dict[str, str]]]:
 def default_groups(depths: Sequence[int]) -> list[str]:
     """Return the groups of a stack in each stage, as the option's text: p = h, the layers that the first growth adds.
 
-    The layers of each growth are cut into groups of p, so that a stage ends where a group does: boundaries instead of a
-    size where a depth is no multiple of p.
+    The layers of each growth are divided into groups of p: a stage then ends where a group ends. If a depth is no
+    multiple of p, there are boundaries instead of a size.
 
     Args:
-        depths: of the stack, by stage; at least two of them differ
+        depths: depths of the stack, by stage; at least two of them differ
     """
     size = next(high - low for low, high in zip(depths, depths[1:]) if high != low)
     ends, result = [0], []

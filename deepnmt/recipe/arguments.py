@@ -39,7 +39,7 @@ def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpu
     device = device_options(options, given, gpus)
     if BATCHES not in options:
         return [*to_arguments(options, inverted=inverted), *extra, *device]
-    # The bounds that the command line gives are dealt out too, and those of the recipe in their place are not.
+    # Bounds from the command line are divided among devices too, and replace the recipe's.
     bounds = _given_bounds(given, parsed)
     won = {BOUNDS[name] for name in bounds}
     recipes = {name: option for name, option in options.items() if BOUNDS.get(name) not in won}
@@ -57,21 +57,21 @@ def _given_bounds(given: Sequence[str], parsed: Namespace) -> dict[str, Option]:
 
 
 def device_options(options: dict[str, Option], given: Sequence[str], gpus: Optional[int]) -> list[str]:
-    """Return where the training runs and in which precision, as far as recipe and command line leave it open.
+    """Return the device and the precision of the training, as far as recipe and command line leave them open.
 
     Args:
-        options: of the recipe
+        options: options of the recipe
         given: names of the command line's options
-        gpus: that there are; None leaves the precision to fairseq
+        gpus: number of GPUs; None leaves the precision to fairseq
 
     Raises:
-        UserError: recipe or command line ask for what the machine cannot do
+        UserError: recipe or command line exceed the machine's abilities
     """
     if gpus is None:
         return []
     on_cpu = "cpu" in given or ("cpu" in options and options["cpu"].value == "true")
     if gpus and not on_cpu:
-        # `fp16: false` asks for single precision; that of another precision asks for nothing.
+        # `fp16: false` requests single precision; another precision's `false` requests nothing.
         chosen = {*given, *(name for name, option in options.items() if name == "fp16" or option.value == "true")}
         return [] if chosen.intersection(map(dashed, HALF)) else ["--fp16"]
     if faults := list(_cpu_faults(options, given, gpus)):

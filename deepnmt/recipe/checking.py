@@ -34,7 +34,7 @@ TAKEN = {
 TASKS = ("dummy_mt", "translation_multi_simple_epoch")
 # fairseq's title of an architecture's options.
 MODEL_OPTIONS = "Model-specific configuration"
-# What a model of sentence pairs is called with, and parts of the names of modules that have other ones.
+# Arguments of a model of sentence pairs, and parts of the names of modules with other arguments.
 PAIRS = ("src_tokens", "src_lengths", "prev_output_tokens")
 SPEECH = {"hubert", "speech_to_speech", "speech_to_text", "text_to_speech", "wav2vec"}
 # Kinds of translation that train several models at once, or a model of their own.
@@ -44,21 +44,21 @@ OTHER_TRANSLATION = ("online_backtranslation", "translation_from_pretrained_xlm"
 def check_recipe(
     path: Path, options: dict[str, Option], extra: Sequence[str], optimizer: bool = True, model: bool = True
 ) -> argparse.Namespace:
-    """Hold a recipe and the command line, together, against fairseq-train's own parser and against the ranges.
+    """Check a recipe and the command line, together, against fairseq-train's own parser and against the ranges.
 
     Args:
         path: the recipe, for messages
-        options: what `read_recipe` returned
-        extra: further arguments of the command line, which win over the recipe's
-        optimizer: one must be named
-        model: the options of the model are checked here, and not by the caller
+        options: result of `read_recipe`
+        extra: further arguments of the command line, which override the recipe's
+        optimizer: whether an optimizer must be named
+        model: whether to check the model's options here, and not in the caller
 
     Returns:
         all options as fairseq understands them
 
     Raises:
-        UserError: every option that is unknown, unreadable, or out of its range, a line each with the recipe's file and
-            line or the name on the command line
+        UserError: every unknown, unreadable or out-of-range option, a line each with the recipe's file and line, or its
+            name on the command line
     """
     parser = training_parser()
     sources, stray = _sources(parser, options, extra)
@@ -73,7 +73,7 @@ def check_recipe(
         sources, stray = _sources(parser, options, extra)
         known = actions(parser)
         faults += _unknown(sources, stray, known)
-        # What the command line overrides reaches fairseq's parser too.
+        # Overridden options of the recipe reach fairseq's parser too.
         recipe = without_own(without_replaced(options, sources))
         overridden = {name: option for name, option in recipe.items() if sources.get(name) != option}
         faults += [
@@ -187,7 +187,7 @@ def _hint(name: str, names: Sequence[str]) -> str:
 
 
 def _value_fault(action: argparse.Action, name: str, sources: Mapping[str, Option]) -> Optional[str]:
-    """Return what is wrong with the text of an option, before fairseq reads it."""
+    """Return the fault of an option's text, before fairseq reads it."""
     source = sources.get(name)
     if source is None or (source.is_read and source.value in ("", "false")):
         return None  # a recipe's way to leave an option out
@@ -236,7 +236,7 @@ def _literal_faults(
 
 
 def _takes_pairs(model: Any) -> bool:
-    """Return whether a model is called with what a batch of sentence pairs has, and is not one of speech."""
+    """Return whether a model takes the contents of a batch of sentence pairs, and is no speech model."""
     each = signature(model.forward).parameters.values()
     needed = [one.name for one in each if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
     return needed == ["self", *PAIRS] and not SPEECH & {*model.__module__.split(".")}

@@ -67,7 +67,7 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
 
 
 def _two_sided_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield what a two-sided model cannot be trained with."""
+    """Yield the options that a two-sided model cannot be combined with in training."""
     chosen = values.get("criterion") == TWO_SIDED
     if chosen and not values.get("two_sided"):
         yield "two-sided", f"must be given with criterion {TWO_SIDED}, but is not"

@@ -19,7 +19,7 @@ def folder() -> Path:
 
 
 def names() -> list[str]:
-    """Return the names of all recipes, those for a user's own text first."""
+    """Return the names of all recipes, the ones for a user's own text first."""
     found = sorted(path.relative_to(folder()).with_suffix("").as_posix() for path in folder().rglob(f"*{ENDING}"))
     return [*OWN_TEXT, *(name for name in found if name not in OWN_TEXT)]
 
@@ -29,10 +29,10 @@ def find(name: str, option: str = "RECIPE") -> Path:
 
     Args:
         name: a file, or the name of an installed recipe
-        option: what the command line calls it
+        option: its name on the command line
 
     Raises:
-        UserError: there is neither
+        UserError: neither exists
     """
     if Path(name).is_file():
         return Path(name)

@@ -1,12 +1,12 @@
 """The keys of recipes that are not fairseq's: a new one is an entry of a table.
 
-`OWN_KEYS` has the keys of every training, which become options of fairseq. Keys of progressive training stand in
+`OWN_KEYS` has the keys of every training, which become options of fairseq. Keys of progressive training are in
 `deepnmt.progressive.stages.STAGE_KEYS`; `extends` and `stages` are no options but a recipe's form (recipe_file.py).
 
-With `batches-per-update` an update has the same batch, whatever the number of devices: it says how many batches of at
-most `max-tokens` tokens, or `batch-size` sentences, make an update, on all devices together. fairseq deals consecutive
-batches out in turn, so that B batches an update are the same sentences on 1, 2 or B devices; beyond B, smaller batches
-are dealt out.
+With `batches-per-update` an update has the same batch, whatever the number of devices. It is the number of batches of
+at most `max-tokens` tokens, or `batch-size` sentences, in an update, on all devices together. fairseq distributes
+consecutive batches in turn: B batches per update are the same sentences on 1, 2 or B devices. Beyond B, smaller batches
+are distributed.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -51,7 +51,7 @@ def share(options: dict[str, Option], devices: int) -> dict[str, Option]:
     given = " and ".join(f"{size} {UNITS[BOUNDS[name]]}" for name, size in sizes.items())
     raise UserError(
         f"{batches}: the {number} batches{given and f' of {given}'} of an update must be dealt out evenly, but there "
-        f"are {devices} devices; use another number of devices, or give --update-freq and --max-tokens"
+        f"are {devices} devices. Use another number of devices, or give --update-freq and --max-tokens"
     )
 
 
@@ -78,7 +78,7 @@ class OwnKey:
     yields_to: tuple[str, ...] = ()
 
     def fault(self, value: Optional[str]) -> Optional[str]:
-        """Return what is wrong with a value, to stand after the key's name; None where it is right or absent."""
+        """Return the fault of a value, to follow the key's name; None if it is right or absent."""
         if value is None or self.must is None or self.must[1](value):
             return None
         return f"must be {self.must[0]}, but is {value}"

@@ -42,7 +42,7 @@ class Option(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """What a file says: options, and for progressive training what each stage has beside them."""
+    """Contents of a file: options, and for progressive training each stage's further options."""
 
     options: dict[str, Option]
     stages: list[dict[str, Option]]
@@ -85,7 +85,7 @@ def read_stages(path: Path) -> Recipe:
 
 
 def checksum(options: Mapping[str, Option]) -> str:
-    """Return what differs between recipes that say something else, with what they extend; comments say nothing."""
+    """Return a checksum of a recipe's options, including its base recipes' options; comments do not count."""
     values = {key: option.value for key, option in options.items()}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 

@@ -1,9 +1,9 @@
-"""Note in a training's folder what it is begun with, or refuse to take that training for another one.
+"""Note a training's recipe, data and options in its folder, or refuse to take that training for another one.
 
     python -m deepnmt.runs.begun RECIPE DATA SAVE [options of fairseq-train]
 
-`deepnmt train` resumes from SAVE/checkpoint_last.pt whatever recipe, data and options are now. Where the training has
-ended, it makes no update, and the old model's scores would pass for those of the new one.
+`deepnmt train` resumes from SAVE/checkpoint_last.pt with any recipe, data and options. If the training has ended, it
+makes no update, and the old model's scores would pass for the new model's.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from deepnmt.text.data_record import identity_of_data
 from deepnmt.text.record import sha256
 
 NOTE, DATA = "begun.json", "DATA"
-# A training is resumed to be trained further, and what is told of it, or kept, changes no parameter.
+# A training is resumed to train further, and reports and kept checkpoints change no parameter.
 ENDS = {"--max-update", "--max-epoch", "--patience", "--cooldown-updates", "--stop-time-hours", "--stop-min-lr"}
 TOLD = {"--log-interval", "--log-format", "--log-file", "--no-progress-bar", "--tensorboard-logdir", "--num-workers"}
 KEPT = {"--save-interval-updates", "--keep-interval-updates", "--keep-last-epochs"}
@@ -30,7 +30,7 @@ OPTION = re.compile(r"--?[A-Za-z]")
 
 
 def options_of(words: Iterable[str]) -> dict[str, str]:
-    """Return the values of a command line's options, the last of each; those of flags are empty."""
+    """Return the values of a command line's options, the last of each; a flag's value is empty."""
     found: dict[str, str] = {}
     name = ""
     for word in words:
@@ -50,11 +50,11 @@ def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:
     """
     options = DEFAULTS | options_of([*to_arguments(read_recipe(recipe)), *words])
     said = {DATA: data} | {name: value for name, value in options.items() if name not in ENDS | TOLD | KEPT}
-    # Places may change; what is there may not.
+    # Places may change; their contents may not.
     values = said | {DATA: ":".join(identity_of_data(Path(each)) for each in data.split(":"))}
     for name in CHECKPOINTS:
         paths = [Path(each) for each in said.get(name, "").split(":")]
-        # The training says what is wrong with one that is not there.
+        # The training reports a missing one.
         if all(path.is_file() for path in paths):
             values[name] = ":".join(map(sha256, paths))
     called = {name: f"another {name}" for name in (DATA, *CHECKPOINTS)}
@@ -64,7 +64,7 @@ def begin(recipe: Path, data: str, save: Path, words: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = console.Parser(description=__doc__)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("data")

@@ -1,4 +1,4 @@
-"""Train a model further: what it was trained with, as a recipe, and the process of that training.
+"""Train a model further: the recipe of its training, and the process of the new one.
 
 python -m deepnmt.runs.finetuning CHECKPOINT DATA SAVE OLD|'' [options of fairseq-train]
 """
@@ -32,7 +32,7 @@ from deepnmt.text.settings import RECORD as DATA_RECORD
 RECIPE, START = "recipe.yaml", "finetune.json"
 VALID, OLD = "valid", "old"
 FUSED, SMOOTHED = "label_smoothed_cross_entropy_fused", "label_smoothed_cross_entropy"
-# Files of embeddings to begin with, of which the checkpoint has what became of them.
+# Files of initial embeddings; the checkpoint has the embeddings trained from them.
 REPLACED = ("encoder_embed_path", "decoder_embed_path")
 # Small batches, at a small rate that stays.
 TRAINING = {
@@ -98,8 +98,8 @@ def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
     """Write the recipe of a checkpoint's training.
 
     Raises:
-        UserError: the checkpoint or DATA is faulty, they do not fit, or the folder of the recipe has a training that
-            did not begin with the checkpoint
+        UserError: the checkpoint or DATA is faulty, they do not match, or the recipe's folder has a training that did
+            not begin with the checkpoint
     """
     job = job_of(path.parent, checkpoint)
     check_start(job)

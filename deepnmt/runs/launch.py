@@ -1,4 +1,4 @@
-"""torchrun without its report of forty lines, as the process that failed has said itself what is wrong."""
+"""torchrun without its report of forty lines, as the failed process has itself reported the fault."""
 
 import logging
 import sys

@@ -26,5 +26,5 @@ def train(program: str, name: str, words: Sequence[object], save: Path) -> None:
 
 
 def next_step(save: Path) -> str:
-    """Return what the same command would do."""
+    """Return the next step of the same command."""
     return f"resume from the last checkpoint in {save}" if (save / LAST).is_file() else "start over"

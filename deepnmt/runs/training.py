@@ -62,7 +62,7 @@ def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
     except OSError as error:
         raise UserError(f"SAVE must be a folder, or a new one, but is {save}: {error.strerror}") from None
     if place.node == 0:
-        # As long as this process lives, and those that it hands its files on to.
+        # As long as this process lives, and the processes that inherit its files.
         HELD.enter_context(locked(save, "SAVE", name=LOCK))
     if launcher:
         rehearse(arguments)
@@ -83,10 +83,10 @@ def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
 
 
 def torchrun(place: Place) -> list[str]:
-    """Return the command that starts several processes, without what they run; nothing for a single one.
+    """Return the command that starts several processes, without their program; nothing for a single one.
 
     Raises:
-        UserError: there is no such port, or nobody knows that host, for which torchrun would wait
+        UserError: the port does not exist, or the host is unknown, for which torchrun would wait
     """
     if place.processes * place.nodes == 1:
         return []
@@ -106,7 +106,7 @@ def torchrun(place: Place) -> list[str]:
 
 
 def copy_output(log: Path) -> None:
-    """Append what this process and its children print from now on to a file, too."""
+    """Also append all further output of this process and its children to a file."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
         # Ctrl-C must not end it before the training has said its last word.

@@ -125,7 +125,7 @@ def test_sentences_longer_than_the_positions_are_left_out(tmp_path: Path, capsys
     assert (figures["sentences"], figures["too_long"]) == (2, 1)
     assert "warning: 1 of 3 sentences were not searched, for they are longer than the mod" in capsys.readouterr().err
     data_and_model(tmp_path / "short", encoder_learned_pos=True, **{**sizes, "max_source_positions": 1})
-    with pytest.raises(UserError, match=r"^test must have sentences of at most the 1 positions of the model, but"):
+    with pytest.raises(UserError, match=r"^test must have sentences within the model's 1 positions, but"):
         run(tmp_path / "short", "out")
 
 

@@ -235,7 +235,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     ):
         begin(save, save, data)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"empty: must have checkpoints, but has none$"):
+    with pytest.raises(UserError, match=r"empty: contains no checkpoints$"):
         begin(output, tmp_path / "empty", data)
 
 

@@ -58,7 +58,7 @@ HUGE = {
 
 def test_what_cannot_fit_is_refused_with_both_numbers(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
-        UserError, match=r"GB of this machine, but needs at least 1,055,5.* GB .*--encoder-layers 10000"
+        UserError, match=r"GB of this machine, but training needs at least 1,055,5.* GB: .*--encoder-layers 10000"
     ):
         check_training(configuration(data, **HUGE))
     config = DLCLTransformerConfig(
