@@ -65,7 +65,7 @@ def parser() -> Parser:
 
 
 def job_of(given: Namespace) -> AlignJob:
-    """Return the job that a command line describes. Raises `UserError` if two arguments do not fit."""
+    """Return the job that a command line describes. Raises `UserError` if two arguments conflict."""
     from deepnmt.corpus.alignment.align_job import AlignJob
 
     folder = Path(given.data).is_dir()

@@ -102,7 +102,7 @@ def replaces(owner: Owner, name: str, order: int, why: str) -> Callable[[Callabl
 
     Args:
         owner: a module or a class
-        name: of a function or class in it
+        name: name of a function or class in it
         order: among the replacements of the same name; the highest is outermost
         why: for the table
     """
@@ -155,7 +155,7 @@ def install_declared() -> None:
         UserError: a target is missing or has another signature, a line each; then nothing is replaced
     """
     new = [patch for patch in declared() if patch not in _installed]
-    # Before the targets are checked, since what shows errors in one line is a setting.
+    # Before the targets are checked, since a setting shows errors in one line.
     for patch in new:
         if isinstance(patch, Setting):
             _install(patch)

@@ -84,7 +84,7 @@ fairseq_cli.train.get_valid_stats(cfg, trainer, stats, tracking_best)
 fairseq_cli.train.should_stop_early(cfg, valid_loss)
 fairseq_cli.train.validate_and_save(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
 """
-# The full names of the functions, and what stands between the parentheses and these.
+# The full names of the functions, and their text within the parentheses.
 SIGNATURES = {
     name: "(" + " ".join(rest.split())
     for name, _, rest in (row.partition("(") for row in re.split(r"\n(?=\S)", TEXT.strip()))

@@ -94,7 +94,7 @@ class Depths:
         """Translate and score each model that has no scores yet, and print the table of all.
 
         Raises:
-            UserError: something does not fit, or the folder is in use, or of another model, data, subset or search
+            UserError: options do not match, or the folder is in use, or of another model, data, subset or search
         """
         job = self.job()
         shrunk = self.out / "shrunk.pt"
@@ -116,7 +116,7 @@ class Depths:
         print(f"{self.out} is ready: scores in {self.out / TABLE}")
 
     def job(self) -> InPlace:
-        """Return the job, whose record also has the models to score. Raises `UserError` if something does not fit."""
+        """Return the job, whose record also has the models to score. Raises `UserError` if options do not match."""
         from deepnmt.checkpoints.data_fit import check_checkpoint
         from deepnmt.checkpoints.state import CheckpointState
 

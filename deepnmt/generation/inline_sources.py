@@ -26,7 +26,7 @@ class InlineSources:
     Args:
         terms: the glossary
         data: the data folder
-        subset: of it
+        subset: subset of it
         reverse: the sources are the texts of DATA's target
 
     Raises:
@@ -84,7 +84,7 @@ class InlineSources:
             (folder / path.name).symlink_to(path.resolve())
         prefix = folder / Path(f"{subset_prefix(self._data, self._subset, self._settings.languages)}").name
         source, target = self._settings.languages
-        # What follows a target, such as --prefix-size, has those of the same sentences.
+        # Options that follow a target, such as --prefix-size, get the targets of the same sentences.
         targets = lines_of(self._data / "text" / f"{self._subset}.bpe.{target}")
         lines = {source: map(self.second.read, numbers), target: (targets[number] for number in numbers)}
         for language, side in lines.items():

@@ -35,8 +35,8 @@ class Sentence(NamedTuple):
     """A line of sentences.tsv.
 
     Attributes:
-        number: in the subset
-        seconds: of the exhaustive search
+        number: number in the subset
+        seconds: duration of the exhaustive search
         complete: 1, or 0 where time ran out
         expanded: prefixes
         best: log P of the best string
@@ -178,17 +178,17 @@ def search_errors(
     """Search, write sentences.tsv and search_errors.json, and return the figures.
 
     Args:
-        checkpoints: of one model, or of an ensemble with colons between them
+        checkpoints: checkpoints of one model, or of an ensemble with colons between them
         data: the data folder
         out: folder to make, or to go on with
-        subset: of the data
+        subset: subset of the data
         limit: seconds for the exhaustive search of a sentence
-        beams: to compare
+        beams: beams to compare
         max_len: tokens of the longest string
         sentences: the first of the subset; None for all
 
     Raises:
-        UserError: something does not fit, or the folder is of something else, or in use
+        UserError: files or options do not match, or the folder belongs to another job or is in use
     """
     paths = checkpoints.split(os.pathsep)
     languages = trained_settings([Path(path) for path in paths], data).languages

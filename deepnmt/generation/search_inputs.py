@@ -1,4 +1,4 @@
-"""What identifies the files that searches read: they may be made anew under the names that they had."""
+"""The identity of the files that searches read, which may be made anew under the same names."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from deepnmt.text.record import DATASTORE, size_and_time
 
 
 def contents(data: Path, options: Sequence[str]) -> dict[str, str]:
-    """Return what identifies the contents of a data folder, and of files and datastores that options name."""
+    """Return the identity of the contents of a data folder, and of files and datastores that options name."""
     found = {"DATA": identity_of_data(data)}
     # Both `--terms FILE` and `--terms=FILE`.
     values = [word.partition("=")[2] if word.startswith("--") else word for word in options]

@@ -1,6 +1,6 @@
 """Translate a subset by fairseq-generate's own code, in this process.
 
-What fairseq prints and logs goes to a file. The translations come from the search itself, batch by batch.
+fairseq's printed and logged output goes to a file. The translations come from the search itself, batch by batch.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Settings of a search compared on the validation set: what there is to search, the scores of all, and the best.
+"""Settings of a search compared on the validation set: the available settings, all their scores, and the best.
 
 fairseq's search applies a length penalty to finished hypotheses alone. So one search with --nbest for each average and
 beam has the translations of every penalty.

@@ -1,4 +1,4 @@
-"""A folder of translations of a subset: what `deepnmt generate` makes."""
+"""A folder of translations of a subset, the result of `deepnmt generate`."""
 
 import os
 import sys
@@ -27,14 +27,14 @@ class TranslatedSubset:
     """Translations of a subset of a data folder.
 
     Args:
-        checkpoints: of one model, or of an ensemble
+        checkpoints: checkpoints of one model, or of an ensemble
         data: the data folder
         out: folder to make; one that was made before is replaced
-        subset: of the data
+        subset: subset of the data
         reverse: translate from the data's target language to its source language
         terms: file of terms whose translations are forced
         glossary: file of terms whose translations a model with inline targets follows
-        options: of fairseq-generate; with `--nbest`, there is an n-best list
+        options: options of fairseq-generate; with `--nbest`, there is an n-best list
     """
 
     checkpoints: Sequence[Path]
@@ -50,7 +50,7 @@ class TranslatedSubset:
         """Translate the subset, for the command that messages call `program`.
 
         Raises:
-            UserError: something does not fit, or the search has failed
+            UserError: files or options do not match, or the search has failed
         """
         self._check_place(program)
         check_options(self.options)
@@ -101,7 +101,7 @@ class TranslatedSubset:
             yield from ("--nbest-file", str(folder / NBEST))
 
     def _search(self, folder: Path, sentences: int) -> tuple[dict[int, str], Callable[[Path], None]]:
-        """Return the translations, and what tells how many terms are in them."""
+        """Return the translations, and a function that records the counts of their terms."""
         from deepnmt.generation.subset_search import search
 
         def translate(data: Path, place: Path, total: int, *more: str) -> dict[int, str]:

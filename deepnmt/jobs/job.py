@@ -80,7 +80,7 @@ class Job:
             work: gets the folder of unfinished work, and makes the result
 
         Raises:
-            UserError: the result or the unfinished work is of something else, or another process is at it
+            UserError: the result or the unfinished work belongs to another job, or another process holds it
         """
         # A command that was killed may have left some of its files.
         begun = bool(self.files) and (self.parts / self.name).exists()
@@ -112,7 +112,7 @@ class Job:
         return True
 
     def begin(self) -> None:
-        """Begin the folder of unfinished work. Raises `UserError` if it is there, and of something else."""
+        """Begin the folder of unfinished work. Raises `UserError` if it exists and belongs to another job."""
         with self._parts():
             pass
 

@@ -1,8 +1,8 @@
 """Data folders: from raw text, and from data folders.
 
-    preprocessing.py     what `deepnmt preprocess` is asked for, checked, and its record
+    preprocessing.py     the request to `deepnmt preprocess`, checked, and its record
     data_pipeline.py     its steps, in their order
-    splits.py            raw text to tokens: what is skipped, counted and held out
+    splits.py            raw text to tokens: skipped, counted and held-out pairs
     subword_learning.py  codes of each kind, and the dictionaries of texts in subwords
     rewriting.py         texts from texts: true case, tags for numbers and addresses, subwords
     inline_pairs.py      training pairs with inline targets

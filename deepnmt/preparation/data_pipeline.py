@@ -1,4 +1,4 @@
-"""From raw text to a data folder, step by step: what `deepnmt preprocess` does."""
+"""From raw text to a data folder, step by step: the work of `deepnmt preprocess`."""
 
 import shutil
 import sys

@@ -69,6 +69,6 @@ def _aligned(texts: Sequence[Path], alignment: Path, turned: bool) -> Iterator[t
 
 
 def _cutter(folder: Path, settings: TextSettings) -> Callable[[tuple[str, str]], tuple[str, str]]:
-    """Return what cuts a pair into subwords."""
+    """Return the function that cuts a pair into subwords."""
     source, target = (Subwords(folder, settings, language) for language in settings.languages)
     return lambda pair: (cut_inline(pair[0], source, target), target(pair[1]))

@@ -31,13 +31,13 @@ MONO = "mono"
 
 @dataclass(frozen=True)
 class MoreText:
-    """What `deepnmt binarise` is asked for.
+    """The request to `deepnmt binarise`.
 
     Attributes:
         like: data folder
-        prefix: of the text
-        language: of the text; empty where it is of both
-        symbols: to append to the dictionaries
+        prefix: prefix of the text
+        language: language of the text; empty: both languages
+        symbols: symbols to append to the dictionaries
         drop_overlap: leave out lines that the data folder validates or tests on
     """
 

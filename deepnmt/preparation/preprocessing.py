@@ -1,4 +1,4 @@
-"""What `deepnmt preprocess` is asked for: its options, checked, and the record of the data folder that it makes."""
+"""The request to `deepnmt preprocess`: its options, checked, and the record of the data folder that it makes."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ class Preprocessing:
         return found + [Split(f"{TEST}{number or ''}", *both) for number, both in enumerate(zip(self.test, raw))]
 
     def check(self) -> None:
-        """Raise `UserError` if options do not fit each other."""
+        """Raise `UserError` if options conflict with each other."""
         # One at a time: a fault may be the cause of the next ones.
         for fault in (*self._faults_of_places(), *self._faults_of_subwords(), *self._faults_of_text()):
             raise UserError(fault)

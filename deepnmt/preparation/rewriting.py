@@ -69,10 +69,10 @@ def case_like(
     """Give texts the true case of a data folder, in their place.
 
     Args:
-        data: with the models
-        settings: of the data
-        languages: of the texts
-        texts: in tokens
+        data: folder with the models
+        settings: settings of the data
+        languages: languages of the texts
+        texts: texts in tokens
         workers: processes, at most
     """
     cases = [(data / model_name(language), settings.case_language(language)) for language in languages]
@@ -146,12 +146,12 @@ class Segmentation:
     """How text is cut.
 
     Attributes:
-        folder: with the codes
-        settings: of its data
-        languages: of the texts that are cut side by side
-        limited: by the types of the training text, too, where the settings say so
+        folder: folder with the codes
+        settings: settings of its data
+        languages: languages of the texts that are cut side by side
+        limited: also limited by the types of the training text, if the settings say so
         dropout: probability with which a merge is left out
-        seed: of dropout
+        seed: seed of dropout
     """
 
     folder: Path
@@ -165,7 +165,7 @@ class Segmentation:
         """Write texts in subwords.
 
         Args:
-            texts: in tokens, one of each language
+            texts: texts in tokens, one of each language
             outputs: files to write
             workers: processes, at most
 
@@ -176,7 +176,7 @@ class Segmentation:
 
 
 def _segmenter(how: Segmentation) -> Rewriter:
-    """Return what cuts lines; with dropout, by random numbers that the line's number seeds."""
+    """Return the function that cuts lines; with dropout, by random numbers that the line's number seeds."""
     cutters = [Subwords(how.folder, how.settings, language, how.limited) for language in how.languages]
 
     def segment(numbered: tuple[int, Lines]) -> Lines:

@@ -2,9 +2,9 @@
 
 A recipe lists the stages; `deepnmt train-progressive` runs them:
 
-    stages.py    a recipe's stages, with what each has from the recipe, and the groups it gets by default
+    stages.py    a recipe's stages, with the options of each from the recipe, and its default groups
     plan.py      the stages held against fairseq's options and against each other before the first one starts
-    stage_runs.py  one stage after the other, what each has reached, and growing from one to the next
+    stage_runs.py  one stage after the other, the results of each, and growth from one to the next
 """
 
 from deepnmt.progressive.plan import plan_stages

@@ -42,7 +42,7 @@ TAKEN = (
     "reset-optimizer",
     "stop-time-hours",
 )
-# What makes a stage, and so stands in the recipe alone.
+# Keys that define a stage, and so are in the recipe alone.
 OF_STAGES = ("encoder-layers", "decoder-layers", "encoder-groups", "decoder-groups", *ENDS)
 # Optimizers whose state a grown model cannot get: of several groups of parameters, or with moments of other shapes.
 SEVERAL_GROUPS, FACTORED = "composite", "adafactor"

@@ -45,7 +45,7 @@ def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str
     """Make the folder of each stage, with its recipe for train.sh.
 
     Args:
-        stages: of the recipe
+        stages: stages of the recipe
         save: the folder of all stages
         extra: arguments of fairseq-train
         data: DATA, or DATA0:DATA1:..., which are trained on in turn
@@ -99,7 +99,7 @@ def recipe_text(stage: Stage, stages: int, extra: Sequence[str], data: str) -> s
         stage: the stage
         stages: their number
         extra: arguments of fairseq-train
-        data: what identifies it
+        data: identity of the data
     """
     lines = [f"# Stage {stage.number} of {stages}; made by train_progressive.sh, which runs it"]
     growth = stage.growth
@@ -229,7 +229,7 @@ def note(folder: Path, checkpoint: str) -> None:
 
 
 LOG = "train.log"
-# What killed commands leave half-written.
+# Half-written files of killed commands.
 REMAINS = ("*.tmp*", "stage-*/*.tmp*")
 
 
@@ -240,10 +240,10 @@ def run(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
         recipe: its file
         data: DATA, or DATA0:DATA1:...
         save: folder of all stages
-        options: of fairseq-train, in every stage
+        options: options of fairseq-train, in every stage
 
     Raises:
-        UserError: something does not fit, or the folder is in use, or of another recipe or other data
+        UserError: options do not match, or the folder is in use, or of another recipe or other data
     """
     with contextlib.redirect_stdout(sys.stderr):
         stages = plan_stages(recipe, options)

@@ -15,7 +15,7 @@ from deepnmt.recipe import Option, Recipe
 from deepnmt.recipe.combinations import translate_fits
 from deepnmt.recipe.own_keys import OwnKey, number_from
 
-# What decides when a stage ends.
+# Keys that decide when a stage ends.
 ENDS = ("max-update", "max-epoch", "patience")
 FLAG = ("true or false", ("true", "false").__contains__)
 # How a stage grows out of the one before, and how it is scored.
@@ -48,11 +48,11 @@ class Stage:
     """One stage.
 
     Attributes:
-        number: from 1
-        options: of fairseq-train, all of them
+        number: number from 1
+        options: options of fairseq-train, all of them
         own: the values of `STAGE_KEYS` that are given
         config: options of the model
-        growth: how it comes from the stage before; None for the first
+        growth: its growth from the stage before; None for the first
         batch: most tokens and sentences of a batch
     """
 

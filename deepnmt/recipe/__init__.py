@@ -1,7 +1,7 @@
 """Recipes: YAML files with one option of fairseq-train a key, and a few keys of our own.
 
     recipe_file.py   reads a file, and the one that it extends
-    own_keys.py      what keys of our own are, those of every training, and `batches-per-update`
+    own_keys.py      our own keys, the keys of every training, and `batches-per-update`
     checking.py      holds a recipe and the command line together against fairseq's options and their table
     combinations.py  which options go together
     parser.py        fairseq's parser

@@ -17,8 +17,8 @@ def main() -> None:
     )
     parser.add_argument("recipe", type=Path, help="YAML file, such as configs/demo.yaml")
     parser.add_argument("--lines", action="store_true", help="end each argument by a line feed, to look at")
-    parser.add_argument("--devices", type=int, default=1, help="that an update's batches are dealt out to (default: 1)")
-    parser.add_argument("--gpus", type=int, help="that there are: adds --fp16 or --cpu where the recipe leaves it open")
+    parser.add_argument("--devices", type=int, default=1, help="devices that share an update's batches (default: 1)")
+    parser.add_argument("--gpus", type=int, help="available GPUs: adds --fp16 or --cpu if the recipe leaves it open")
     known, extra = parser.parse_known_args()
     end = "\n" if known.lines else "\0"
     for argument in training_arguments(known.recipe, extra, known.devices, known.gpus):

@@ -1,4 +1,4 @@
-"""Hold a recipe and the command line, together, against what fairseq-train takes."""
+"""Check a recipe and the command line, together, against the options that fairseq-train accepts."""
 
 import argparse
 import ast
@@ -210,7 +210,7 @@ def _value_fault(action: argparse.Action, name: str, sources: Mapping[str, Optio
             written = ast.literal_eval(text)
         read = action.type(text) if callable(action.type) else None
         if isinstance(read, list) and read != (list(written) if isinstance(written, (list, tuple)) else [written]):
-            kind = "whole numbers"  # it would cut what follows the point
+            kind = "whole numbers"  # it would cut the digits after the point
             raise ValueError
     except Exception:  # whatever fairseq raises where it reads a text
         return f"{source.place(name)} must be {kind}, but is '{text[:200]}'"

@@ -34,8 +34,8 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     """Yield the options that do not go together.
 
     Args:
-        values: of all options, by fairseq's names
-        written: what stands in the recipe or on the command line, by the same names
+        values: values of all options, by fairseq's names
+        written: values as written in the recipe or on the command line, by the same names
     """
     schedule = values.get("lr_scheduler")
     if schedule in WARMING and values.get("warmup_updates") == 0:
@@ -79,7 +79,7 @@ def _two_sided_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield what keeps --validate-average from its checkpoints."""
+    """Yield the options that keep --validate-average from its checkpoints."""
     number = values.get("validate_average") or 1
     if number < 2:
         return

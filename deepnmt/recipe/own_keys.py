@@ -17,7 +17,7 @@ from deepnmt.errors import UserError
 from deepnmt.recipe.recipe_file import Option
 
 BATCHES = "batches-per-update"
-# What bounds a batch, and the names that fairseq keeps it under.
+# Bounds of a batch, and fairseq's names for them.
 BOUNDS = {"max-tokens": "max_tokens", "batch-size": "batch_size", "max-sentences": "batch_size"}
 UNITS = {"max_tokens": "tokens", "batch_size": "sentences"}
 
@@ -66,8 +66,8 @@ class OwnKey:
     """A key of our own.
 
     Attributes:
-        name: as written in a recipe
-        must: what its value must be, in words, and whether a text is that
+        name: name as written in a recipe
+        must: requirement for its value in words, and a check of a text against it
         options: the options of fairseq that a recipe with this key has instead, for a number of devices
         yields_to: options of the command line that take its place
     """

@@ -152,7 +152,7 @@ def begin(checkpoint: Path, data: Path, save: Path, old: Path | None, options: S
     """Begin or resume a training of a model on data, as `training.begin` does; `old` has another validation set.
 
     Raises:
-        UserError: something does not fit, or the folder is in use or of another training
+        UserError: options do not match, or the folder is in use or of another training
     """
     # Before the recipe is written, and as long as this process lives.
     save.mkdir(parents=True, exist_ok=True)

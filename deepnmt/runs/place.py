@@ -14,7 +14,7 @@ class Place(NamedTuple):
     """The processes of a training.
 
     Attributes:
-        processes: on this machine; 0 for one on each visible GPU, or one
+        processes: processes on this machine; 0 for one on each visible GPU, or one
         nodes: machines
         node: number of this machine, from 0
         master: HOST:PORT of machine 0
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
     @classmethod
     def of_environment(cls) -> Self:
-        """Return what PROCESSES, NODES, NODE and MASTER say. Raises `UserError` if one of them is faulty."""
+        """Return the place that PROCESSES, NODES, NODE and MASTER describe. Raises `UserError` if one is faulty."""
         processes, nodes = (os.environ.get(name, "") for name in ("PROCESSES", "NODES"))
         number = whole("PROCESSES", 1, 1024)(processes) if processes else 0
         machines = whole("NODES", 1, 65536)(nodes) if nodes else 1

@@ -46,7 +46,7 @@ def rehearse(arguments: Sequence[str]) -> None:
 
 
 def _refuse(arguments: list[str], sender: Connection) -> None:
-    """Send the lines of what refuses these arguments; None where nothing does."""
+    """Send the lines of the refusal of these arguments; None if they are accepted."""
     # The training says the same once more.
     logging.disable(logging.CRITICAL)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -66,10 +66,10 @@ def _refuse(arguments: list[str], sender: Connection) -> None:
 
 
 def _start() -> None:
-    """Do what fairseq-train does before the first update, in one process and on the CPU, and exit."""
+    """Run the steps of fairseq-train before the first update, in one process and on the CPU, and exit."""
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser()))
     check_training(cfg)
-    # Without what takes several processes or a GPU, or writes: the master tries whether it can.
+    # Without steps that need several processes or a GPU, or write: the master tries whether it can.
     cfg.common.cpu, cfg.common.log_file, cfg.dataset.num_workers = True, None, 0
     distributed = cfg.distributed_training
     distributed.distributed_rank, distributed.distributed_world_size, distributed.zero_sharding = 1, 1, "none"

@@ -1,4 +1,4 @@
-"""A training in a process of its own, beside one that says what became of it, however it ends."""
+"""A training in a process of its own, beside a process that reports its end, whatever it is."""
 
 import sys
 from collections.abc import Sequence

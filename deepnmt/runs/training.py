@@ -36,7 +36,7 @@ from deepnmt.runs.supervision import AGAIN, LOCK, next_step
 from deepnmt.text.training_data import check_named_data
 
 LAUNCHER = [sys.executable, "-m", "deepnmt.runs.launch"]
-# What lasts as long as the process.
+# Objects that live as long as the process.
 HELD, TEES = ExitStack(), list[object]()
 
 
@@ -46,7 +46,7 @@ def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
     Where torchrun trains, the process ends here. The data are DATA, or DATA0:DATA1:...
 
     Raises:
-        UserError: something does not fit, or another training has the folder
+        UserError: options do not match, or another training has the folder
     """
     place = Place.of_environment()
     gpus = torch.cuda.device_count()

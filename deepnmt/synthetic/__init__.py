@@ -4,9 +4,9 @@
     pair_making.py   ... and how: chunks of translations, the one closest to the reference (31), then a data folder
     decoding.py      lines of subwords to translations: beam search, greedy search, sampling
     noise.py         words left out, blanked and moved (29)
-    pairs.py         translations to pairs: what is dropped, noise, tags
+    pairs.py         translations to pairs: dropped pairs, noise, tags
     round_recipe.py  iterative back-translation and distillation: the recipes
-    rounds.py        ... which command comes next, and what must be there before the first
+    rounds.py        ... the next command, and the requirements before the first
 
-`docs/synthetic.md` says what for. Only `decoding.py` imports fairseq.
+`docs/synthetic.md` has the purpose. Only `decoding.py` imports fairseq.
 """

@@ -1,4 +1,4 @@
-"""Translate lines of subwords, always in the same batches, so that the results do not depend on what else is done.
+"""Translate lines of subwords, always in the same batches: the results do not depend on other work.
 
 The search is the package's for beam and greedy search. Sampling is fairseq's, with random numbers that are seeded by
 the batch; a batch has the same lines whatever was done before.
@@ -46,9 +46,9 @@ class LineDecoder:
     """Translates lines of subwords with one model or an ensemble, on the GPU in half precision if there is one.
 
     Args:
-        checkpoints: of the models
+        checkpoints: checkpoints of the models
         data: folder with their dictionaries
-        languages: of source and target
+        languages: languages of source and target
         method: how
         batch_size: lines translated at a time
     """
@@ -92,8 +92,8 @@ class LineDecoder:
         """Return the translations of each line, best first, in subwords; None where it has more than the positions.
 
         Args:
-            lines: in subwords
-            seed: of sampling, of these lines alone
+            lines: lines in subwords
+            seed: seed of sampling, of these lines alone
             done: called with the number of lines that each batch has finished
         """
         encode = self.task.source_dictionary.encode_line

@@ -89,9 +89,9 @@ def noisy(tokens: Sequence[str], language: str, noise: Noise, draw: random.Rando
     """Return the tokens of a line with noise on its words.
 
     Args:
-        tokens: of the line
-        language: of the line
-        noise: how much
+        tokens: tokens of the line
+        language: language of the line
+        noise: amount of noise
         draw: random numbers
     """
     line: list[str] = []

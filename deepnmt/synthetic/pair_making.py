@@ -38,9 +38,9 @@ class Chunks:
     """The chunks of a text.
 
     Attributes:
-        folder: that they are written to
-        lines: of the text
-        size: of a chunk, in lines
+        folder: folder that they are written to
+        lines: lines of the text
+        size: size of a chunk, in lines
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""The recipes of iterative back-translation and distillation: keys, and what their values must be."""
+"""The recipes of iterative back-translation and distillation: keys, and the requirements for their values."""
 
 import shlex
 from collections.abc import Callable, Mapping

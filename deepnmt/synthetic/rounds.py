@@ -34,7 +34,7 @@ class Step(NamedTuple):
     """One command.
 
     Attributes:
-        round: that it belongs to, from 0
+        round: its round, from 0
         result: file that is there when the command has been done
         command: a subcommand of deepnmt, and its arguments
         mark: whether the result has to be made when the command has ended well
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Rounds(RoundRecipe):
-    """A recipe, and what its folder says has been done."""
+    """A recipe, and the finished steps in its folder."""
 
     def next_step(self) -> Optional[Step]:
         """Return the first command whose result is missing; None where all is done."""

@@ -97,7 +97,7 @@ class Synthesis:
 
     Attributes:
         options: see there
-        checkpoints: of the models; none to copy
+        checkpoints: checkpoints of the models; empty for copies
         data: folder whose codes, dictionaries and held-out text count
         mono: folder of monolingual text; None to distil, where it is DATA's own training text
     """

@@ -21,7 +21,7 @@ ACCENTED_I = re.compile("([IJ\u012e])(?=[\u0300\u0301\u0303])")
 DOTTED = {"\u00cc": "i\u0307\u0300", "\u00cd": "i\u0307\u0301", "\u0128": "i\u0307\u0303"}
 SOFT_DOT = re.compile("(?<=^[ij\u012f])\u0307")
 IRISH_PREFIX = re.compile(r"(?<!\w)([nt])(?=[AEIOU\u00c1\u00c9\u00cd\u00d3\u00da])")
-# What stands before the first letter of a word: escaped and other signs, and letters that only modify (ʻokina).
+# Text before the first letter of a word: escaped and other signs, and letters that only modify (ʻokina).
 BEFORE_LETTER = re.compile(r"(?:&(?:[a-z]+|#\d+);|[^\w&]|[_\u02b0-\u02ff])*")
 ADDRESS = re.compile(r"\w://|^www\.|\w@\w")
 

@@ -14,7 +14,7 @@ BESIDE_WIDE = re.compile(f"(?<=[{WIDE}]) | (?=[{WIDE}])")
 
 
 def jieba_cutter() -> Callable[[str], tuple[list[str], list[bool]]]:
-    """Return what gives the words of a line, and whether a space stands before each.
+    """Return the function that gives the words of a line, and whether a space stands before each.
 
     Raises `UserError` if jieba is not installed.
     """
@@ -36,7 +36,7 @@ def jieba_cutter() -> Callable[[str], tuple[list[str], list[bool]]]:
 
 @cache
 def segmenter() -> Callable[[str], str]:
-    """Return what turns a line into words. Raises `UserError` if jieba is not installed."""
+    """Return the function that turns a line into words. Raises `UserError` if jieba is not installed."""
     words = _jieba()
 
     def cut(line: str) -> str:
@@ -47,7 +47,7 @@ def segmenter() -> Callable[[str], str]:
 
 @cache
 def _jieba() -> Callable[[str], Iterator[str]]:
-    """Return what cuts a line into words and white space. Raises `UserError` if jieba is not installed."""
+    """Return the function that cuts a line into words and white space. Raises `UserError` without jieba."""
     try:
         with warnings.catch_warnings():
             # Of pkg_resources, which jieba imports.

@@ -143,7 +143,7 @@ def _words_of_runs(main: str) -> Callable[[str, bool, bool], Words]:
 
 
 def _punctuation(main: str) -> list[tuple[re.Pattern[str], str]]:
-    """Return what sets punctuation apart."""
+    """Return the step that sets punctuation apart."""
     letter = rf"\w{marks()}\u24b6-\u24e9"
     always = re.escape(f"{OPENERS}?!;%}}])") + f"„“”{OTHER_CLOSERS}{GUILLEMETS}{SINGLE_GUILLEMETS}{SINGLE_QUOTES}"
     always += WIDE_SIGNS
@@ -162,7 +162,7 @@ def _punctuation(main: str) -> list[tuple[re.Pattern[str], str]]:
 
 
 def _apostrophes(main: str) -> dict[str, list[tuple[re.Pattern[str], str]]]:
-    """Return what sets each apostrophe apart: English has it begin a word, French end one, others keep it inside."""
+    """Return the step that sets apostrophes apart: English starts a word with one, French ends one, others keep it."""
     letter, digit = rf"(?:[^\W\d_]|[{marks()}])", f"[{numbers()}]"
     not_letter = rf"(?:(?![{marks()}])[\W\d_])"
     found: dict[str, list[tuple[re.Pattern[str], str]]] = {}

@@ -206,7 +206,7 @@ def check_texts(folder: Path, subset: str, kinds: Iterable[str], sentences: int)
 
     Args:
         kinds: names such as `tok.de`
-        sentences: in the binarised subset
+        sentences: sentences in the binarised subset
     """
     for kind in kinds:
         path = folder / "text" / f"{subset}.{kind}"

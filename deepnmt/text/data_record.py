@@ -93,7 +93,7 @@ def complete(folder: Path, counts: Mapping[str, Record]) -> None:
 
 
 def identity_of_data(folder: Path) -> str:
-    """Return what differs between data folders with other text or subwords; a copy of BPE-dropout has but its name."""
+    """Return the entries that differ between data folders with other text or subwords; a copy differs in its name."""
     if not (folder / RECORD).is_file():
         return folder.name
     # The size of a log says nothing of the text.

@@ -12,7 +12,7 @@ from deepnmt.text.lines import open_file, read_lines
 # fairseq numbers them 0 to 3; its dictionary files do not list them.
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 END = SPECIAL_SYMBOLS.index("</s>")
-# Whoever writes them into subwords means something else; `<unk>` is what a search writes, too.
+# A writer of these among subwords means something else; a search writes `<unk>`, too.
 STRUCTURAL = frozenset(SPECIAL_SYMBOLS) - {"<unk>"}
 OVERWRITE = " #fairseq:overwrite"
 # Of a language model, beside its checkpoints.

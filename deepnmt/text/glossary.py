@@ -64,7 +64,7 @@ class Glossary:
         return 1, None, False
 
     def _parts(self, words: Sequence[str]) -> list[tuple[str, int]]:
-        """Return what terms are made of, each with the number of its token: words, or signs of unspaced text."""
+        """Return the parts of terms, each with the number of its token: words, or signs of unspaced text."""
         if not self._unspaced:
             return [(word, number) for number, word in enumerate(words)]
         return [(sign, number) for number, word in enumerate(words) for sign in signs_of(word)]

@@ -7,7 +7,7 @@ from functools import partial
 from deepnmt.text.languages import main_language
 
 Step = Callable[[str], str]
-# More than a word may have: what has such a run is refused once it is in tokens.
+# More than a word may have: a text with such a run is refused once it is in tokens.
 LONG_RUN = re.compile(r"\.{1001}")
 
 
@@ -27,7 +27,7 @@ def punctuation_normaliser(language: str, pre_replace_unicode_punct: bool = Fals
 
 
 def ascii_punctuation() -> Step:
-    """Return what turns Unicode's punctuation in a line into ASCII, and does nothing else."""
+    """Return the function that only turns Unicode's punctuation in a line into ASCII."""
     from sacremoses import MosesPunctNormalizer
 
     replace: Step = MosesPunctNormalizer().replace_unicode_punct
@@ -35,14 +35,14 @@ def ascii_punctuation() -> Step:
 
 
 def tokeniser(language: str) -> Step:
-    """Return what turns a line into tokens of a language with spaces between them."""
+    """Return the function that turns a line into tokens of a language with spaces between them."""
     from sacremoses import MosesTokenizer
 
     return partial(MosesTokenizer(lang=main_language(language)).tokenize, return_str=True)
 
 
 def detokeniser(language: str) -> Step:
-    """Return what turns tokens of a language into a line."""
+    """Return the function that turns tokens of a language into a line."""
     from sacremoses import MosesDetokenizer
 
     detokenize = MosesDetokenizer(lang=main_language(language)).detokenize

@@ -41,7 +41,7 @@ def whole_units(settings: TextSettings) -> Units:
 
 
 def placeholders_of(settings: TextSettings) -> Placeholders:
-    """Return what replaces the units of data with these settings."""
+    """Return the replacement of units for data with these settings."""
     patterns = PATTERNS if settings.units_first else LATE_PATTERNS
     earlier = {} if settings.all_numbers else {"numbers": EARLIER_NUMBERS}
     return Placeholders(parse_kinds(settings.placeholders), {**patterns, **earlier})
@@ -115,9 +115,9 @@ class Detokenizer:
 
     Args:
         truecase: the tokens are in true case, and sentences begin with a capital
-        segment: what cut Chinese into words; empty: nothing did
+        segment: tool that cut Chinese into words; empty: no tool
         units: words that get no capital
-        case_language: by whose rules sentences get one, as `sentence_case` takes it
+        case_language: language whose rules give sentences a capital, as for `sentence_case`
         reversible: the tokens have marks for spaces
     """
 

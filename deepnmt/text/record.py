@@ -16,7 +16,7 @@ MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "m
 # In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that select.sh has
 # chosen the training pairs to be like, or a list of several.
 SELECTED_ON = "selected_on"
-# In a record made flat: what its keys begin with that stand for an input's checksum, and for what a path leads to.
+# In a flat record: prefixes of the keys for an input's checksum, and for the contents that a path leads to.
 INPUT, CONTENTS = "input: ", "content"
 NOTHING: tuple[object, ...] = (None, [])
 # The records of a folder of deepnmt datastore, and of one of deepnmt export.

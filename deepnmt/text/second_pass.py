@@ -16,10 +16,10 @@ Found = TypeVar("Found")
 
 
 class SecondPass:
-    """The second translation of what lacks translations of terms.
+    """The second translation of sentences whose output lacks translations of terms.
 
     Attributes:
-        terms: of each sentence
+        terms: terms of each sentence
         twice: numbers of the sentences that were translated again
     """
 

@@ -29,7 +29,7 @@ SEPARATOR = "@@"
 MERGES, CHARACTERS = "#version: 0.2", "#characters"
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
-# What reads as something else at the end of a word.
+# Text with another meaning at the end of a word.
 AMBIGUOUS = re.compile("|".join(map(re.escape, (SEPARATOR, *SPECIAL_SYMBOLS))))
 
 

@@ -22,9 +22,9 @@ class Term:
     """A term.
 
     Attributes:
-        text: of the source, as the file has it
+        text: text of the source, as in the file
         translation: tokens of the target, in the middle of a sentence
-        forms: of the translation's tokens
+        forms: forms of the translation's tokens
     """
 
     text: str

@@ -84,7 +84,7 @@ class Units:
         return any(pattern.fullmatch(text) for pattern in self.patterns)
 
     def hide(self, text: str) -> tuple[str, list[str], str]:
-        """Return text with a word of letters in the place of each unit, the units, and what those words begin with."""
+        """Return text with a word of letters in place of each unit, the units, and the start of these words."""
         mark = MARK
         while mark in text:
             mark += "Q"

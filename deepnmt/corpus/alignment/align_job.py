@@ -91,7 +91,7 @@ class AlignJob:
         return check_parallel([self.source, self.target, *self.given])
 
     def learning(self, folder: Path, workers: int) -> Learning:
-        """Return what learns the tables."""
+        """Return the learning of the tables."""
         return Learning(folder, self.text, count_lines(self.source), self.learn_from, self.rounds, workers)
 
     def align(self, folder: Path, workers: int) -> None:
@@ -149,7 +149,7 @@ def block_path(folder: Path, start: int) -> Path:
 
 
 def _block_writer(job: AlignJob, folder: Path) -> Callable[[Block], int]:
-    """Return what aligns a block, writes a line for each pair, and returns their number."""
+    """Return the function that aligns a block, writes a line for each pair, and returns their number."""
     align = None
     if not job.given:
         learning = job.learning(folder, 1)

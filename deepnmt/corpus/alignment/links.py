@@ -48,7 +48,7 @@ class Links:
         order: numbers of the pairs, by groups
         lengths: k, m, n of each group
         source: numbers of the source's words, by groups
-        target: of the target's words
+        target: numbers of the target's words
         keys: the word pairs that occur, each once, in rising order; see `distinct`
         inverse: for each link, which of the keys it is of
     """

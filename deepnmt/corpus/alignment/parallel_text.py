@@ -45,7 +45,7 @@ class WordNumbers:
 
     @classmethod
     def read(cls, path: Path) -> "WordNumbers":
-        """Return what `write` has written."""
+        """Return the text that `write` has written."""
         return cls(line[:-1] for line in read_lines(path))
 
 

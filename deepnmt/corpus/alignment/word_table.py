@@ -45,7 +45,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> "Tables":
-        """Return what `write` has written; it stays in the files, which all processes share."""
+        """Return the tables that `write` has written; they stay in the files, which all processes share."""
         return cls(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in cls._fields))
 
     def at(self, places: Numbers) -> tuple[Probabilities, Probabilities]:

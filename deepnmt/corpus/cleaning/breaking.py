@@ -48,7 +48,7 @@ class Words:
         return "".join(words).strip() if self._unspaced else " ".join(words)
 
 
-# What takes the pair, another one, the words of both languages, and random numbers.
+# A function of the pair, another pair, the words of both languages, and random numbers.
 Fault = Callable[[Pair, Pair, tuple[Words, Words], Random], Pair]
 
 

@@ -61,7 +61,7 @@ class CharacterModel:
     Attributes:
         pairs: counts of the two characters before one
         middle: median of h
-        sigma: of `(h - middle) sqrt(characters)`
+        sigma: sigma of `(h - middle) sqrt(characters)`
     """
 
     singles: NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""What `deepnmt clean` was asked for, and the index of the files that it reads."""
+"""The request to `deepnmt clean`, and the index of the files that it reads."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -192,7 +192,7 @@ class CleanJob:
         return self.files["source"].chunks
 
     def record(self) -> dict[str, Any]:
-        """Return what decides the result: the options, and the checksums of the files."""
+        """Return the facts that determine the result: the options, and the checksums of the files."""
         filters = [each.label for each in self.options.filters]
         inputs = {name: index.sha256 for name, index in self.files.items()}
         lexicons = [Path(self.options.lexicon) / name for name in LEXICONS] if self.options.lexicon else []

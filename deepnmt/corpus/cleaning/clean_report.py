@@ -69,7 +69,7 @@ def html_page(outcomes: Sequence[Outcome], decisions: Decisions, name: str) -> s
 
 
 def drawn(each: Filter, column: str, histogram: Histogram) -> dict[str, Any]:
-    """Return what `histogram.svg` draws: bars that are orange where the filter does not let pairs pass."""
+    """Return the figure for `histogram.svg`: bars, in orange where pairs fail the filter."""
     edges, counts = histogram.edges, histogram.counts
     middles = (edges[1:] + edges[:-1]) / 2
     passes = (middles >= each.low) & (middles <= each.high)

@@ -76,7 +76,7 @@ def measure(job: CleanJob, folder: Path, processes: int) -> None:
     print("learning from a sample of the corpus", file=sys.stderr)
     measurer = ChunkMeasurer(job, folder, Learnt.of(job, folder))
     with console.progress(job.pairs, "measuring", " pairs", job.pairs - left) as bar:
-        # Processes share what was learnt with this one, where the system can fork.
+        # Processes share the learnt values with this one, where the system can fork.
         for done in in_order(partial(_itself, measurer), todo, min(processes, len(todo))):
             bar.update(done)
 

@@ -1,7 +1,7 @@
 """Files with a line for each pair: where their chunks begin, so that processes can read them independently, and scores.
 
 Scores that other tools have written are numbers with tabs between them. A first line that is not of numbers names the
-columns, as in what `clean --score` writes. Other columns have the numbers 1, 2, ... as their names.
+columns, as in the output of `clean --score`. Other columns have the numbers 1, 2, ... as their names.
 """
 
 import hashlib

@@ -63,7 +63,7 @@ class Learnt:
 
 
 def _from_files(job: CleanJob) -> Fitted:
-    """Return what measures need of files that other commands have made."""
+    """Return the measures' needs from files that other commands have made."""
     fitted = NOTHING
     if job.options.lexicon:
         fitted = replace(fitted, lexicon=PairLexicon.read(Path(job.options.lexicon)))
@@ -128,7 +128,7 @@ def passing(job: CleanJob, sample: Sample, fitted: Fitted) -> Pairs:
 
 
 def write_fitted(path: Path, fitted: Fitted) -> None:
-    """Write what measures have learnt, but for lexicons, which have files of their own."""
+    """Write the learnt values of measures, except lexicons, which have files of their own."""
     numbers = [fitted.ratio.middle, fitted.ratio.sigma]
     arrays: dict[str, NDArray[np.generic]] = {}
     for side, model in enumerate(fitted.characters):
@@ -139,7 +139,7 @@ def write_fitted(path: Path, fitted: Fitted) -> None:
 
 
 def read_fitted(path: Path) -> Fitted:
-    """Return what `write_fitted` has written."""
+    """Return the values that `write_fitted` has written."""
     with np.load(path) as arrays:
         numbers = arrays["numbers"].tolist()
         models = [

@@ -1,4 +1,4 @@
-"""Consecutive pairs of a corpus, and what several measures need of them: their words."""
+"""Consecutive pairs of a corpus, and their words, which several measures need."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -20,7 +20,7 @@ class Side:
 
     @cached_property
     def words(self) -> list[list[str]]:
-        """The words of each line: what stands between white space, or words and signs of an unspaced language."""
+        """The words of each line: text between white space, or words and signs of an unspaced language."""
         return [counted_words(line, self.language) for line in self.lines]
 
     @cached_property

@@ -32,7 +32,7 @@ class Counted(NamedTuple):
     """The n-grams of one order, by number.
 
     Attributes:
-        keys: as in `Level`
+        keys: see `Level`
         prefix: number of the n-gram without its last word
         suffix: number of the n-gram without its first word
         adjusted: the `a` of the formula
@@ -49,9 +49,9 @@ class Text:
     """The words of a text by number, as it is read.
 
     Attributes:
-        words: by their numbers
-        numbers: of each word of the text, with `<s>` and `</s>` around each line
-        places: of each of these in its line
+        words: words by their numbers
+        numbers: number of each word of the text, with `<s>` and `</s>` around each line
+        places: place of each of these in its line
     """
 
     words: list[str]

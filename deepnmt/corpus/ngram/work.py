@@ -72,7 +72,7 @@ def missing(text: Path, folder: Path) -> Iterator[Block]:
 
 
 def scorer(folder: Path, model: NgramModel, raw: bool) -> Callable[[Block], int]:
-    """Return what scores a block, writes a line for each line of it, and returns their number."""
+    """Return the function that scores a block, writes a line for each line of it, and returns their number."""
 
     def score(block: Block) -> int:
         start, lines = block

@@ -41,7 +41,7 @@ def check_evaluation_first(stock: Any, args: Any) -> None:
     """Check the options of a command that reads models: it does this first of all.
 
     Raises:
-        UserError: all that are wrong, a line each
+        UserError: all faulty options, a line each
     """
     whole: Any = args._get_root() if isinstance(args, DictConfig) else {}
     # A training has an optimizer.

@@ -19,7 +19,7 @@ from deepnmt.fairseq_patches.checks.subwords_of_tasks import check_task
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.translation_task import RIGHT_TO_LEFT
 
-# What Adam keeps of each parameter, in its shape.
+# Adam's state of each parameter, in its shape.
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -27,7 +27,7 @@ def check_resumable(state: CheckpointState, trainer: Any, reset_optimizer: bool)
     """Refuse a checkpoint of another training.
 
     Raises:
-        UserError: says what differs
+        UserError: names the difference
     """
     if not reset_optimizer:
         _check_training(state, trainer)

@@ -45,7 +45,7 @@ def check_search_first(stock: Any, self: Any, models: Any, args: Any, *rest: Any
         kind: type[Exception] = ValueError
         try:
             stock(self, models, args, *rest, **options)
-        except Exception as error:  # what fairseq itself says of these options
+        except Exception as error:  # fairseq's own message about these options
             kind = type(error)
         raise in_place_of(kind, *faults)
     return stock(self, models, args, *rest, **options)

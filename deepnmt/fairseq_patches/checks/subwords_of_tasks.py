@@ -39,7 +39,7 @@ def check_task(state: CheckpointState, task: Any) -> None:
     """Refuse a checkpoint of other subwords than a task's.
 
     Raises:
-        UserError: says what differs
+        UserError: names the difference
     """
     here = identity_of(task)
     if here is not None:

@@ -131,7 +131,7 @@ def shuffle_as_the_epoch_asks(
     return stock(self, epoch, shuffle, fix_batches_to_gpus, offset)
 
 
-@replaces(EpochBatchIterator, "state_dict", order=10, why="checkpoints record what their position counts")
+@replaces(EpochBatchIterator, "state_dict", order=10, why="checkpoints record the unit of their position")
 def say_what_is_counted(stock: Any, self: Any) -> dict[str, Any]:
     """Put the number of an epoch's batches, and of the processes that share them, beside the position."""
     return {**stock(self), BATCHES: len(self.frozen_batches), SHARDS: self.num_shards}
@@ -147,7 +147,7 @@ def resume_within_an_epoch(stock: Any, self: Any, state_dict: dict[str, Any]) ->
     here = {**state_dict, POSITION: position}
     moved, whole = position != state_dict.get(POSITION, 0), len(self.frozen_batches) // self.num_shards
     if moved and self.skip_remainder_batch and position >= whole:
-        # What does not come out even is left out here, which is all that was left.
+        # An incomplete rest is left out here, which is all that was left.
         here |= {"epoch": state_dict["epoch"] + 1, POSITION: 0}
     try:
         stock(self, here)

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 JOINED = "subword_nmt"
 # Unknown words of translations and of references: they must not match, and count as one word or character.
 WORDS, CHARACTERS = ("UNKNOWNTOKENINHYP", "UNKNOWNTOKENINREF"), ("\ue000", "\ue001")
-# What fairseq makes of an unknown word of a reference, which must match none, and a character in its place.
+# fairseq's form of an unknown word of a reference, which must match no word, and a character in its place.
 UNKNOWN_IN_REFERENCE, CHARACTER = "<<unk>>", "\ue001"
 
 
@@ -62,7 +62,7 @@ class WordBleu(BaseScorer):  # type: ignore[misc]
     """BLEU of the words of a language, in fairseq's words.
 
     Args:
-        language: of translations and references
+        language: language of translations and references
         in_bytes: they have bytes in the place of rare characters
     """
 

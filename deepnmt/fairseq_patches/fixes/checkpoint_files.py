@@ -1,4 +1,4 @@
-"""Checkpoints on the disk: written whole, and named where they cannot be read or do not fit."""
+"""Checkpoints on the disk: written atomically, and named if they cannot be read or do not match."""
 
 import logging
 import os
@@ -149,7 +149,7 @@ def _warn_of_other_languages(state: CheckpointState, task: Any) -> None:
         logger.warning("%s: was trained from %s to %s, but is used from %s to %s", state.name, *then, *now)
 
 
-@replaces(Trainer, "load_checkpoint", order=10, why="name a checkpoint of another model or criterion, and what differs")
+@replaces(Trainer, "load_checkpoint", order=10, why="name a checkpoint of another model or criterion, and differences")
 def resume_what_fits(
     stock: Any, self: Any, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any
 ) -> Any:

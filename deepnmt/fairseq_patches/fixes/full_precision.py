@@ -14,9 +14,9 @@ from torch import Tensor
 from deepnmt.checkpoints.contents import FULL_PRECISION, LOSS_SCALER
 from deepnmt.fairseq_patches.patch import replaces
 
-# What fairseq's scaler counts, from which it knows when to raise the scale.
+# The counts of fairseq's scaler, which decide when to raise the scale.
 COUNTS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
-# What torch's keeps that is no setting.
+# The state of torch's scaler that is no setting.
 SCALE, GROWTH = "scale", "_growth_tracker"
 
 

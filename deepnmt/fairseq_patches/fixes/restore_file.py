@@ -57,7 +57,7 @@ def began_with(last: Path, restore_file: str) -> bool:
     if not last.is_file():
         return False
     state = CheckpointState.of(last, numbers=False)
-    # Only what belongs to this training: the checkpoint that it began with may have begun with another one.
+    # Only the record of this training: the checkpoint that it began with may have begun with another one.
     begun = Path(restore_file)
     named = state.options("checkpoint").get("restore_file") == restore_file
     restored = state.extra(RESTORED)

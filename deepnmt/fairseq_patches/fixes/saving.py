@@ -33,9 +33,9 @@ class Kept(NamedTuple):
     """One of the best checkpoints.
 
     Attributes:
-        score: of its validation
+        score: score of its validation
         updates: done
-        path: of the file
+        path: path of the file
     """
 
     score: float

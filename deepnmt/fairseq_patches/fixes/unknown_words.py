@@ -7,7 +7,7 @@ from fairseq import utils
 
 from deepnmt.fairseq_patches.patch import replaces
 
-# What fairseq's parser makes of the option without a value; it is the default of --remove-bpe.
+# The value that fairseq's parser gives the option by itself; it is the default of --remove-bpe.
 NO_VALUE = "@@ "
 
 

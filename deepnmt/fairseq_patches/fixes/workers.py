@@ -22,9 +22,9 @@ from torch import distributed
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
 
-# What torchrun tells each process that it starts.
+# torchrun's variables for each process that it starts.
 TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
-# What gloo says, in a bare RuntimeError, when a process at the other end is no more.
+# gloo's message, in a bare RuntimeError, when a process at the other end has ended.
 LOST = re.compile("Connection (closed|reset) by peer|Connection refused|Timed out waiting|Broken pipe")
 
 
@@ -35,7 +35,7 @@ def processes_of_torchrun() -> int:
 
 @replaces(distributed_utils, "call_main", order=30, why="torchrun's processes train apart on the CPU; name a lost one")
 def join_processes(stock: Any, cfg: Any, main: Callable[..., object], **kwargs: Any) -> None:
-    """Join the processes that torchrun started, or refuse what would train nothing.
+    """Join the processes that torchrun started, or refuse a start that would train nothing.
 
     fairseq counts GPUs. Under torchrun it takes the rank modulo their number, zero; without --distributed-world-size
     it has each process train alone, in the same folder. Without torchrun it starts no process at all and exits with

@@ -33,9 +33,9 @@ def earlier_checkpoints(folder: Path, updates: int, number: int) -> list[Path]:
     """Return the last checkpoints of a training before an update, the oldest first.
 
     Args:
-        folder: of the checkpoints
+        folder: folder of the checkpoints
         updates: number of updates done
-        number: of checkpoints; fewer where there are not as many
+        number: number of checkpoints; fewer if there are fewer
     """
     found: dict[int, Path] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:

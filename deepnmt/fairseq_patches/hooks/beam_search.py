@@ -1,4 +1,4 @@
-"""The package's beam search for all of fairseq's commands and tasks, and what fairseq's own gets wrong.
+"""The package's beam search for all of fairseq's commands and tasks, and repairs of fairseq's own.
 
 fairseq's own option --no-beamable-mm, "don't use BeamableMM in attention layers", which does nothing in fairseq any
 more, gives fairseq's own search.

@@ -70,7 +70,7 @@ def _choices(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str,
 
 
 def _put_own_first(parser: argparse.ArgumentParser, chosen: dict[str, Optional[str]]) -> None:
-    """Move the package's options to groups of their own before the others, and say in a line what there is beside."""
+    """Move the package's options to groups of their own before the others, and name the other options in a line."""
     known = {action.dest: action for action in parser._actions}
     own: list[Any] = [group for group in parser._action_groups if group.title == PACKAGE]
     for part, value, names in _own_options(chosen):

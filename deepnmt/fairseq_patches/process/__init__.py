@@ -1,1 +1,1 @@
-"""What changes the whole process: only where a command runs, ours or one of fairseq's."""
+"""Changes to the whole process: only where a command runs, ours or one of fairseq's."""

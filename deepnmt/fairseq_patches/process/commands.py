@@ -1,4 +1,4 @@
-"""What importing fairseq and `--user-dir` do to the whole process, set right in commands: ours and fairseq's."""
+"""Repairs of the effects of importing fairseq and of `--user-dir` on the process, in commands: ours and fairseq's."""
 
 import logging
 import os
@@ -33,7 +33,7 @@ KNOWN_WARNINGS = (
 
 @sets("sys.excepthook", order=10, why="a user's fault gives one line and no traceback", in_commands=True)
 def show_faults_in_one_line() -> None:
-    """Show `UserError`, Ctrl-C, and what fairseq refuses or cannot open, in one line each."""
+    """Show `UserError`, Ctrl-C, and fairseq's refusals and failures to open files, in one line each."""
     sys.excepthook = show_user_errors(show_refusals(sys.excepthook))
 
 

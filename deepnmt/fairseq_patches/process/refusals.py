@@ -1,4 +1,4 @@
-"""What stops a command of fairseq's and is no defect, in one line: the last net under the checks of single options.
+"""Errors that stop a command of fairseq's and are no defects, in one line: the last net under single options' checks.
 
 fairseq says much in exceptions of its own, `ValueError: --finetune-from-model x.pt does not exist`, and more comes from
 files that cannot be opened. Each is told from a defect by where it was raised: by a statement of fairseq's, with words,
@@ -21,10 +21,10 @@ from deepnmt.errors import ExceptHook, let_the_first_process_speak, os_message
 
 WORD = re.compile("[A-Za-z]{3}")
 RAISE = dis.opmap["RAISE_VARARGS"]
-# What torch says, without a type of its own, of memory and of GPUs.
+# Torch's messages about memory and GPUs, without a type of their own.
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory", re.IGNORECASE)
 NO_GPU = re.compile("Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available")
-# What Hydra says where another option would have given a default, and has none itself.
+# Hydra's message where another option would have given a default, but has no value itself.
 NO_VALUE = re.compile(r"Error merging override \w+\.(\w+)=null\b")
 # A process that fairseq started for a GPU shows its error to the one that started it as text.
 USER_ERROR = re.compile(r"^deepnmt\.errors\.UserError: (.*?)\s*(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
