@@ -87,7 +87,5 @@ def test_terms_are_counted_in_every_form(tmp_path: Path) -> None:
 
 
 def test_terms_have_nothing_that_is_taken_from_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        UserError, match=r"terms: 'windows 10' cannot be combined with --placeholders numbers"
-    ):
+    with pytest.raises(UserError, match=r"terms: 'windows 10' cannot be combined with --placeholders numbers"):
         given_terms(tmp_path, monkeypatch, ["a"], "Fenster 10\twindows 10\n", placeholders="numbers")
