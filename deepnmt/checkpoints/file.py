@@ -37,7 +37,7 @@ def load(path: Path, noun: str, kind: str) -> Any:
             raise in_place_of(FileNotFoundError, f"{path}: no such {noun}")
         if path.is_dir():
             raise in_place_of(IsADirectoryError, f"{must} is a folder")
-        state = "is no file" if os.path.exists(path) else "is a link that leads nowhere"
+        state = "is not a file" if os.path.exists(path) else "is a broken link"
         raise in_place_of(FileNotFoundError, f"{must} {state}")
     try:
         with path.open("rb") as file:

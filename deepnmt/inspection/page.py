@@ -188,7 +188,7 @@ def heat_map(panel: Any, matrix: Any, scale: AsinhNorm) -> None:
 
 
 def by_depth(reports: Sequence[Report]) -> list[Report]:
-    """The shallowest first."""
+    """Sort the reports, the shallowest first."""
     return sorted(reports, key=lambda report: list(report.depths.values()))
 
 
@@ -244,6 +244,6 @@ def with_dlcl(reports: Sequence[Report]) -> dict[str, list[Report]]:
 
 
 def dlcl_name(label: str) -> str:
-    """The name of a picture; labels that differ only in odd characters get different ones."""
+    """Return the name of a picture; labels that differ only in odd characters get different names."""
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", label)
     return f"dlcl_weights_{plain}.png" if plain == label else f"dlcl_weights_{plain}_{label.encode().hex()}.png"
