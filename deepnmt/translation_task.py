@@ -74,7 +74,7 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     seed: int = II("common.seed")
     pair_weights: Optional[str] = field(
         default=None,
-        metadata={"help": "file with a weight for each training pair, a number a line: how much its loss counts"},
+        metadata={"help": "file with the weight of each training pair in the loss, one number per line"},
     )
     constraint_file: Optional[str] = field(
         default=None,

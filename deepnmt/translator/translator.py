@@ -78,7 +78,7 @@ class Translator:
         threads: of the engine; None: no limit
 
     Raises:
-        UserError: the folder is no model folder, a file of it is missing or altered, or a library is not installed
+        UserError: the folder is not a model folder, one of its files is missing or altered, or a library is missing
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:

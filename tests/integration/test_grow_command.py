@@ -142,7 +142,7 @@ def test_files_that_cannot_be_read_or_written(
     torch.save({"model": {}, "code": signal.Signals}, cut)
     refused(cut, target, depth)
     assert error() == (
-        f"{cut}: must be a whole fairseq checkpoint, but holds a signal.Signals, which it has no need of; it is not "
+        f"{cut}: must be a whole fairseq checkpoint, but holds a signal.Signals, which it does not need; it is not "
         "loaded, since that could run a program hidden in it\n"
     )
 
