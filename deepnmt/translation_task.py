@@ -67,8 +67,8 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = field(  # type: ignore[valid-type]
         default="highest",
         metadata={
-            "help": "rounding of factors in float32 matrix products of training: high and medium as in torch on a GPU "
-            "(TF32), medium to bfloat16 on a CPU with AMX or AVX-512 BF16"
+            "help": "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
+            "medium to bfloat16 on a CPU with AMX or AVX-512 BF16"
         },
     )
     seed: int = II("common.seed")

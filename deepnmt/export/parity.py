@@ -60,7 +60,7 @@ class Result:
             # A difference that is not a number counts as large.
             if not self.difference <= LARGEST_DIFFERENCE:
                 yield (
-                    f"log-probabilities must be those of the checkpoints within {LARGEST_DIFFERENCE:g}, "
+                    f"log-probabilities must agree with the checkpoints' within {LARGEST_DIFFERENCE:g}, "
                     f"but differ by up to {self.difference:.2g}"
                 )
             if self.differing > MOST_DIFFERING:

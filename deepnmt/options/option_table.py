@@ -261,7 +261,7 @@ OPTIONS: dict[str, Row] = {
     "log_interval": Row(TRAINING, whole(1)),
     "eval_bleu_args": Row(TRAINING, BEAM_ARGUMENTS),
     "eval_bleu_detok_args": Row(TRAINING, JSON_MAPPING),
-    # Processes, each of which takes memory
+    # Processes; each one takes memory
     "distributed_world_size": Row(TRAINING, whole(1)),
     "bucket_cap_mb": Row(TRAINING, whole(1)),
     "num_workers": Row(TRAINING, whole(0, 1024)),

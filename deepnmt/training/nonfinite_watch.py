@@ -86,7 +86,7 @@ class Watch:
         norms = {name: torch.norm(gradient, dtype=torch.float32) for name, gradient in gradients.items()}
         if norms and not torch.stack(list(norms.values())).norm().isfinite():
             largest = max(gradients, key=lambda name: float(gradients[name].abs().max()))
-            what = "gradients are finite, but their norm overflows; the largest is that of"
+            what = "gradients are finite, but their norm overflows; the largest belongs to"
             self.found(f"{what} {largest}", gradients[largest])
 
     @contextmanager

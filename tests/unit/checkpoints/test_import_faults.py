@@ -103,12 +103,12 @@ FAULTS: dict[str, tuple[Callable[[State], Any], list[str], list[str]]] = {
     ),
     "interleaved-in-a-code-that-has-no-such-weights": (
         lambda s: {**s, ROW: torch.zeros(5, 5, 2)}, [],
-        [f"{ROW} must have one weight per output, one per channel, or in Wang's code, whose norms are numbered from 1, "
+        [f"{ROW} must have one weight per output or one per channel; in Wang's code, with norms numbered from 1, "
          "a divisor of the 8 channels, but has 2"],
     ),
     "interleaved-by-no-divisor": (
         lambda s: {**numbered_from_one(s), ROW: torch.zeros(5, 5, 3)}, [],
-        [f"{ROW} must have one weight per output, one per channel, or in Wang's code, whose norms are numbered from 1, "
+        [f"{ROW} must have one weight per output or one per channel; in Wang's code, with norms numbered from 1, "
          "a divisor of the 8 channels, but has 3"],
     ),
     "a-norm-of-the-embedding": (
