@@ -134,7 +134,7 @@ def listable(option: str) -> Callable[[str], Path]:
 
 
 def decimal(option: str) -> Callable[[str], float]:
-    """Return the reader of an option's value; it raises `UserError` unless that is a number in JSON's only form.
+    """Return the reader of an option's value; it raises `UserError` unless that is a number in JSON's one form.
 
     The value is stored in records, which are compared; a whole number is an int.
     """

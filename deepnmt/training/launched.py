@@ -1,7 +1,7 @@
 """Training processes end together with the launcher that started them, however it ends.
 
-torchrun starts them in sessions of their own, which no signal to the launcher's process group reaches. If it is killed,
-or ends before it has told them all, they would go on training. They would write to a folder without a lock.
+torchrun starts them in sessions of their own, which no signal to the launcher's process group reaches. If the launcher
+is killed, or ends before it has told them all, they would go on training. They would write to a folder without a lock.
 """
 
 import ctypes

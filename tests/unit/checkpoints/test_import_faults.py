@@ -221,7 +221,7 @@ def test_files_that_are_not_as_they_must_be(tmp_path: Path, capsys: pytest.Captu
         ),
         (
             [path, out, f"--data={tmp_path / 'no'}"],
-            f"{tmp_path / 'no'}: data must be a folder with the model's dictionar",
+            f"{tmp_path / 'no'}: no folder with the model's dictionar",
         ),
         ([path, out, f"--data={data}"], f"--source-lang must be given, since {data} holds no data such as"),
         ([path, out, f"--data={data}", "--source-lang=a"], f"--target-lang must be given, since {data} holds no data"),
