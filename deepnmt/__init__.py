@@ -42,7 +42,7 @@ def register() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Return `Translator` or `Translation`, which are imported when they are asked for."""
+    """Return `Translator` or `Translation`, which are imported on demand."""
     if name not in ("Translation", "Translator"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from deepnmt import translator

@@ -29,7 +29,7 @@ LOCK = re.compile(r"(.+)\.tmp\.(\d+)\.lock", re.DOTALL)
 
 @contextmanager
 def building(path: Path) -> Iterator[Path]:
-    """Give the temporary name of a path, under which nothing is left in the end, nor of processes that were killed."""
+    """Give the temporary name of a path; in the end nothing is left under it, nor by processes that were killed."""
     path = path.absolute()  # "." has no name that another one could stand beside
     remove_remains(path)
     temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
@@ -58,7 +58,7 @@ def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
     A link stays, and its target folder is replaced; the entry `kept` is taken over from the previous folder.
 
     Raises:
-        UserError: the path is a link that leads nowhere, or the disk is full
+        UserError: the path is a broken link, or the disk is full
     """
     path = _place_of(path).absolute()
     with building(path) as temporary:
@@ -81,15 +81,15 @@ def _place_of(path: Path) -> Path:
     if not path.is_symlink():
         return path
     place = Path(os.path.realpath(path))
-    # A process that was killed between two renamings leaves a link to nowhere.
+    # A process killed between two renamings leaves a broken link.
     remove_remains(place)
     if not place.exists():
-        raise UserError(f"{path}: must be a new folder or one of this command, but is a link that leads nowhere")
+        raise UserError(f"{path}: must be a new folder or one of this command, but is a broken link")
     return place
 
 
 def remove_remains(path: Path) -> None:
-    """Remove what killed processes have left beside a path; what stood there before comes back if nothing does."""
+    """Remove remains of killed processes beside a path; the previous file or folder returns if the path is empty."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):
             found = LOCK.fullmatch(name)
@@ -98,14 +98,14 @@ def remove_remains(path: Path) -> None:
 
 
 def remove_remains_in(folder: Path) -> None:
-    """Remove what killed processes have left beside anything in a folder, as `remove_remains` does."""
+    """Remove remains of killed processes beside anything in a folder, as `remove_remains`."""
     for found in filter(None, map(LOCK.fullmatch, os.listdir(folder))):
         _remove_if_free(folder / found[1], found[2])
 
 
 def _remove_if_free(path: Path, process: str) -> None:
     lock = path.with_name(f"{path.name}.tmp.{process}.lock")
-    # Another process holds or removes it, or it is another user's.
+    # Another process holds or removes it, or it belongs to another user.
     with contextlib.suppress(OSError), lock.open("rb+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         old = path.with_name(f"{path.name}.old.{process}")
@@ -124,7 +124,7 @@ def _remove(path: Path) -> None:
 
 
 def try_lock(file: IO[Any]) -> bool:
-    """Lock an open file until it is closed; return whether that was possible, since no other process has it."""
+    """Lock an open file until it is closed; return whether that was possible, i.e. no other process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

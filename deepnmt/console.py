@@ -25,7 +25,7 @@ from deepnmt.errors import UserError, os_message, user_message
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-# Whose processes are commands: the modules that `python -m` runs, and installed files, such as fairseq-train.
+# Processes that count as commands: modules run by `python -m`, and installed files, such as fairseq-train.
 MODULES, PROGRAMS = ("fairseq_cli", "deepnmt"), ("fairseq", "deepnmt")
 _runs = False
 _waiting: list[Callable[[], object]] = []
@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         """Return this command's options, and the options of the program `other`, which follow the arguments.
 
         Raises:
-            UserError: an argument is missing, or stands behind an option of the other program
+            UserError: an argument is missing, or follows an option of the other program
         """
         own, others = [], []
         words = iter(sys.argv[1:] if args is None else args)
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--") and word.endswith("="):
                 self.error(f"option {word[:-1]} needs a value")
             action = self._option_string_actions.get(option)
-            # argparse takes every word with a hyphen for an option, such as the name of a file.
+            # argparse takes every word with a hyphen for an option, such as a file name.
             if action is not None and action.nargs is None and re.match("-[^-]", word):
                 words[-1] = f"{option}={word}"
             else:
@@ -105,7 +105,7 @@ def add_workers(to: Parser) -> None:
 
 
 def whole(option: str, low: int, high: int) -> Callable[[str], int]:
-    """Return what reads an option's value; it raises `UserError` unless that is a whole number in a range."""
+    """Return the reader of an option's value; it raises `UserError` unless that is a whole number in a range."""
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and len(text) < 19 and low <= int(text) <= high):
@@ -116,14 +116,14 @@ def whole(option: str, low: int, high: int) -> Callable[[str], int]:
 
 
 def place(text: str) -> Path:
-    """Return the path that an argument names. Raises `UserError` for an empty one, which is no current folder."""
+    """Return the path in an argument. Raises `UserError` for an empty one, which must not mean the current folder."""
     if not text:
         raise UserError("the name of a file or folder must not be empty")
     return Path(text)
 
 
 def listable(option: str) -> Callable[[str], Path]:
-    """Return what reads a path; it raises `UserError` for one that a list with commas or colons cannot name."""
+    """Return the reader of a path; it raises `UserError` for one that a list with commas or colons cannot contain."""
 
     def read(text: str) -> Path:
         if {",", ":"} & set(text):
@@ -134,9 +134,9 @@ def listable(option: str) -> Callable[[str], Path]:
 
 
 def decimal(option: str) -> Callable[[str], float]:
-    """Return what reads an option's value; it raises `UserError` unless that is a number in the one form of JSON.
+    """Return the reader of an option's value; it raises `UserError` unless that is a number in JSON's one form.
 
-    Records have the value, and are compared; a whole number is an int.
+    The value is stored in records, which are compared; a whole number is an int.
     """
 
     def read(text: str) -> float:
@@ -160,16 +160,16 @@ def program(name: str) -> str:
 def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2.
 
-    Its errors begin with `name`; by default the script that a user has started, which scripts/common.sh names, or the
+    Its errors begin with `name`. The default is the script started by the user, which scripts/common.sh names, or the
     file that was started.
     """
     global _runs
     name = name or os.environ.get("DEEPNMT_SCRIPT") or Path(sys.argv[0]).name
     before, _runs = _runs, True
-    # torch 2.14 says so at every import of fairseq, before anything that a command has to say; no user can act on it.
+    # torch 2.14 logs this at every import of fairseq, before a command's own messages; no user can act on it.
     warnings.filterwarnings("ignore", r"`torch\.jit\.script` is deprecated", FutureWarning)
     use_utf8()
-    # As on Ctrl-C, temporary files have to go.
+    # As on Ctrl-C, temporary files must be removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: sys.exit(143))
@@ -182,7 +182,7 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         print(f"\n{name}: interrupted; run the same command again to {str(error) or 'start over'}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever reads the output, such as `head`, has enough. What is left of it must not fail again at the exit.
+        # The reader of the output, such as `head`, has enough. The rest must not fail again at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
@@ -203,21 +203,21 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
 
 
 def is_command() -> bool:
-    """Return whether this process is one of the package's commands or fairseq's, and no other program."""
+    """Return whether this process is one of the package's commands or fairseq's, not another program."""
     main = sys.modules["__main__"]
     module = str(getattr(getattr(main, "__spec__", None), "name", ""))
     file = Path(getattr(main, "__file__", None) or "")
     return (
         _runs
         or module.partition(".")[0] in MODULES
-        # A server.py of somebody's is none, whatever it begins with.
+        # A foreign server.py does not count, whatever its first lines.
         or (not file.suffix and file.name.partition("-")[0] in PROGRAMS)
         or file.parent.name == "fairseq_cli"
     )
 
 
 def in_commands(change: Callable[[], object]) -> None:
-    """Change the process now if it is a command, or when it becomes one."""
+    """Apply a change to the process now if it is a command, or when it becomes one."""
     if is_command():
         change()
     else:
@@ -227,7 +227,7 @@ def in_commands(change: Callable[[], object]) -> None:
 def use_utf8() -> None:
     """Read and write UTF-8 in this process and its children, whatever the locale and PYTHONIOENCODING say.
 
-    What names of files are to Python is settled when it starts: where that is not UTF-8, it is started anew.
+    Python settles the encoding of file names at its start: if it is not UTF-8, the process restarts.
     """
     os.environ.update(PYTHONUTF8="1", PYTHONIOENCODING="utf-8")
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
@@ -238,9 +238,9 @@ def use_utf8() -> None:
 
 
 def hear_interruptions() -> None:
-    """Raise `KeyboardInterrupt` on SIGINT also where the process was started with SIGINT ignored.
+    """Raise `KeyboardInterrupt` on SIGINT even if the process was started with SIGINT ignored.
 
-    A shell starts the commands in the background of a script so, and they would only end when they are killed.
+    A shell starts background commands of a script this way, and they would end only when killed.
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -265,10 +265,10 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
     except Exception as error:
         cause: BaseException | None = error
-        # One of ours says of itself what it is of.
+        # Our own errors name their files themselves.
         while cause is not None and (isinstance(cause, UserError) or not isinstance(cause, OSError)):
             cause = cause.__cause__ or cause.__context__
-        # An error without a name is of writing; with another's name, of a file that is read meanwhile, for example.
+        # An OSError without a filename came from writing; another filename may be of a file read meanwhile.
         named = getattr(cause, "filename", None)
         if cause is None or (isinstance(named, (str, os.PathLike)) and not is_built_as(Path(named), path)):
             raise

@@ -1,4 +1,4 @@
-"""Faults that a user can put right: shown as one line each, without a traceback."""
+"""Faults that a user can correct: shown as one line each, without a traceback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Optional, Union
 
 LONGEST = 5_000  # characters of a line; a path has up to 4,096
-# Libraries that are not installed with the package alone, and the extra that each comes with.
+# Libraries that the package alone does not install, and their extras.
 EXTRAS = {"scipy": "corpus", "sklearn": "corpus", "matplotlib": "pictures"}
 SECONDS = 10  # that a launcher may take to end the other processes when one has ended
 
@@ -23,7 +23,7 @@ class UserError(Exception):
     """A fault in the user's input: options, files, disk. Each argument is one line with the remedy."""
 
     def __init__(self, *faults: str) -> None:
-        # Not that of fairseq's type beside this one, which may be made of other arguments.
+        # Not the constructor of fairseq's type beside this one, which may take other arguments.
         Exception.__init__(self, "\n".join(map(_readable, faults)))
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class UserError(Exception):
 
 
 def in_place_of(kind: type[BaseException], *faults: str) -> UserError:
-    """Return a `UserError` that a program which catches fairseq's own error, of this type, catches, too."""
+    """Return a `UserError` that also counts as fairseq's own error of this type, for programs that catch that."""
     if issubclass(UserError, kind):
         return UserError(*faults)
     return (kind if issubclass(kind, UserError) else _also(kind))(*faults)  # type: ignore[arg-type]
@@ -49,25 +49,25 @@ def _readable(fault: str) -> str:
 
 
 def let_the_first_process_speak() -> None:
-    """Wait, in all processes of a machine but the first, until the launcher would have ended this one.
+    """Wait, in all processes of a machine but rank 0, until the launcher would have ended this one.
 
-    Most faults are found by all of them. The launcher ends the others when the first has said it.
+    Most faults occur in all of them. The launcher ends the others when rank 0 has reported the fault.
     """
     if int(os.environ.get("LOCAL_RANK", 0)) > 0:
         time.sleep(SECONDS)
 
 
 def os_message(error: OSError) -> str:
-    """Return the operating system's reason, after the file it is about where that is known."""
+    """Return the operating system's reason, after the name of its file if that is known."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def user_message(error: BaseException) -> Optional[str]:
-    """Return the lines to show for an error, or None where it is a defect that needs its traceback.
+    """Return the lines to show for an error, or None for a defect that needs its traceback.
 
     fairseq wraps errors in others of its own ("please ensure that the architectures match"), so the causes are
-    looked at too.
+    also examined.
     """
     cause: Union[BaseException, None] = error
     while cause is not None:

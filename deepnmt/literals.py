@@ -1,4 +1,4 @@
-"""Values that fairseq reads from text by `eval`, read without running anything.
+"""Values that fairseq reads from text by `eval`, read without running code.
 
 A checkpoint's configuration and a recipe may come from somebody else. When it builds a model, an optimizer or a
 criterion, fairseq evaluates some texts as Python (`encoder_xformers_att_config`, `adam_betas`, ...). Opening a
@@ -16,7 +16,7 @@ from deepnmt.errors import in_place_of
 
 Value = Union[None, bool, int, float, str, bytes, complex, tuple["Value", ...], list["Value"], dict["Value", "Value"]]
 
-# Options that fairseq reads by `eval`, and the endings of others; None and "" mean that they are not used.
+# Options that fairseq reads by `eval`, and the endings of others; None and "" mean that they are unused.
 EVALUATED = (
     "adam_betas",
     "adamax_betas",
@@ -42,7 +42,7 @@ def evaluate_literal(text: object, *_: object) -> Value:
     """Return the value of a literal, as `eval` would, without running code; namespaces are of no use.
 
     Raises:
-        TypeError: `text` is no text, as `eval` has it
+        TypeError: `text` is not a text, as for `eval`
         UserError: `text` is not a literal
     """
     if not isinstance(text, str):
@@ -54,7 +54,7 @@ def evaluate_literal(text: object, *_: object) -> Value:
 
 
 def _kind(text: str) -> type[Exception]:
-    """Return the type of error that `eval` raises for most texts that are no literal."""
+    """Return the type of `eval`'s error for most texts that are not literals."""
     try:
         ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -77,7 +77,7 @@ def literal_fault(text: str) -> Optional[str]:
 def evaluated_fault(name: str, value: object) -> Optional[str]:
     """Return the fault of the value of an option that fairseq reads by `eval`, or None; also of any other option.
 
-    The name is fairseq's, perhaps after the names of its groups.
+    The name is fairseq's, optionally after the names of its groups.
     """
     evaluated = isinstance(value, str) and value != "" and name.endswith(EVALUATED)
     return literal_fault(str(value)) if evaluated else None

@@ -10,7 +10,7 @@ import argparse
 import os
 from typing import Any
 
-# An environment variable, so that the processes that a command starts have it too.
+# An environment variable, so that started processes inherit it.
 REFERENCE = "DEEPNMT_REFERENCE"
 OPTION = "--reference-kernels"
 
@@ -28,7 +28,7 @@ def add_reference_option(parser: Any) -> None:
 
 class _TurnOff(argparse.Action):
     def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
-        # No attribute of the parsed options: fairseq would write it into checkpoints.
+        # Not an attribute of the parsed options: fairseq would write it into checkpoints.
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
 
     def __call__(self, *_: Any) -> None:

@@ -39,7 +39,7 @@ from deepnmt.search.right_to_left import ReversedTargets, turned_hypothesis, tur
 from deepnmt.text.record import read_record, selected_on
 from deepnmt.text.settings import RECORD
 
-# What a checkpoint's `task_state` says of a model that translates from right to left; others say nothing.
+# The mark of a model that translates from right to left in a checkpoint's `task_state`; other models lack it.
 RIGHT_TO_LEFT = "right_to_left"
 # torch's own names.
 MATMUL_PRECISIONS = ("highest", "high", "medium")
@@ -67,14 +67,14 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = field(  # type: ignore[valid-type]
         default="highest",
         metadata={
-            "help": "rounding of factors in float32 matrix products of training: high and medium as in torch on a GPU "
-            "(TF32), medium to bfloat16 on a CPU with AMX or AVX-512 BF16"
+            "help": "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
+            "medium to bfloat16 on a CPU with AMX or AVX-512 BF16"
         },
     )
     seed: int = II("common.seed")
     pair_weights: Optional[str] = field(
         default=None,
-        metadata={"help": "file with a weight for each training pair, a number a line: how much its loss counts"},
+        metadata={"help": "file with the weight of each training pair in the loss, one number per line"},
     )
     constraint_file: Optional[str] = field(
         default=None,
@@ -87,10 +87,10 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
 
 
 class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
-    """Translate from one language to another, by the search that the options ask for.
+    """Translate from one language to another, by the search that the options request.
 
     Raises:
-        UserError: --upsample-primary is no number of copies, or options exclude each other
+        UserError: --upsample-primary is not a number of copies, or options exclude each other
     """
 
     def __init__(self, cfg: DeepTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
@@ -130,7 +130,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         if self.averaged is None:
             return super().valid_step(sample, model, criterion)
         stock = getattr(self, "sequence_generator", None)
-        # Generators are bound to the model that they were built for.
+        # Generators are bound to the model for which they were built.
         self.sequence_generator = self.averaged_generator
         try:
             return super().valid_step(sample, self.averaged, criterion)
@@ -154,10 +154,10 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         super().load_state_dict(state_dict)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load a subset. Raises `UserError` if the data lack what --bpe-dropout or --pair-weights needs."""
+        """Load a subset. Raises `UserError` if the data lack requirements of --bpe-dropout or --pair-weights."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
-        # fairseq combines its training sets, and with --combine-valid-subsets those of validation as `valid`.
+        # fairseq combines its training sets, and with --combine-valid-subsets the validation sets as `valid`.
         training = combine and split != "valid"
         if training:
             self._note_selection()
@@ -167,7 +167,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             folders = list(map(Path, split_paths(self.cfg.data)))
             languages = (self.cfg.source_lang, self.cfg.target_lang)
             for folder in folders:
-                # Those of later epochs, too.
+                # Also the folders of later epochs.
                 check_codes(folder, languages, self.cfg.bpe_dropout_side)
             self.datasets[split] = RecutPairs(
                 dataset,
@@ -189,20 +189,20 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             self.datasets[split] = WeightedPairs(self.datasets[split], weights)
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
-        """Return lines of text as fairseq-interactive reads them. Raises `UserError` for what needs a whole subset."""
+        """Return lines of text for fairseq-interactive. Raises `UserError` for options that need a whole subset."""
         given = [f"--{name.replace('_', '-')}" for name in ("constraint_file", "nbest_file") if getattr(self.cfg, name)]
         if given:
             raise UserError(*(f"{name}: must be given to fairseq-generate alone" for name in given))
         return super().build_dataset_for_inference(*args, **kwargs)
 
     def _note_selection(self) -> None:
-        """Keep in checkpoints which texts the training pairs were chosen to be like."""
+        """Record in checkpoints the texts whose likeness selected the training pairs."""
         paths = (Path(folder) / RECORD for folder in split_paths(self.cfg.data))
         records = [read_record(path) for path in paths if path.is_file()]
         self.state.merge_state_dict(selected_on([self.state_dict(), *records]))
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the criterion. Raises `UserError` if it cannot weigh pairs, and is asked to."""
+        """Build the criterion. Raises `UserError` if it is asked to weigh pairs, but cannot."""
         criterion = super().build_criterion(cfg, from_checkpoint)
         if self.cfg.pair_weights and type(criterion) is not FusedLabelSmoothedCrossEntropy:
             wanted = "label_smoothed_cross_entropy_fused"
@@ -255,7 +255,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
     def inference_step(
         self, generator: Any, models: Any, sample: dict[str, Any], prefix_tokens: Any = None, constraints: Any = None
     ) -> Any:
-        """Translate a batch, and append what --nbest-file asks for."""
+        """Translate a batch, and append the lines that --nbest-file requests."""
         found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         found = self._left_to_right(generator, found, sample)
         if self.cfg.nbest_file is not None:
@@ -267,7 +267,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
 
     @staticmethod
     def _target_axis(generator: Any) -> int:
-        """Return which axis of a hypothesis's attention is the target's."""
+        """Return the target's axis in a hypothesis's attention."""
         return 0 if isinstance(generator, SequenceScorer) else 1
 
     def _left_to_right(self, generator: Any, found: Any, sample: dict[str, Any]) -> Any:
@@ -281,7 +281,7 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
         return [list(map(turned, hypotheses)) for hypotheses in found]
 
     def _inference_with_bleu(self, generator: Any, sample: dict[str, Any], model: Any) -> Any:
-        # A copy, since a batch of the validation may come again.
+        # A copy, since a batch of the validation may occur again.
         return super()._inference_with_bleu(generator, dict(sample), model)
 
 

@@ -122,14 +122,14 @@ def _history(contents: dict[str, Any]) -> Iterator[str]:
         return
     history = contents.get("optimizer_history")
     if not isinstance(history, list) or not history or not all(isinstance(entry, dict) for entry in history):
-        yield f"optimizer_history must be a list of what each optimizer came to, but is {_listed(history)}"
+        yield f"optimizer_history must be a list of results, one per optimizer, but is {_listed(history)}"
         return
     last = history[-1]
     for key, is_right, what in (
         ("num_updates", _is_count, "a number of updates"),
         ("criterion_name", lambda value: isinstance(value, str), "a text"),
         ("optimizer_name", lambda value: isinstance(value, str), "a text"),
-        ("lr_scheduler_state", _is_mapping, "what the schedule keeps"),
+        ("lr_scheduler_state", _is_mapping, "the schedule's state"),
     ):
         yield from _present(last, "optimizer_history[-1].", key, is_right, what)
     schedule = last.get("lr_scheduler_state")
@@ -150,7 +150,7 @@ def _extra(contents: dict[str, Any]) -> Iterator[str]:
     extra = contents.get("extra_state")
     if not isinstance(extra, dict):
         if extra is not None or "epoch" not in contents:
-            yield f"extra_state must be what a training keeps beside its model, but is {kind(extra)}"
+            yield f"extra_state must be the state of a training beside its model, but is {kind(extra)}"
         return
     yield from _present(extra, "extra_state.", "previous_training_time", _is_number, "a number of seconds")
     for key in ("ema", "ema_fp32_params"):
@@ -180,9 +180,9 @@ def _extra(contents: dict[str, Any]) -> Iterator[str]:
 
 def _optimizer(contents: dict[str, Any]) -> Iterator[str]:
     for key, is_right, what in (
-        ("last_optimizer_state", _is_mapping, "what the optimizer keeps"),
+        ("last_optimizer_state", _is_mapping, "the optimizer's state"),
         ("criterion", _are_tensors, "the criterion's tensors by their names"),
-        ("task_state", _is_mapping, "what the task keeps"),
+        ("task_state", _is_mapping, "the task's state"),
     ):
         if contents.get(key) is not None and not is_right(contents[key]):
             yield f"{key} must be {what}, or missing, but is {kind(contents[key])}"

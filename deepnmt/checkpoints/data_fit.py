@@ -118,7 +118,7 @@ def check_subwords(state: CheckpointState, here: SubwordIdentity) -> None:
             _said = True
             logger.warning(
                 f"{state.name} has no checksums of dictionaries, codes and text settings, as it was saved by an "
-                f"earlier version or by fairseq alone: make sure that {here.place} is what it was trained on"
+                f"earlier version or by fairseq alone. Make sure that it was trained on {here.place}"
             )
     elif difference := here.difference(record):
         raise UserError(

@@ -35,7 +35,7 @@ def load(path: Path, noun: str, kind: str) -> Any:
             raise in_place_of(FileNotFoundError, f"{path}: no such {noun}")
         if path.is_dir():
             raise in_place_of(IsADirectoryError, f"{must} is a folder")
-        state = "is no file" if os.path.exists(path) else "is a link that leads nowhere"
+        state = "is not a file" if os.path.exists(path) else "is a broken link"
         raise in_place_of(FileNotFoundError, f"{must} {state}")
     try:
         with path.open("rb") as file:
@@ -48,13 +48,13 @@ def load(path: Path, noun: str, kind: str) -> Any:
         raise
     except OSError as error:
         raise in_place_of(type(error), f"{must} cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # bytes that are no pickle make the unpickler fail in many ways
+    except Exception as error:  # the unpickler fails in many ways on other bytes than a pickle
         forbidden = re.search(r"GLOBAL ([\w.]+)", str(error))
         if forbidden is None:
             raise in_place_of(type(error), f"{must} is another file, truncated or damaged") from error
         raise in_place_of(
             type(error),
-            f"{must} holds a {forbidden[1]}, which it has no need of; it is not loaded, since that could run a "
+            f"{must} holds a {forbidden[1]}, which it does not need; it is not loaded, since that could run a "
             "program hidden in it",
         ) from error
 

@@ -159,7 +159,7 @@ def plan_growth(config: DLCLTransformerConfig, growth: Growth) -> tuple[DLCLTran
     """Return the options of the new model, and the changes of its stacks.
 
     Raises:
-        UserError: says why it is not possible, a line a fault
+        UserError: the growth is not possible; a line for each fault
     """
     options, layers = _planned_options(config, growth)
     config_after = dataclasses.replace(config, **options)

@@ -74,7 +74,7 @@ def preserve(
     if added and not new.norm.can_be_identity:
         raise ValueError(
             f"--function-preserving is not possible for the {stack}: with --{stack}-norm {new.norm.name} no layer can "
-            "pass on what it reads"
+            "pass on its input"
         )
     before, after = old.boundaries, new.boundaries
     if before is None or after is None or not added:
@@ -94,7 +94,7 @@ def preserve(
     if not chain.keeps(len(before)):
         raise ValueError(
             f"--{stack}-groups must be '{fitting}' with --function-preserving and --dlcl-window {new.window}, "
-            f"which no longer reaches what the rows read with '{new.groups}'"
+            f"which no longer reaches the rows' inputs with '{new.groups}'"
         )
     if not new.norm.after and chain.rows[-1] is None and not has_final_norm:
         raise ValueError(

@@ -91,7 +91,7 @@ class CheckpointState:
 
     def schedule_state(self) -> dict[str, Any]:
         """Return the state of the learning-rate schedule. Raises `UserError` if the checkpoint does not say."""
-        return dict(self._last("lr_scheduler_state", "what the schedule keeps"))
+        return dict(self._last("lr_scheduler_state", "the schedule's state"))
 
     def criterion(self) -> str:
         """Return the name of the criterion's class; empty where the checkpoint does not say."""

@@ -192,7 +192,7 @@ def _shape_faults(tensors: Tensors, config: DLCLTransformerConfig, scaled: Colle
         return
     try:
         expected = _shapes(config, types)
-    except Exception as error:  # whatever fairseq and torch raise: nothing but the options is to blame
+    except Exception as error:  # any error of fairseq or torch: only the options can cause it
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         yield f"cfg.model must be the options of a model that can be built, but is not: {reason}"
         return

@@ -25,13 +25,13 @@ from deepnmt.errors import UserError
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.linear_consistency import Coefficients, Pair, linear_consistency
 
-# Target positions compared at a time, so that what is needed on the way stays small beside N x V.
+# Target positions compared at a time, so that intermediate tensors stay small beside N x V.
 ROWS = 512
 
 
 @dataclass
 class ConsistencyConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
-    """fairseq's options of the label-smoothed cross entropy, and when the divergence begins to count."""
+    """fairseq's options of the label-smoothed cross entropy, and the update at which the divergence begins to count."""
 
     consistency_start_update: int = field(
         default=0, metadata={"help": "number of initial updates with the plain loss, in one pass"}
@@ -64,7 +64,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
         self.updates = 0
 
     def set_num_updates(self, updates: int) -> None:
-        """Take note of how many updates have been made; called by the trainer."""
+        """Record the number of updates; called by the trainer."""
         self.updates = updates
 
     def run(self, model: Any, inputs: dict[str, Any], **options: Any) -> Any:
@@ -72,7 +72,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
         return model(**inputs, **options)
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Tensor, int, Any]:
-        """Return loss, sample size and log of a batch, as fairseq's criterions do.
+        """Return loss, sample size and log of a batch, as in fairseq's criterions.
 
         The loss is the sum over the target positions, in nats (N x 1 unless `reduce`). The sample size counts the batch
         before doubling. The accuracy belongs to the first pass.
@@ -90,7 +90,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
     def fused(
         self, model: Any, sample: dict[str, Any], inputs: dict[str, Any]
     ) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Return the batch's loss, the `nll_loss` and `kl_loss` to log, and the accuracy to log if it is wanted."""
+        """Return the batch's loss, the `nll_loss` and `kl_loss` to log, and the accuracy to log if requested."""
         net_output = self.run(model, inputs, features_only=True)
         target = self.counted(model.get_targets(sample, net_output)).flatten()
         positions = target.ne(self.padding_idx).nonzero().squeeze(1)
@@ -135,7 +135,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
         return self.shown[0] * values[0] + self.shown[1] * values[1]
 
     def counted(self, target: Tensor) -> Tensor:
-        """The target, B x T, with padding in the place of the prefix that does not count."""
+        """Return the target, B x T, with padding in place of the prefix that does not count."""
         if self.ignore_prefix_size <= 0:
             return target
         target = target.clone()
@@ -150,7 +150,7 @@ class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):
 
 
 def doubled(inputs: dict[str, Any], sentences: int) -> dict[str, Any]:
-    """A net input twice: all tensors whose first axis has the length `sentences`, B; the rest is passed on."""
+    """Return a net input twice: all tensors whose first axis has the length `sentences`, B; others stay unchanged."""
 
     def twice(tensor: Tensor) -> Tensor:
         return torch.cat([tensor, tensor]) if tensor.dim() and len(tensor) == sentences else tensor
@@ -169,7 +169,7 @@ def divergences(lprobs: Tensor) -> Tensor:
 
 
 class _Divergences(torch.autograd.Function):
-    """`divergences`, which keeps nothing but its input, and makes one tensor of that size in the backward pass.
+    """`divergences`, which keeps only its input, and makes one tensor of that size in the backward pass.
 
     With D = log P1 - log P2 and the incoming gradients g1 of KL(P1|P2) and g2 of KL(P2|P1), the gradients are
 

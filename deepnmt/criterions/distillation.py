@@ -1,4 +1,4 @@
-"""`label_smoothed_cross_entropy_distillation`: learn what teachers predict, beside the references."""
+"""`label_smoothed_cross_entropy_distillation`: learn teachers' predictions, beside the references."""
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
@@ -55,7 +55,7 @@ class Teachers:
             sample: a batch
             counted: sentence and place of each of the N target positions
             prefix: places are counted from this one
-            like: a tensor of the model that is trained; it says on which device teachers work, and in which type
+            like: a tensor of the trained model, which sets the teachers' device and type
         """
         key = digest(sample)
         found = self.kept.get(key)
@@ -87,7 +87,7 @@ class Teachers:
 
 
 def digest(sample: dict[str, Any]) -> bytes:
-    """Return what tells batches apart: a digest of their tokens, and of how they are padded."""
+    """Return the identity of a batch: a digest of its tokens and its padding."""
     result = hashlib.blake2b(digest_size=16)
     for tokens in (sample["net_input"]["src_tokens"], sample["net_input"]["prev_output_tokens"], sample["target"]):
         result.update(str(tuple(tokens.shape)).encode())
@@ -96,7 +96,7 @@ def digest(sample: dict[str, Any]) -> bytes:
 
 
 def load_teachers(paths: str, task: Any) -> list[Any]:
-    """Return the models of checkpoints, named with colons between them, for the task of a training.
+    """Return the models of checkpoints, whose paths are colon-separated, for the task of a training.
 
     Raises:
         UserError: a checkpoint is missing or cannot be read, has other dictionaries or another direction, or this
@@ -105,10 +105,10 @@ def load_teachers(paths: str, task: Any) -> list[Any]:
     models = []
     for path in paths.split(":"):
         if not Path(path).is_file():
-            raise UserError(f"--teacher: must name checkpoints, but there is no file '{path}'")
+            raise UserError(f"--teacher: checkpoint '{path}' not found")
         state = checkpoint_utils.load_checkpoint_to_cpu(path)
         _check_languages(path, state["cfg"], task)
-        # A task of its own, since it learns from checkpoints.
+        # A task of its own, since it is changed by checkpoints.
         own = type(task)(copy.deepcopy(task.cfg), task.source_dictionary, task.target_dictionary)
         try:
             (model,), _ = checkpoint_utils.load_model_ensemble([path], task=own, state=state)
@@ -156,10 +156,10 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
 
     The NLL is label-smoothed. The K likeliest types of q are kept, as by Tan 2019 (ICLR, arXiv 1902.10461); the rest of
     its probability is spread over the others. Teachers read the reference, as the model does. In training, the log has
-    (42) as `loss`; as `nll_loss`, and the perplexity, the NLL without smoothing. In validation it is the label-smoothed
-    cross entropy alone.
+    (42) as `loss`. Its `nll_loss`, and the perplexity, are the NLL without smoothing. In validation it is the
+    label-smoothed cross entropy alone.
 
-    Without teachers it can validate, but train only where w is 0.
+    Without teachers it can validate, but train only if w is 0.
 
     Raises:
         UserError: every option that is out of range, a line each; a teacher cannot be used
@@ -179,18 +179,18 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         if faults:
             raise UserError(*faults)
         self.weight = cfg.teacher_weight
-        # No modules of the criterion: they are neither trained nor saved.
-        # With BPE-dropout, no batch comes twice.
+        # Not modules of the criterion: they are neither trained nor saved.
+        # With BPE-dropout, no batch occurs twice.
         room = 0 if getattr(task.cfg, "bpe_dropout", 0) else cfg.teacher_memory * 2**20
         self.teachers: Optional[Teachers] = None
         if cfg.teacher:
             self.teachers = Teachers(load_teachers(cfg.teacher, task), cfg.teacher_types, room)
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
-        """The loss of a batch, as fairseq's criterions give it; in training always reduced.
+        """Return the loss of a batch, as in fairseq's criterions; in training always reduced.
 
         Raises:
-            UserError: in training, there is no teacher, or the model's features cannot be projected outside of it
+            UserError: in training, there is no teacher, or the model's features cannot be projected separately
         """
         if model.training and self.teachers is None and self.weight > 0:
             raise UserError(MISSING_TEACHER)
@@ -200,7 +200,7 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         return result
 
     def has_teachers(self, model: Any) -> bool:
-        """See above: in training, where there are teachers."""
+        """See above: in training, if there are teachers."""
         return bool(model.training) and self.teachers is not None
 
     def taught(self, model: Any, sample: dict[str, Any], counted: tuple[Tensor, Tensor]) -> Optional[Taught]:

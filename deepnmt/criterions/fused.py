@@ -36,7 +36,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
     """
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
-        """Return loss, sample size and log of a batch, as fairseq's criterions do; see `result`.
+        """Return loss, sample size and log of a batch, as in fairseq's criterions; see `result`.
 
         The loss is the sum over the target positions, in nats (N x 1 unless `reduce`).
 
@@ -44,7 +44,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
             UserError: pairs have weights, and the model has an obstacle
         """
         reason = obstacle(model)
-        # No other loss knows weights and teachers: with them the kernel turns to its own reference.
+        # No other loss supports weights and teachers: with them the kernel uses its own reference.
         alone = WEIGHTS in sample or self.has_teachers(model)
         taken = reason is None if alone else may_take("fused loss", reason)
         if not taken or not reduce:
@@ -70,9 +70,9 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
     def result(
         self, sample: dict[str, Any], loss: Tensor, size: Any = None, **logged: Any
     ) -> tuple[Any, int, dict[str, Any]]:
-        """Return the loss of a batch, its sample size, and the log, as fairseq's criterions do.
+        """Return the loss of a batch, its sample size, and the log, as in fairseq's criterions.
 
-        The size is by default the number of sentences or of target tokens; `logged` are further entries of the log.
+        By default, the size is the number of sentences or of target tokens; `logged` are further entries of the log.
         """
         if size is None:
             size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
@@ -99,7 +99,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):  # typ
 
 
 def obstacle(model: Any) -> Optional[str]:
-    """Return the reason why the features of a model, wrapped or not, cannot be projected outside of it, or None."""
+    """Return the reason why the features of a model, wrapped or not, cannot be projected separately, or None."""
     decoder = getattr(model, "decoder", None)
     if not isinstance(decoder, TransformerDecoderBase):
         return "the model is not fairseq's or this package's Transformer"
@@ -111,6 +111,6 @@ def obstacle(model: Any) -> Optional[str]:
     if not isinstance(projection, nn.Linear) or projection.bias is not None or projection.weight.dim() != 2:
         return "the model's output projection is not one whole matrix"
     if getattr(model, "find_unused_parameters", False):
-        # They are looked for in the model's outputs, which do not depend on the projection.
+        # Unused parameters are sought from the model's outputs, which do not depend on the projection.
         return "--find-unused-parameters is on"
     return None

@@ -35,7 +35,7 @@ from deepnmt.text.subwords import has_bytes, join_bpe, join_bytes
 from deepnmt.text.token_bleu import TokenBleu
 
 Scored = tuple[Tensor, Tensor, Tensor, dict[str, int]]
-# Tokens that a translation may have, a S + b for a source of S: longer ones are loops, which cost much.
+# Most tokens of a translation, a S + b for a source of S: longer ones are costly loops.
 LONGEST = {"max_len_a": 1.5, "max_len_b": 10}
 
 
@@ -60,7 +60,7 @@ class Translations:
 
     Attributes:
         tokens: of each, with the end symbol, H
-        places: which places of B x K are theirs
+        places: their places in B x K
         risk: of each, B x K; 0 in places without one
         lengths: tokens of each reference, with the end symbol, B
     """
@@ -127,7 +127,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
     smoothing.
 
     Raises:
-        UserError: every option that is out of range, or does not go with this criterion, a line each
+        UserError: every option that is out of range, or conflicts with this criterion, a line each
     """  # fmt: skip
 
     def __init__(self, task: Any, cfg: MinimumRiskConfig) -> None:
@@ -141,7 +141,7 @@ class MinimumRisk(FusedLabelSmoothedCrossEntropy):
         self._generator: Optional[tuple[nn.Module, Any]] = None
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
-        """Return loss, sample size and log of a batch, as fairseq's criterions do; in training always reduced."""
+        """Return loss, sample size and log of a batch, as in fairseq's criterions; in training always reduced."""
         if not model.training:
             result: tuple[Any, int, dict[str, Any]] = super().forward(model, sample, reduce)
             return result
@@ -240,7 +240,7 @@ def _name(task: Any) -> str:
 
 
 def _unwrapped(model: Any) -> nn.Module:
-    """Return a model as it was before it was wrapped for distributed training."""
+    """Return a model as it was before wrapping for distributed training."""
     while isinstance(model.module if hasattr(model, "module") else None, nn.Module):
         model = model.module
     result: nn.Module = model
@@ -249,7 +249,7 @@ def _unwrapped(model: Any) -> nn.Module:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Within the context the model is evaluated; then each of its modules is as before."""
+    """Within the context the model is evaluated; afterwards each of its modules is as before."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""`label_smoothed_cross_entropy_simcut`: a batch and one with words cut out should be translated alike."""
+"""`label_smoothed_cross_entropy_simcut`: a batch and its copy with words cut out should be translated alike."""
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
@@ -18,7 +18,7 @@ from deepnmt.kernels.word_dropout import dropped_source, dropped_target, without
 
 @dataclass
 class SimCutConfig(ConsistencyConfig):
-    """The options of consistency training, the weight of the divergence and how much is cut."""
+    """The options of consistency training, the weight of the divergence and the share to cut."""
 
     simcut_alpha: float = field(
         default=3.0, metadata={"help": "weight of the divergence between a batch and the batch cut, at least 0"}
@@ -33,8 +33,8 @@ class SimCut(ConsistencyCriterion):
 
         loss = NLL + alpha KL(P | P_cut)                                                              (19)
 
-    The gradient flows into P and P_cut. In training, the log has this as `loss`; as `nll_loss`, and the perplexity,
-    the NLL without smoothing of P; as `kl_loss` the divergence.
+    The gradient flows into P and P_cut. In training, the log has this as `loss`. Its `nll_loss`, and the perplexity,
+    are the NLL without smoothing of P; its `kl_loss` is the divergence.
 
     Raises:
         UserError: every option that is out of range, a line each
@@ -76,7 +76,7 @@ def cut_second_half(model: nn.Module, rate: float, target: Tensor, pad: int) -> 
         pad: the index of padding
 
     Raises:
-        UserError: the model has no such module
+        UserError: the model lacks such modules
     """
 
     def cut(module: nn.Module, inputs: tuple[Tensor, ...], embedding: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def cut_second_half(model: nn.Module, rate: float, target: Tensor, pad: int) -> 
         chosen[: len(tokens) // 2] = False
         return without(embedding, chosen)
 
-    # A module that both stacks share comes once only.
+    # A module that both stacks share occurs only once.
     tables = [module for name, module in model.named_modules() if name.rpartition(".")[2] == "embed_tokens"]
     if not tables:
         raise UserError("label_smoothed_cross_entropy_simcut needs a model with modules called embed_tokens")

@@ -1,4 +1,4 @@
-"""`label_smoothed_cross_entropy_two_sided`: the loss of a decoder that sees both sides, and of its helper."""
+"""`label_smoothed_cross_entropy_two_sided`: the loss of a two-sided decoder, and of its helper."""
 
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
@@ -32,11 +32,11 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
 
         loss = l NLL_forward + (1 - l) NLL_backward                                                   (37)
 
-    each label-smoothed; the backward decoder is given the reference from its last word to its first. The log's
-    `nll_loss`, and the perplexity, are the forward decoder's; `backward_nll_loss` is the other's.
+    each label-smoothed; the backward decoder receives the reference from its last word to its first. The log's
+    `nll_loss`, and the perplexity, are the forward decoder's; `backward_nll_loss` is the backward decoder's.
 
     Raises:
-        UserError: the weight is not within 0 and 1, or a prefix is to be ignored, which the backward decoder ends with
+        UserError: the weight is not from 0 to 1, or a prefix is to be ignored, which ends the backward decoder's target
     """  # fmt: skip
 
     def __init__(self, task: Any, cfg: TwoSidedConfig) -> None:
@@ -52,7 +52,7 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
         self.eos = task.target_dictionary.eos()
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
-        """The loss of a batch, as fairseq's criterions give it."""
+        """Return the loss of a batch, as in fairseq's criterions."""
         compute = self.fused if reduce and may_take("fused loss", obstacle(model)) else self.unfused
         turned = {**sample, "target": reversed_words(sample["target"], self.eos, self.padding_idx)}
         (loss, nll), (backward_loss, backward_nll), accuracy = compute(model, sample, turned, reduce)
@@ -61,7 +61,7 @@ class TwoSided(FusedLabelSmoothedCrossEntropy):
         return self.result(sample, loss, **nlls, **accuracy)
 
     def fused(self, model: Any, sample: Any, turned: Any, reduce: bool) -> tuple[Losses, Losses, dict[str, int]]:
-        """Return loss and NLL of both decoders, and the accuracy if it is wanted, without tensors of all logits."""
+        """Return loss and NLL of both decoders, and the accuracy if requested, without tensors of all logits."""
         features, extra = model(**sample["net_input"], features_only=True, backward=True)
         found = []
         for output, batch, decoder in (

@@ -1,4 +1,4 @@
-"""`--bpe-dropout`: pairs of sentences that are cut anew at the start of each epoch, from seed, epoch and line.
+"""`--bpe-dropout`: pairs of sentences that are cut anew at the start of each epoch, by seed, epoch and line.
 
 The lengths change with the cut, so the batches are made anew, too. Everything is a function of seed and epoch. A
 resumed training has the same batches, and so have several processes, which each cut the whole text.
@@ -23,7 +23,7 @@ from deepnmt.text.subwords import CODES
 
 logger = logging.getLogger(__name__)
 BOTH, SOURCE, TARGET = SIDES = ("both", "source", "target")
-# fairseq's options that fix something of each piece, with the values that do not ask for it.
+# fairseq's options that need fixed pieces, with the values that turn them off.
 NEEDS_ONE_CUT: dict[str, tuple[object, ...]] = {
     "truncate_source": (False,),
     "num_batch_buckets": (0,),
@@ -62,18 +62,18 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
 
     Args:
         pairs: fairseq's `LanguagePairDataset` of binarised text
-        folder: of the data, which must have the codes
+        folder: of the data, which must contain the codes
         languages: of source and target
-        rate: probability of leaving out a merge, above 0 and below 1
+        rate: probability of dropping a merge, above 0 and below 1
         seed: of the training
-        longest: pieces that a source and a target may have
+        longest: most pieces of a source and of a target
         which: the side that is cut anew, of `SIDES`
 
     Raises:
-        UserError: the folder has no codes, others, or copies that were cut by dropout
+        UserError: the folder lacks the codes, has other codes, or has copies that were cut by dropout
     """
 
-    # fairseq makes the batches of an epoch anew for data sets that say so.
+    # fairseq makes the batches of an epoch anew for data sets that request it.
     can_reuse_epoch_itr_across_epochs = False
 
     def __init__(
@@ -97,7 +97,7 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
             pairs.tgt = Side(self.texts[1])
 
     def set_epoch(self, epoch: int) -> None:
-        """Cut the text as an epoch has it; fairseq calls this more than once an epoch."""
+        """Cut the text for an epoch; fairseq calls this more than once per epoch."""
         if epoch == self.cut_for:
             return
         super().set_epoch(epoch)
@@ -130,7 +130,7 @@ def read_codes(folder: Path, language: str) -> dict[tuple[str, str], int]:
 
 
 def check_codes(folder: Path, languages: tuple[str, str], which: str) -> None:
-    """Raise `UserError` if a folder has not the codes of the sides that are cut anew."""
+    """Raise `UserError` if a folder lacks the codes of the sides that are cut anew."""
     for language, other in zip(languages, (TARGET, SOURCE)):
         if which != other:
             read_codes(folder, language)

@@ -38,7 +38,7 @@ def read_merges(codes: Path) -> dict[tuple[str, str], int]:
 
 
 class MergeWalks:
-    """The states that walks have come to so far; a state is a way in which a word is cut, and has a number.
+    """The states that walks have reached so far; a state is a possible cut of a word, and has a number.
 
     Args:
         ranks: of the merges
@@ -53,20 +53,20 @@ class MergeWalks:
         """Drop all states."""
         self.cuts: list[tuple[str, ...]] = []
         self.numbers: dict[tuple[str, ...], int] = {}
-        # Of each state: how many merges are possible, and the first of its places in `following`.
+        # For each state: the number of possible merges, and the first of its places in `following`.
         self.degrees, self.places = array("q"), array("q")
-        # The states that the merges lead to, or MISSING where no walk has made that merge yet.
+        # The states after the merges, or MISSING where no walk has made that merge yet.
         self.following = array("q")
-        # Of each state: how many pieces it has, and the first of their numbers in `pieces`.
+        # For each state: the number of its pieces, and the first of their numbers in `pieces`.
         self.lengths, self.starts = array("q"), array("q")
         self.pieces = array("q")
 
     def start(self, word: str) -> int:
-        """Return the state in which a word is in characters."""
+        """Return the state of a word that is cut into characters."""
         return self._state((*word[:-1], word[-1] + END_OF_WORD))
 
     def fixed(self, pieces: Sequence[int]) -> int:
-        """Return a new state that no merge leads away from.
+        """Return a new final state, without further merges.
 
         Args:
             pieces: their numbers in the dictionary
@@ -74,16 +74,16 @@ class MergeWalks:
         return self._add((), 0, pieces)
 
     def merged(self, state: int) -> int:
-        """Return the state that a walk without dropout ends in."""
+        """Return the final state of a walk without dropout."""
         while self.degrees[state]:
             state = self._follow(self.places[state], state, 0)
         return state
 
     def walk(self, states: Integers, rate: float, draw: Callable[[Integers, int], Floats]) -> Integers:
-        """Return the states in which walks end.
+        """Return the final states of walks.
 
         Args:
-            states: in which they begin
+            states: their first states
             rate: p, above 0 and below 1
             draw: returns uniform numbers above 0 and at most 1 for walks, by their numbers, in a step
         """
@@ -98,14 +98,14 @@ class MergeWalks:
         return current
 
     def pieces_of(self, states: Integers) -> tuple[Integers, Integers]:
-        """Return the numbers of the pieces of all the states, one state after the other, and how many each has."""
+        """Return the piece numbers of all the states, one state after the other, and how many each has."""
         lengths = _view(self.lengths)[states]
         ends = np.cumsum(lengths)
         places = np.repeat(_view(self.starts)[states] - (ends - lengths), lengths) + np.arange(lengths.sum())
         return _view(self.pieces)[places], lengths
 
     def _follow_all(self, states: Integers, choices: Integers) -> Integers:
-        """Return the states that the chosen merges lead to."""
+        """Return the states after the chosen merges."""
         places = _view(self.places)[states] + choices
         new = np.flatnonzero(_view(self.following)[places] == MISSING)
         for place, state, choice in zip(places[new].tolist(), states[new].tolist(), choices[new].tolist()):
@@ -129,7 +129,7 @@ class MergeWalks:
         return self.following[place]
 
     def _merges(self, cut: tuple[str, ...]) -> list[tuple[int, int]]:
-        """Return rank and position of each merge that is possible, in the order in which they are tried."""
+        """Return rank and position of each possible merge, in the order of the trials."""
         ranks = self.ranks
         return sorted((ranks[pair], position) for position, pair in enumerate(zip(cut, cut[1:])) if pair in ranks)
 
@@ -154,5 +154,5 @@ class MergeWalks:
 
 
 def _view(numbers: "array[int]") -> Integers:
-    """Return an array's numbers for numpy; the array cannot grow as long as they are referred to."""
+    """Return an array's numbers for numpy; while referenced, they prevent the array from growing."""
     return np.frombuffer(numbers, dtype=np.int64) if numbers else np.zeros(0, np.int64)

@@ -51,7 +51,7 @@ class LineDraws:
 
 @dataclass(frozen=True)
 class SentenceWords:
-    """The words of a text, whose end symbols count as words.
+    """The words of a text; end symbols count as words.
 
     Attributes:
         kinds: pieces of each different word, as their numbers in the dictionary
@@ -101,7 +101,7 @@ def words_of(sentences: Iterable[Sequence[int]], types: Sequence[str]) -> Senten
 
 # Words that are cut at a time, which bounds the memory.
 BLOCK = 1 << 20
-# From this number of states on, about 600 MB, the walks forget them all.
+# Number of states, about 600 MB, at which the walks forget them all.
 MOST_STATES = 2_000_000
 
 
@@ -115,7 +115,7 @@ class RecutText:
         sentences: numbers of the pieces, each with its end symbol
         types: of the dictionary, by number
         ranks: of the merges
-        longest: pieces that a sentence may have, the end symbol counted
+        longest: most pieces of a sentence, the end symbol counted
 
     Attributes:
         lengths: pieces of each sentence
@@ -151,7 +151,7 @@ class RecutText:
         """Cut the words anew.
 
         Args:
-            rate: probability of leaving out a merge, above 0 and below 1
+            rate: probability of dropping a merge, above 0 and below 1
             seeds: such as the training's, the epoch, and the side
         """
         if len(self.walks.cuts) > MOST_STATES:
@@ -192,7 +192,7 @@ class RecutText:
             )
 
     def _take(self, states: Integers) -> None:
-        """Write down the pieces of the text's words."""
+        """Store the pieces of the text's words."""
         pieces, lengths = self.walks.pieces_of(states)
         self.pieces = pieces.astype(np.int32)
         self.lengths = np.add.reduceat(lengths, np.cumsum(self.text.lengths) - self.text.lengths)

@@ -1,9 +1,9 @@
-"""`--pair-weights`: how much each pair counts in training.
+"""`--pair-weights`: the weight of each pair in training.
 
     loss = sum_k w_k L_k / sum_k w_k n_k
 
-for pairs k of an update, with losses L_k summed over their n_k target tokens. A weight of 2 counts as the pair twice; a
-pair of weight 0 is not trained on.
+for pairs k of an update, with losses L_k summed over their n_k target tokens. A weight of 2 has the effect of two
+copies; a pair of weight 0 is not trained on.
 """
 
 import math
@@ -23,13 +23,13 @@ Weights = npt.NDArray[np.float64]
 
 
 def read_weights(path: Path, pairs: int) -> Weights:
-    """Return the weights in a file: a number a line, after a line that names them or none.
+    """Return the weights in a file: one number per line, optionally after a line with a heading.
 
     Raises:
-        UserError: the file is missing, or has not a finite weight of at least 0 for each pair, or only zeros
+        UserError: the file is missing, or lacks a finite weight of at least 0 for each pair, or has only zeros
     """
     if not path.is_file():
-        raise UserError(f"--pair-weights must be a file, but there is no '{path}'")
+        raise UserError(f"--pair-weights: no such file '{path}'")
     weights = []
     for number, line in enumerate(read_lines(path), start=1):
         try:
@@ -49,7 +49,7 @@ def read_weights(path: Path, pairs: int) -> Weights:
 
 
 class WeightedPairs(BaseWrapperDataset):  # type: ignore[misc]
-    """Pairs whose batches have their weights.
+    """Pairs, and the weights of their batches.
 
     Args:
         pairs: fairseq's `LanguagePairDataset`, or one around it
@@ -61,7 +61,7 @@ class WeightedPairs(BaseWrapperDataset):  # type: ignore[misc]
         self.weights = weights
 
     def ordered_indices(self) -> npt.NDArray[np.int64]:
-        """Return the numbers of the pairs that are trained on, in the order in which batches are made of them."""
+        """Return the numbers of the trained pairs, in the order of batching."""
         indices: npt.NDArray[np.int64] = super().ordered_indices()
         return indices[self.weights[indices] > 0]
 

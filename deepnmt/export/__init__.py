@@ -1,1 +1,1 @@
-"""From checkpoints to a model folder that translates: writing it for an engine, and checking that it does the same."""
+"""From checkpoints to a model folder that translates: writing it for an engine, and checking that both agree."""

@@ -21,15 +21,15 @@ from deepnmt.text.pipeline import TextPipeline, text_files
 
 @dataclass(frozen=True)
 class Export:
-    """What to export, and how.
+    """The request of an export.
 
     Attributes:
         checkpoints: fairseq's, one or an ensemble
-        data: the folder, made by preprocess.sh, that they were trained on
+        data: the folder of their training, made by preprocess.sh
         engine: its name
         weights: type of the numbers
-        check: how many validation pairs to compare; 0: no check
-        allow_loss: export reduced weights also where BLEU is lost
+        check: number of validation pairs to compare; 0: no check
+        allow_loss: export reduced weights even if BLEU is lost
         search: defaults of the search
     """
 
@@ -45,7 +45,7 @@ class Export:
 def export(task: Export, target: Path) -> Result | None:
     """Write a model folder, and return the result of its check; None without a check.
 
-    A model folder that is there already is replaced when the new one is complete.
+    An existing model folder is replaced when the new one is complete.
 
     Raises:
         UserError: something is missing or faulty, the engine cannot express the model, or the check fails

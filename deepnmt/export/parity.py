@@ -3,7 +3,7 @@
     float32     log-probabilities of validation pairs, targets given, within 1e-4; at most 1 % of translations differ
     others      BLEU of both on the same pairs: at most 1.0 lost
 
-The checkpoints are computed by the torch engine in float32 on the CPU.
+The torch engine runs the checkpoints in float32 on the CPU.
 """
 
 import math
@@ -53,12 +53,12 @@ class Result:
     bleu_before: float
 
     def faults(self, exact: bool, allow_loss: bool = False) -> Iterator[str]:
-        """Yield why the export must not count; `exact` is for float32, and with `allow_loss` BLEU may be lost."""
+        """Yield reasons why the export must not count; `exact` is for float32, and `allow_loss` permits lost BLEU."""
         if exact:
-            # A difference that is no number is none that is small.
+            # A difference that is not a number counts as large.
             if not self.difference <= LARGEST_DIFFERENCE:
                 yield (
-                    f"log-probabilities must be those of the checkpoints within {LARGEST_DIFFERENCE:g}, "
+                    f"log-probabilities must agree with the checkpoints' within {LARGEST_DIFFERENCE:g}, "
                     f"but differ by up to {self.difference:.2g}"
                 )
             if self.differing > MOST_DIFFERING:
@@ -112,7 +112,7 @@ def _lines(path: Path) -> list[str]:
 def compare(
     reference: Engine, exported: Engine, pairs: Pairs, pipeline: TextPipeline, search: SearchSettings
 ) -> Result:
-    """Return how far an exported model is from the checkpoints; the pipeline turns subwords of the target into text."""
+    """Return the distance of an exported model from its checkpoints; the pipeline turns target subwords into text."""
     difference, before, after = 0.0, [], []
     with progress(len(pairs.sources), "checking", " sentences") as bar:
         for start in range(0, len(pairs.sources), BATCH):
@@ -133,7 +133,7 @@ def _difference(one: Sequence[float], other: Sequence[float]) -> float:
     if len(one) != len(other):
         return math.inf
     differences = [abs(a - b) for a, b in zip(one, other)]
-    # Of NaN and a number, `max` returns either.
+    # Given NaN and a number, `max` may return either.
     return math.inf if any(math.isnan(value) for value in differences) else max(differences)
 
 

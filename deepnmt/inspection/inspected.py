@@ -23,13 +23,13 @@ from deepnmt.inspection.table import title
 
 
 def measure_and_write(arguments: argparse.Namespace) -> None:
-    """Read everything, check it, do the work, write, print.
+    """Read everything, check it, measure, write and print.
 
     Args:
         arguments: as `deepnmt inspect` reads them
 
     Raises:
-        UserError: something does not fit
+        UserError: an argument or a file is faulty
     """
     deepnmt.register()
     about = facts(arguments)
@@ -37,7 +37,7 @@ def measure_and_write(arguments: argparse.Namespace) -> None:
     logging.getLogger().setLevel(logging.WARNING)
     check_outputs(arguments)
     if arguments.html or arguments.pictures:
-        from deepnmt.inspection import page  # noqa: F401  says that matplotlib is missing before minutes are spent
+        from deepnmt.inspection import page  # noqa: F401  reports a missing matplotlib before minutes are spent
     reports = measure(arguments)
     write(arguments, reports, about)
     show("\n\n".join([*map(table, reports), summary(reports)]))
@@ -56,14 +56,14 @@ def facts(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
-    """Refuse what could not be written, before anything is measured."""
+    """Refuse unwritable outputs, before anything is measured."""
     files = [path for path in (arguments.json, arguments.html) if path is not None]
     taken = [os.path.realpath(each.path) for each in arguments.sources]
     for path in files:
         if path.is_dir():
-            raise UserError(f"{path}: must be a file to write, but is a folder")
+            raise UserError(f"{path}: must be a file, but is a folder")
         if os.path.realpath(path) in taken:
-            raise UserError(f"{path}: must be a file of its own, but is given twice")
+            raise UserError(f"{path}: given twice")
         taken.append(os.path.realpath(path))
         try_to_write(path.parent, path)
     if arguments.pictures is not None:
@@ -75,7 +75,7 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 
 
 def try_to_write(folder: Path, path: Path) -> None:
-    """Make a file in a folder for a moment."""
+    """Create a file in a folder for a moment."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder):
             pass
@@ -84,7 +84,7 @@ def try_to_write(folder: Path, path: Path) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> list[Report]:
-    """A report for each source and depth, with a line of progress for each."""
+    """Return a report for each source and depth, with a line of progress for each."""
     common: dict[str, Any] = {
         "data": arguments.data,
         "batches": arguments.batches,
@@ -106,7 +106,7 @@ def measure(arguments: argparse.Namespace) -> list[Report]:
 
 
 def write(arguments: argparse.Namespace, reports: list[Report], about: dict[str, str]) -> None:
-    """The files asked for."""
+    """Write the requested files."""
     if arguments.json is not None:
         put(arguments.json, write_json(reports, about).encode())
     if not (arguments.html or arguments.pictures):

@@ -2,7 +2,7 @@
 
 Shapes: T x B x C is time, batch, channel; G groups of layers.
 
-Of a sublayer `x' = N(w x + F(x))`, `N` its layer norm or nothing, and of a loss that is divided by the sample size:
+For a sublayer `x' = N(w x + F(x))`, `N` its layer norm or nothing, and a loss that is divided by the sample size:
 
     gradient norm         |dLoss/dW|, L2, over all parameters W of F; the gradient is the mean over the batches
     error norm            root mean square of dLoss/dx'
@@ -35,19 +35,19 @@ from deepnmt.model.sublayers import branch_modules, sublayers_of
 def inspect_model(
     model: Any, criterion: Any, batches: Sequence[dict[str, Any]], label: str = "model", seed: int = 1
 ) -> Report:
-    """Measure a model by one forward and backward pass a batch, in training mode.
+    """Measure a model by one forward and backward pass per batch, in training mode.
 
-    Modes, gradients and random state are afterwards as they were.
+    Modes, gradients and random state are restored afterwards.
 
     Args:
         model: this package's or fairseq's Transformer, without activation checkpointing
         criterion: fairseq's; its loss is divided by the sample size
-        batches: as fairseq's iterators give them, on the model's device
+        batches: from fairseq's iterators, on the model's device
         label: name of the report
         seed: of dropout; batch i draws from seed + i, as update i of a training would
 
     Raises:
-        UserError: no batches, a model without the layers of a Transformer, or with activation checkpointing
+        UserError: batches are missing, or the model lacks the layers of a Transformer or uses activation checkpointing
     """
     if not batches:
         raise UserError("inspection needs at least 1 batch, but has 0")
@@ -73,7 +73,7 @@ def inspect_model(
 
 @contextmanager
 def _training(model: nn.Module, criterion: nn.Module) -> Iterator[None]:
-    """Training mode, no gradients yet and a random state of its own; all is put back at the end."""
+    """Training mode, no gradients yet and a random state of its own; everything is restored at the end."""
     modes = [(module, module.training) for part in (model, criterion) for module in part.modules()]
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
     with torch.random.fork_rng():
@@ -114,7 +114,7 @@ class _Probe:
             self.attach(number, layer)
 
     def find_padding(self, stack: Any, arguments: tuple[Any, ...]) -> None:
-        """Before the stack runs: note where its tokens, B x T, are not padding."""
+        """Before the stack runs, record where its tokens, B x T, are not padding."""
         real = arguments[0].ne(stack.padding_idx).t()
         self.real = None if bool(real.all()) else real
 
@@ -153,7 +153,7 @@ class _Probe:
         return hook
 
     def wrap_stock(self, number: int, layer: Any, names: list[str]) -> None:
-        """The same for a layer of fairseq's own, which calls one method for all of its sublayers in turn."""
+        """The same for one of fairseq's own layers, which calls one method for all of its sublayers in turn."""
         turn, stock = cycle(names), layer.residual_connection
 
         def residual_connection(branch: Tensor, x: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ class _Probe:
         self.hooks.callback(delattr, layer, "residual_connection")
 
     def output(self, number: int, name: str) -> Callable[..., None]:
-        """A hook on a module whose output is the sublayer's."""
+        """A hook on a module that returns the sublayer's output."""
         return lambda module, arguments, output: self.see_output(number, name, output)
 
     def see_share(self, number: int, name: str, x: Tensor, branch: Tensor) -> None:
@@ -176,7 +176,7 @@ class _Probe:
             return
         variance = self.variance(branch)
         total = self.variance(x) + variance
-        # Where neither varies, the branch adds nothing.
+        # If neither varies, the branch adds nothing.
         self.record(number, name, "branch_share", total if total == 0 else variance / total)
 
     def see_output(self, number: int, name: str, output: Tensor) -> None:
@@ -193,11 +193,11 @@ class _Probe:
             output.register_hook(see_error)  # type: ignore[no-untyped-call]
 
     def variance(self, x: Tensor) -> Tensor:
-        """Over the entries of T x B x C that are not padding."""
+        """Return the variance over the entries of T x B x C outside padding."""
         return _entries(x, self.real).var(correction=0)
 
     def record(self, number: int, name: str, quantity: str, value: Tensor) -> None:
-        """Keep a number of one forward pass."""
+        """Record a number of one forward pass."""
         self.seen.setdefault((number, name, quantity), []).append(float(value))
 
     def sublayers(self, batches: int) -> Iterator[Sublayer]:
@@ -217,12 +217,12 @@ class _Probe:
                 )
 
     def mean(self, number: int, name: str, quantity: str) -> Optional[float]:
-        """Over the forward passes; None where the sublayer never ran."""
+        """Return the mean over the forward passes; None if the sublayer never ran."""
         values = self.seen.get((number, name, quantity))
         return sum(values) / len(values) if values else None
 
     def dlcl(self) -> list[list[float]]:
-        """The rows of the history as they are applied."""
+        """Return the rows of the history as applied."""
         assert isinstance(self.history, LayerHistory)
         size = self.history.weight.size(0)
         matrix = torch.zeros(size, size)
@@ -232,7 +232,7 @@ class _Probe:
 
 
 def _sublayer_names(layer: Any) -> list[str]:
-    """Return the sublayers in their order; none for a module that is not a Transformer's layer."""
+    """Return the sublayers in their order; empty for a module that is not a Transformer's layer."""
     if not all(hasattr(layer, name) for name in ("fc1", "fc2", "final_layer_norm", "normalize_before")):
         return []
     return sublayers_of(layer)

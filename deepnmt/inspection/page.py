@@ -52,7 +52,7 @@ QUANTITIES = (
         "gradient_norm",
         "Gradient norm against depth",
         "|dLoss/dW| of a layer, L2",
-        "The L2 norm of the gradient of all weights of a layer's sublayers, averaged over the batches. Where it falls "
+        "The L2 norm of the gradient of all weights of a layer's sublayers, averaged over the batches. If it falls "
         "towards layer 1, the lower layers hardly learn.",
     ),
     Quantity(
@@ -71,8 +71,8 @@ QUANTITIES = (
         "branch_share",
         "Share of the residual branch against depth",
         "Var(F) / (Var(w x) + Var(F))",
-        "How much of the variance of a residual sum x + F(x) comes from the sublayer F, the mean over a layer's "
-        "sublayers: 0 leaves the input as it is, 1 hides it.",
+        "The sublayer F's share of the variance of a residual sum x + F(x), the mean over a layer's sublayers. 0 "
+        "leaves the input as it is, 1 hides it.",
     ),
 )
 
@@ -188,7 +188,7 @@ def heat_map(panel: Any, matrix: Any, scale: AsinhNorm) -> None:
 
 
 def by_depth(reports: Sequence[Report]) -> list[Report]:
-    """The shallowest first."""
+    """Sort the reports, the shallowest first."""
     return sorted(reports, key=lambda report: list(report.depths.values()))
 
 
@@ -244,6 +244,6 @@ def with_dlcl(reports: Sequence[Report]) -> dict[str, list[Report]]:
 
 
 def dlcl_name(label: str) -> str:
-    """The name of a picture; labels that differ only in odd characters get different ones."""
+    """Return the name of a picture; labels that differ only in odd characters get different names."""
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", label)
     return f"dlcl_weights_{plain}.png" if plain == label else f"dlcl_weights_{plain}_{label.encode().hex()}.png"

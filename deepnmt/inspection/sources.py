@@ -23,14 +23,14 @@ from deepnmt.recipe.checking import check_recipe
 
 logger = logging.getLogger(__name__)
 
-# Hooks would see the layers twice; what is computed stays the same.
+# Hooks would see the layers twice; the results stay the same.
 OFF = ("checkpoint-activations", "offload-activations")
-# Tokens of a batch where a checkpoint bounds neither tokens nor sentences, as an imported one does not.
+# Tokens of a batch if a checkpoint limits neither tokens nor sentences, as an imported one.
 TOKENS = 4096
 
 
 class _Given(Option):
-    """An option that stands in no file."""
+    """An option outside any file."""
 
     def __str__(self) -> str:
         return "given beside the recipe"
@@ -104,7 +104,7 @@ def inspect_checkpoint(
     deepnmt.register()
     overrides = {"data": str(data), **{name.replace("-", "_"): False for name in OFF}}
     with torch.random.fork_rng():
-        # Sublayer skipping draws by the seed that the model was built with.
+        # Sublayer skipping draws by the seed with which the model was built.
         utils.set_torch_seed(seed)
         (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
         found = _first_batches(task, model, cfg, batches, subset, seed)
@@ -127,7 +127,7 @@ def _check_data(data: Path) -> None:
 
 
 def _configuration(path: Path, data: Path, given: Mapping[str, str]) -> Any:
-    """The configuration that fairseq-train would have for a recipe."""
+    """Return fairseq-train's configuration for a recipe."""
     options = {**read_recipe(path), **{key: _Given(value, path, 0) for key, value in given.items()}}
     for name in OFF:
         options.pop(name, None)
@@ -148,11 +148,11 @@ def _first_batches(task: Any, model: Any, cfg: Any, batches: int, subset: str, s
     task.load_dataset(subset, combine=subset == cfg.dataset.train_subset, epoch=1)
     dataset = task.dataset(subset)
     tokens, sentences = cfg.dataset.max_tokens, cfg.dataset.batch_size
-    # fairseq takes 0 and less for no bound, too.
+    # fairseq, too, takes 0 and less as unlimited.
     if max(tokens or 0, sentences or 0) <= 0:
         tokens = TOKENS
     limits = utils.resolve_max_positions(task.max_positions(), model.max_positions(), tokens)
-    # fairseq fails on it with an IndexError.
+    # fairseq fails on this with an IndexError.
     if not len(dataset.filter_indices_by_size(np.arange(len(dataset)), limits)[0]):
         raise UserError(f"the subset {subset}: no sentence of at most {limits} tokens found")
     iterator = task.get_batch_iterator(

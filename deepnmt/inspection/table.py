@@ -66,16 +66,16 @@ class Report:
     dlcl: dict[str, list[list[float]]] = field(default_factory=dict)
 
     def layers(self, stack: str) -> int:
-        """Number of layers of a stack; 0 where the model does not have it."""
+        """Return the number of layers of a stack; 0 if the model lacks the stack."""
         return max((sublayer.layer for sublayer in self.sublayers if sublayer.stack == stack), default=0)
 
     @property
     def depths(self) -> dict[str, int]:
-        """Layers of each stack that the model has."""
+        """Return the numbers of layers of the model's stacks."""
         return {stack: self.layers(stack) for stack in STACKS if self.layers(stack)}
 
     def by_layer(self, stack: str, quantity: str) -> list[float]:
-        """One number a layer; NaN where nothing was measured.
+        """Return one number per layer; NaN for missing measurements.
 
         Args:
             stack: "encoder" or "decoder"
@@ -150,7 +150,7 @@ def ratio(values: Sequence[float]) -> float:
 
 
 def table(report: Report) -> str:
-    """All numbers of one model, a line a sublayer, and then the lower triangles of its DLCL weights."""
+    """All numbers of one model, a line per sublayer, followed by the lower triangles of its DLCL weights."""
     lines = [title(report), *aligned([list(COLUMNS.values()), *cells(report)], left=3)]
     for stack, matrix in report.dlcl.items():
         lines += ["", f"{stack} DLCL weights: row l, the input of group l, from 1; outputs k = 0 .. l - 1"]

@@ -229,7 +229,7 @@ class _Tape:
         result = self.weight.new_zeros((count, count, self.weight.size(-1)), dtype=exact)
         for begin in range(0, count, self.gradients.block):
             some = gradients[begin : begin + self.gradients.block]
-            ends = count - begin  # the gradients are those of the last row first
+            ends = count - begin  # the gradients begin with the last row's
             products = _products(some, self.outputs[:ends], self.weight.size(-1) > 1)
             result[ends - len(some) : ends, :ends] = products.flip(0)
         spread = _spread(

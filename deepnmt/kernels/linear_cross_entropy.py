@@ -210,7 +210,7 @@ class _Run:
         types, device = len(self.weight), self.features.device
         nll = self.features.new_empty(len(self.target), 1, dtype=self.exact)
         hit = torch.empty_like(nll)  # the target's logit
-        told = torch.zeros_like(nll)  # the logits of the types that a teacher names, as much as they are wanted
+        told = torch.zeros_like(nll)  # weighted logits of the types that a teacher names
         self.correct = self.target.new_zeros(())
         gradients = ProjectionGradients(self.features, self.weight, wanted)
         logits = softmax = None

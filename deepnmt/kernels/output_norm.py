@@ -49,7 +49,7 @@ class OutputNorm(nn.LayerNorm):
         return result
 
     def obstacle(self, x: Tensor) -> Optional[str]:
-        """Return the reason why the input has to be kept, or None."""
+        """Return the reason why the input must be kept, or None."""
         if x.device.type != "cpu" or x.dtype not in EXACT or x.dtype != self.weight.dtype:
             return "it is for the CPU, without half precision"
         if not bool((self.bias.detach().abs() < LARGEST_BIAS * self.weight.detach().abs()).all()):

@@ -13,7 +13,7 @@ def decayed(peak: float, period: int, since: int) -> float:
 
 
 def cooled(rate: float, update: int, end: int, length: int) -> float:
-    """Return the rate of a cool-down, which goes linearly to zero in the last `length` updates before `end`:
+    """Return the rate of a cool-down, which falls linearly to zero in the last `length` updates before `end`:
 
         rate min(1, (end - update) / length)                                                            (27)
 

@@ -33,7 +33,7 @@ class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
 
         lr = peak sqrt(c / (c + t)),  from t = 0 on                                                     (10)
 
-    times the factor of the cool-down (27): a function of t alone, so that a restart needs nothing from the checkpoint.
+    times the factor of the cool-down (27): a function of t alone, so a restart needs no state from the checkpoint.
 
     Raises:
         UserError: every option that is out of range, a line each
@@ -53,7 +53,7 @@ class InverseSqrtNoWarmup(FairseqLRScheduler):  # type: ignore[misc]
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
-        """Set the rate of the update that follows `num_updates` updates, and return it."""
+        """Set the rate of the update after `num_updates` updates, and return it."""
         rate = decayed(self.peak, self.decay_period, num_updates)
         if self.cfg.cooldown_updates:
             rate = cooled(rate, num_updates, self.cfg.max_update, self.cfg.cooldown_updates)

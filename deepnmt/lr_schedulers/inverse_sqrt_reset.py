@@ -32,7 +32,7 @@ class InverseSqrtResetConfig(FairseqDataclass):  # type: ignore[misc]
         default=0,
         metadata={"help": "c in the rate lr sqrt(c / (c + s)), s updates after the last peak (0: --warmup-updates)"},
     )
-    # Text on the command line; a file for Hydra may have a list or a single number too.
+    # Text on the command line; a file for Hydra may also have a list or a single number.
     reset_updates: Any = field(
         default="",
         metadata={"help": "numbers of updates after which the rate returns to its peak, without warm-up: 10000,20000"},
@@ -46,11 +46,11 @@ class InverseSqrtResetConfig(FairseqDataclass):  # type: ignore[misc]
 
 
 def with_reset(state: Mapping[str, Any], update: int) -> dict[str, Any]:
-    """The state of a schedule whose rate goes back to the peak after `update` updates; for growing a checkpoint.
+    """Return a schedule's state whose rate returns to the peak after `update` updates; for growing a checkpoint.
 
     Args:
-        state: `optimizer_history[-1]["lr_scheduler_state"]` of a fairseq checkpoint, of whatever schedule; it is
-            left as it is
+        state: `optimizer_history[-1]["lr_scheduler_state"]` of a fairseq checkpoint, for any schedule; it is not
+            changed
         update: number of updates done, `optimizer_history[-1]["num_updates"]`
 
     Raises:
@@ -91,7 +91,7 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         self.step_update(0)
 
     def rate(self, update: int) -> float:
-        """The rate of the update that follows `update` updates, before the cool-down."""
+        """Return the rate of the update after `update` updates, before the cool-down."""
         reset = max((r for r in (*self.planned, *self.seen) if r <= update), default=None)
         if reset is not None:
             return decayed(self.peak, self.decay_period, update - reset)
@@ -100,7 +100,7 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         return decayed(self.peak, self.decay_period, update - self.warmup_updates)
 
     def step_update(self, num_updates: int) -> float:
-        """Set the rate of the update that follows `num_updates` updates, and return it."""
+        """Set the rate of the update after `num_updates` updates, and return it."""
         self.num_updates = num_updates
         rate = self.rate(num_updates)
         if self.cfg.cooldown_updates:
@@ -109,7 +109,7 @@ class InverseSqrtReset(FairseqLRScheduler):  # type: ignore[misc]
         return rate
 
     def state_dict(self) -> dict[str, Any]:
-        """fairseq's state, and the resets so far, each as the number of updates done then."""
+        """Return fairseq's state, and past resets, each as its number of completed updates."""
         come = (r for r in self.planned if r <= self.num_updates)
         return {**super().state_dict(), RESETS: sorted({*self.seen, *come})}
 

@@ -99,7 +99,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         default="auto",
         metadata={
             "help": "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or post "
-            "with the layer's input added once more before the last norm (b2t). auto is pre with "
+            "with the layer's input added again before the last norm (b2t). auto is pre with "
             "--encoder-normalize-before, else post"
         },
     )

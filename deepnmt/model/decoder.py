@@ -49,7 +49,7 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Bring a state dict of an earlier fairseq up to date, as fairseq's decoder does."""
         super().upgrade_state_dict_named(state_dict, name)
-        # fairseq adds it where embeddings are shared, but with adaptive softmax there is none.
+        # fairseq adds it where embeddings are shared, but adaptive softmax lacks it.
         if self.output_projection is None:
             state_dict.pop(f"{name}.output_projection.weight", None)
         return state_dict

@@ -22,7 +22,7 @@ ONE_DICTIONARY = "needs one dictionary for both languages (preprocess without se
 
 
 def check(config: DLCLTransformerConfig, joined: bool) -> None:
-    """Raise `UserError`, a line a fault, for a configuration that makes no sense.
+    """Raise `UserError`, a line for each fault, for an inconsistent configuration.
 
     With `joined`, source and target have the same dictionary.
     """

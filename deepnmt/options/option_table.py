@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Optional, Union
 from deepnmt.limits import BEAM, LENPEN
 from deepnmt.literals import evaluated_fault
 
-# The largest number that fairseq's tensors and counters take.
+# The largest number that fairseq's tensors and counters hold.
 INT = 2**31 - 1
 TRAINING, MODEL, SEARCH = "training", "model", "search"
 STACKS = ("encoder", "decoder")
@@ -65,7 +65,7 @@ def is_betas(value: object) -> bool:
 
 
 def beam_fits(arguments: object) -> bool:
-    """Return whether the arguments of a search during validation are a JSON mapping with a beam of bearable size."""
+    """Return whether the arguments of a search during validation are a JSON mapping with a beam of acceptable size."""
     beam = json.loads(str(arguments or "{}")).get("beam", 1) if is_json_mapping(arguments) else 0
     return isinstance(beam, int) and 1 <= beam <= BEAM
 
@@ -88,7 +88,7 @@ def is_increasing(value: object) -> bool:
     return all(type(each) is int for each in numbers) and all(low < high for low, high in zip([0, *numbers], numbers))
 
 
-# Far beyond any model that was trained; a slip of the finger would fill the memory before anybody sees why.
+# Far beyond any trained model; a typing error would otherwise fill the memory before its cause is visible.
 LAYERS, CHANNELS, POSITIONS = whole(1, 10_000), whole(1, 1 << 20), whole(1, 1 << 20)
 POSITIVE = Rule("a finite number above 0", lambda x: 0 < x < math.inf)
 FINITE = Rule("a finite number", math.isfinite)
@@ -117,10 +117,10 @@ class Row:
 
     Attributes:
         role: see above
-        rule: of its value; None: whatever its type allows
-        inference: whether a trained model may compute otherwise by it, so that an engine must know it
-        part_of: option without which it says nothing
-        default: its value if it is not given; this and the rest of `SEARCHES` alone
+        rule: of its value; None: any value of its type
+        inference: whether it may change a trained model's computations, so that an engine must know it
+        part_of: option without which it has no effect
+        default: its value if it is not given; this and the other fields below are for `SEARCHES` alone
         help: of the command line
         kind: type of a value
         choices: all values, if they are few
@@ -202,7 +202,7 @@ SEARCHES: dict[str, Row] = {
     ),
 }  # fmt: skip
 
-# Of a model, with any value; fairseq's Transformers have the last three and never read them.
+# For a model, with any value; fairseq's Transformers have the last three and never read them.
 TRAINING_ALONE = (
     *("dlcl_init", "dlcl_freeze", "fast_dropout", "initializer", "checkpoint_activations", "offload_activations"),
     *("min_params_to_wrap", "quant_noise_pq_block_size", "adaptive_input", "char_inputs", "export"),
@@ -210,7 +210,7 @@ TRAINING_ALONE = (
 ADAPTIVE_SOFTMAX = ("adaptive_softmax_factor", "tie_adaptive_weights", "tie_adaptive_proj")
 
 OPTIONS: dict[str, Row] = {
-    # How long, and how large an update is. 0 stands for no bound.
+    # Length of the training, and size of an update. 0 means unlimited.
     "max_update": Row(TRAINING, whole(0)),
     "cooldown_updates": Row(TRAINING, whole(0)),
     "validate_average": Row(TRAINING, whole(1, 1000)),
@@ -259,7 +259,7 @@ OPTIONS: dict[str, Row] = {
     "log_interval": Row(TRAINING, whole(1)),
     "eval_bleu_args": Row(TRAINING, BEAM_ARGUMENTS),
     "eval_bleu_detok_args": Row(TRAINING, JSON_MAPPING),
-    # Processes, which each take memory
+    # Processes; each one takes memory
     "distributed_world_size": Row(TRAINING, whole(1)),
     "bucket_cap_mb": Row(TRAINING, whole(1)),
     "num_workers": Row(TRAINING, whole(0, 1024)),
@@ -276,7 +276,7 @@ OPTIONS: dict[str, Row] = {
     "decoder_output_dim": Row(MODEL, CHANNELS),
     "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),
     **{f"dlcl_{name}": Row(MODEL, part_of="encoder_groups") for name in ("granularity", "softmax", "embedding_norm")},
-    # The model in training: how it is initialised, regularised and stored
+    # The model in training: its initialisation, regularisation and storage
     **{f"{stack}_word_dropout": Row(MODEL, SHARE, inference=False) for stack in STACKS},
     **{f"{stack}_layerdrop": Row(MODEL, SHARE, inference=False) for stack in STACKS},
     **{f"{stack}_embed_path": Row(MODEL, inference=False) for stack in STACKS},
@@ -310,7 +310,7 @@ def range_faults(values: Mapping[str, Any], *roles: str) -> Iterator[Fault]:
             continue
         if name.endswith("_valid") and value == values.get(name.removesuffix("_valid")):
             continue  # it follows the other
-        # An interpolation stands for another option's value.
+        # An interpolation represents another option's value.
         if value not in (None, "") and not str(value).startswith("${") and not holds(row.rule, value):
             shown = ",".join(map(str, value)) if isinstance(value, list) else value
             yield dashed(name), f"must be {row.rule.words}, but is {shown}"
@@ -324,7 +324,7 @@ def literal_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def option(name: str) -> str:
-    """Return an option as a command line has it."""
+    """Return an option as written on a command line."""
     return f"--{dashed(name)}"
 
 

@@ -20,7 +20,7 @@ from deepnmt.text.words import comparable
 
 @dataclass
 class Corpus:
-    """Candidates as text that BLEU compares: detokenised where there is a raw reference, else as tokens.
+    """Candidates as text that BLEU compares: detokenised if a raw reference exists, else as tokens.
 
     Attributes:
         texts: of each sentence

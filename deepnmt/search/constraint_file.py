@@ -48,7 +48,7 @@ class WholeWordConstraints(LexicallyConstrainedBeamSearch):  # type: ignore[misc
 def read_constraints(path: Path, dictionary: Dictionary, sentences: int) -> Tensor:
     """Return the constraints of all sentences of a data set as fairseq packs them.
 
-    The file has a line a sentence: constraints in subwords, with tabs between them.
+    The file has one line per sentence: constraints in subwords, separated by tabs.
 
     Raises:
         UserError: a subword is not in the dictionary, or the numbers of lines and sentences differ

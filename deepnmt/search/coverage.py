@@ -60,7 +60,7 @@ class Coverage:
     def __init__(self, words: Tensor, in_beam: bool) -> None:
         self.words = words.unsqueeze(1).float()  # B x 1 x S
         self.in_beam = in_beam
-        # Where there is no word, 1, whose logarithm is 0.
+        # Outside words 1, whose logarithm is 0.
         self.received: Optional[Tensor] = None  # N x M x S
 
     def add(self, attention: Tensor, sentence: Tensor, parents: Optional[Tensor]) -> None:

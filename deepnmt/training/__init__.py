@@ -1,1 +1,1 @@
-"""Take part in a training: the optimizer, and the watch for numbers that are not finite."""
+"""Parts of a training: the optimizer, and the watch for non-finite numbers."""

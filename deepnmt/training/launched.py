@@ -1,7 +1,7 @@
-"""The processes of a training end with the launcher that has started them, however it ends.
+"""Training processes end together with the launcher that started them, however it ends.
 
-torchrun starts them in sessions of their own, which no signal to the launcher's process group reaches. If it is killed,
-or ends before it has told them all, they would go on training. They would write to a folder without a lock.
+torchrun starts them in sessions of their own, which no signal to the launcher's process group reaches. If the launcher
+is killed, or ends before it has told them all, they would go on training. They would write to a folder without a lock.
 """
 
 import ctypes
@@ -14,13 +14,13 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def lead() -> None:
-    """Let the processes that this one starts follow it."""
+    """Make the processes started by this one follow it."""
     os.environ[LAUNCHER] = str(os.getpid())
 
 
 def follow() -> None:
     """Have Linux kill this process when its launcher ends; without a launcher or on other systems, do nothing."""
-    # What this process starts has another parent.
+    # Processes started by this one have another parent.
     launcher = os.environ.pop(LAUNCHER, "")
     if not launcher or sys.platform != "linux":
         return

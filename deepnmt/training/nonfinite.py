@@ -8,7 +8,7 @@ again, with its seed, its batches and hooks on all modules. The error says where
     a gradient       in backward order the first module with a finite gradient of its output, and one of its input or
                      of a parameter that is not
 
-`nonfinite_watch.py` looks for it. Until an update fails, nothing is added to it.
+`nonfinite_watch.py` finds the place. Until an update fails, training has no overhead.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ ADVICE = "lower --lr, lengthen --warmup-updates, or set (or lower) --clip-norm"
 
 
 def workers_disagree(trainer: Any, error: FloatingPointError) -> bool:
-    """Whether the workers' gradient norms differ, a fault of another kind; fairseq says so of NaN and Inf as well."""
+    """Return whether the workers' gradient norms differ; fairseq reports this fault like NaN and Inf."""
     return "inconsistent between workers" in str(error) and bool(trainer._grad_norm_buf.isfinite().all())
 
 
 def diagnosis(trainer: Any, samples: Sequence[Any], error: FloatingPointError) -> str:
-    """Return the line for the user about the update that failed, the same from all workers.
+    """Return the line for the user about the failed update, the same from all workers.
 
-    The trainer's parameters are those from before the update, and the samples are its batches.
+    The trainer's parameters have their values from before the update, and the samples are its batches.
     """
     cfg = trainer.cfg
     watch = Watch(trainer.get_model(), trainer.get_criterion(), loss_scale(trainer.optimizer))
@@ -52,7 +52,7 @@ def diagnosis(trainer: Any, samples: Sequence[Any], error: FloatingPointError) -
 
 
 def run_again(trainer: Any, samples: Sequence[Any], watch: Watch) -> None:
-    """Forward and backward pass as in `train_step`, which has cleared the gradients, but each worker for itself."""
+    """Run forward and backward pass as in `train_step`, which has cleared the gradients, on each worker separately."""
     trainer._set_seed()
     extra = {}
     if trainer.cfg.ema.store_ema and getattr(trainer.task, "uses_ema", False):

@@ -1,6 +1,6 @@
 """Finds where the first NaN or Inf of an update arises, with hooks on all modules and parameters.
 
-A module stands for the code of its own forward as well: a sum that overflows between two layers is the stack's.
+A module also represents the code of its own forward: a sum that overflows between two layers belongs to the stack.
 """
 
 import functools
@@ -26,7 +26,7 @@ class Call:
 
 @dataclass
 class Crossing:
-    """The calls whose output a tensor is, innermost first, and the one whose input it is; up to a change in place."""
+    """The calls with a tensor as output, innermost first, and the call with it as input; up to a change in place."""
 
     version: int
     outputs: list[Call] = field(default_factory=list)
@@ -69,14 +69,14 @@ class Watch:
         return f"gradients {'overflow' if gradient.isinf().any() else 'are NaN'} in FP16 at loss scale {self.scale:g}"
 
     def check_parameters(self) -> None:
-        """Before the run: a parameter that is not finite."""
+        """Before the run, find a parameter that is not finite."""
         for name, parameter in self.parameters.items():
             if not parameter.isfinite().all():
                 way_out = "go back to an earlier checkpoint with --restore-file"
                 self.found(f"parameter {name} is not finite before the update ({way_out})", parameter)
 
     def check_gradients(self) -> None:
-        """After the run: gradients that are finite in each batch, but not their sum or their norm."""
+        """After the run, find gradients that are finite in each batch, but not in their sum or norm."""
         self.batch = ""
         gradients = {name: p.grad for name, p in self.parameters.items() if p.grad is not None}
         for name, gradient in gradients.items():
@@ -86,7 +86,7 @@ class Watch:
         norms = {name: torch.norm(gradient, dtype=torch.float32) for name, gradient in gradients.items()}
         if norms and not torch.stack(list(norms.values())).norm().isfinite():
             largest = max(gradients, key=lambda name: float(gradients[name].abs().max()))
-            what = "gradients are finite, but their norm overflows; the largest is that of"
+            what = "gradients are finite, but their norm overflows; the largest belongs to"
             self.found(f"{what} {largest}", gradients[largest])
 
     @contextmanager
@@ -159,7 +159,7 @@ class Watch:
         return record
 
     def activation_gradient(self, crossing: Crossing, gradient: Tensor) -> None:
-        """The gradient of a tensor that enters or leaves modules is known."""
+        """Check the gradient of a tensor that enters or leaves modules."""
         if self.finding or gradient.isfinite().all():
             return
         if crossing.input is not None and crossing.input not in crossing.outputs:
@@ -173,14 +173,14 @@ class Watch:
         self.found(f"{self.gradients(gradient)}, first in {where}", gradient)
 
     def parameter_gradient(self, name: str, gradient: Tensor) -> None:
-        """The gradient of a parameter is known, summed over its uses in a batch."""
+        """Check the gradient of a parameter, summed over its uses in a batch."""
         if not self.finding and not gradient.isfinite().all():
             module, _, own = name.rpartition(".")
             self.found(f"{self.gradients(gradient)}, first in {module or MODEL} (of its {own})", gradient)
 
 
 def tensors(values: Any) -> Iterator[Tensor]:
-    """The tensors of floating-point numbers in nested tuples, lists and mappings."""
+    """Yield the tensors of floating-point numbers in nested tuples, lists and mappings."""
     if isinstance(values, Tensor):
         if values.is_floating_point():
             yield values
@@ -190,7 +190,7 @@ def tensors(values: Any) -> Iterator[Tensor]:
 
 
 def first_not_finite(values: Any) -> Optional[Tensor]:
-    """The first tensor with a NaN or Inf. A mask of 0 and -Inf, which attention adds to its scores, is as it should."""
+    """Return the first tensor with a NaN or Inf. Masks of 0 and -Inf, which attention adds to its scores, are legal."""
     for tensor in tensors(values):
         if not tensor.isfinite().all():
             zero = tensor == 0
@@ -200,7 +200,7 @@ def first_not_finite(values: Any) -> Optional[Tensor]:
 
 
 def contents(tensor: Tensor) -> str:
-    """Whether a tensor holds NaN or Inf or both, and its largest finite magnitude."""
+    """Describe whether a tensor holds NaN or Inf or both, and its largest finite magnitude."""
     kinds = [kind for kind, bad in (("NaN", tensor.isnan()), ("Inf", tensor.isinf())) if bad.any()]
     magnitudes = tensor.detach().abs()[tensor.isfinite()]
     largest = f"largest finite magnitude {magnitudes.max():.3g}" if magnitudes.numel() else "no finite value"

@@ -13,7 +13,7 @@ from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import decode_lines
 from deepnmt.translator.translator import BATCH, Translated, Translator
 
-# From the number of a line, from 1, and what became of it, to what is printed.
+# Function from the number of a line, from 1, and its result to the printed text.
 Format = Callable[[int, Translated], str]
 
 
@@ -61,7 +61,7 @@ class LineStream:
         batch_size: most lines of a batch
         chunk: lines to read at a time
         strict: a line that is too long is an error
-        glossary: terms and the translations that they must get
+        glossary: terms and their required translations
     """
 
     translator: Translator

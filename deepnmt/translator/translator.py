@@ -26,9 +26,9 @@ from deepnmt.text.terms import Term
 LOG = logging.getLogger(__name__)
 BATCH = 128
 UNKNOWN = "<unk>"
-# So many subwords, padding included, are a batch that fits into a few gigabytes whatever the model.
+# A batch of this many subwords, padding included, fits into a few gigabytes with any model.
 BATCH_SUBWORDS = 16_384
-# Translations by their terms, or the file that has them.
+# Translations by their terms, or the file that contains them.
 GlossaryLike = Union[Glossary, Mapping[str, str], str, Path]
 
 
@@ -71,14 +71,14 @@ class Translated:
 
 
 class Translator:
-    """Translates raw text. Loading takes seconds, so that one object should translate everything; threads may share it.
+    """Translates raw text. Loading takes seconds, so one object should translate everything; threads may share it.
 
     Args:
         folder: made by deepnmt export
-        threads: that the engine may use; None: as many as it likes
+        threads: of the engine; None: no limit
 
     Raises:
-        UserError: the folder is no model folder, a file of it is missing or altered, or a library is not installed
+        UserError: the folder is not a model folder, one of its files is missing or altered, or a library is missing
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
@@ -93,11 +93,11 @@ class Translator:
 
     @classmethod
     def from_checkpoint(cls, checkpoint: str | Path, data: str | Path, threads: int | None = None) -> Translator:
-        """Return a translator without a model folder, right after training; it uses the torch engine.
+        """Return a translator without a model folder, right after training, with the torch engine.
 
         Args:
-            checkpoint: fairseq's; an ensemble has colons between its checkpoints
-            data: the folder, made by preprocess.sh, that it was trained on
+            checkpoint: fairseq's; several, colon-separated, form an ensemble
+            data: the folder of their training, made by preprocess.sh
             threads: as above
 
         Raises:
@@ -116,7 +116,7 @@ class Translator:
 
     @classmethod
     def of_parts(cls, pipeline: TextPipeline, engine: Engine, search: SearchSettings, dictionary: Path) -> Translator:
-        """Return a translator of its parts; the dictionary is the source's."""
+        """Return a translator made from its parts; the dictionary is the source's."""
         self = cls.__new__(cls)
         self._set(pipeline, engine, search, dictionary)
         return self
@@ -175,7 +175,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return the `number` best translations of each sentence with their scores, the best first; see `translate`.
 
-        The beam must be as large. Raises `UserError` as `translate`.
+        The beam must be at least as large. Raises `UserError` as `translate`.
         """
         if "nbest" in search:
             raise UserError("nbest: must be given as the number of Translator.nbest alone")
@@ -190,7 +190,7 @@ class Translator:
         """Return the model's settings of the search with some replaced.
 
         Raises:
-            UserError: a line for each that is out of range, or that the engine or its model does not have
+            UserError: a line for each setting that is out of range, or that the engine or its model lacks
         """
         own = {name: value for name, value in search.items() if name in SearchSettings.__dataclass_fields__}
         more = {name: value for name, value in search.items() if name not in own}
@@ -234,8 +234,8 @@ class Translator:
             text: raw lines
             settings: of the search
             batch_size: most lines of a batch
-            done: is told how many more lines are done
-            glossary: terms and the translations that they must get; lines that lack one are translated twice
+            done: receives the number of further finished lines
+            glossary: terms and their required translations; lines that lack one are translated twice
         """
         if batch_size < 1:
             raise UserError(f"--batch-size must be at least 1, but is {batch_size}")
@@ -280,7 +280,7 @@ class Translator:
         """Return a line in subwords; it has a translation already if there is nothing to translate."""
         nothing = [Translation("", 0.0, [])]
         longest, text = self.engine.longest, clean(line)
-        # So much text takes minutes to tokenise, and cannot fit.
+        # Texts of this size take minutes to tokenise, and cannot fit.
         if text.count(" ") > 2 * longest or len(text) > LONGEST_WORD * longest:
             return Translated(nothing, [], [], f"too long: {len(text)} characters; the model has {longest} subwords")
         tokens = self.pipeline.tokenize(text)
@@ -304,11 +304,11 @@ class Translator:
 def rated_search(
     engine: Engine, sentences: Sequence[Sequence[str]], settings: SearchSettings
 ) -> list[list[Hypothesis]]:
-    """Return the best hypotheses of each sentence, as `Engine.search`, by the weights of the settings if there are any.
+    """Return the best hypotheses of each sentence, as `Engine.search`, by the weights of the settings, if any.
 
-    All hypotheses of the beam are rated by the weighted sum of their features, which deepnmt rerank has tuned:
+    All hypotheses of the beam are rated by the weighted sum of their features, tuned by deepnmt rerank:
 
-        model    log P of the translation, the end symbol included, by the rule of the search that has found it
+        model    log P of the translation, the end symbol included, by the rule of its search
         length   its subwords and the end symbol
         unk      its unknown words
     """
@@ -344,7 +344,7 @@ def _best_tokens(hypotheses: Sequence[Hypothesis]) -> str:
 
 
 def _batches(numbers: Iterable[int], sources: Mapping[int, Sequence[str]], batch_size: int) -> Iterator[list[int]]:
-    """Yield sentences, which are sorted by length, in batches."""
+    """Yield sentences, sorted by length, in batches."""
     batch: list[int] = []
     for number in numbers:
         if batch and (len(batch) == batch_size or (len(batch) + 1) * len(sources[number]) > BATCH_SUBWORDS):

@@ -142,7 +142,7 @@ def test_files_that_cannot_be_read_or_written(
     torch.save({"model": {}, "code": signal.Signals}, cut)
     refused(cut, target, depth)
     assert error() == (
-        f"{cut}: must be a whole fairseq checkpoint, but holds a signal.Signals, which it has no need of; it is not "
+        f"{cut}: must be a whole fairseq checkpoint, but holds a signal.Signals, which it does not need; it is not "
         "loaded, since that could run a program hidden in it\n"
     )
 
@@ -150,7 +150,7 @@ def test_files_that_cannot_be_read_or_written(
     assert error() == f"{saved}: the new checkpoint must not be the old one\n"
     (tmp_path / "link.pt").symlink_to(saved)
     refused(saved, tmp_path / "link.pt", depth)
-    assert error().startswith(f"{tmp_path / 'link.pt'}: the new checkpoint must be another file")
+    assert error().startswith(f"{tmp_path / 'link.pt'}: the new checkpoint must not be the old one")
     refused(saved, cut, depth)
     assert error() == f"{cut}: the new checkpoint exists already\n"
     refused(saved, tmp_path / "no" / "out.pt", depth)

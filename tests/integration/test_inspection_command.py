@@ -140,11 +140,11 @@ BAD: dict[str, tuple[str, str]] = {
     "set wrong": ("RECIPE --set dropout=x", "given beside the recipe: dropout must be a number, but is 'x'"),
     "set for none": ("PT --set dropout=1", "--set needs a recipe among SOURCE"),
     "same label": ("RECIPE toy=PT", "labels must differ, but 'toy' names 2 sources: write LABEL=PATH"),
-    "output a folder": ("RECIPE --json bare", "bare: must be a file to write, but is a folder"),
+    "output a folder": ("RECIPE --json bare", "bare: must be a file, but is a folder"),
     "output nowhere": ("RECIPE --html no/a.html", "cannot write no/a.html: No such file or directory"),
     "output in a file": ("RECIPE --pictures text.pt/a", "cannot make folder text.pt/a: Not a directory"),
-    "output twice": ("RECIPE --json x --html ./x", "x: must be a file of its own, but is given twice"),
-    "output over a source": ("RECIPE --json RECIPE", r"toy\.yaml: must be a file of its own, but is given twice"),
+    "output twice": ("RECIPE --json x --html ./x", "x: given twice"),
+    "output over a source": ("RECIPE --json RECIPE", r"toy\.yaml: given twice"),
 }
 
 

@@ -107,7 +107,7 @@ def test_the_failing_batch_is_found_with_its_own_dropout(make: Make) -> None:
     ("gradient", "found"),
     [
         (2e38, "gradients are not finite when summed over the batches of the update, first in {name}: Inf, no finite"),
-        (1e30, "gradients are finite, but their norm overflows; the largest is that of {name}: largest finite magnit"),
+        (1e30, "gradients are finite, but their norm overflows; the largest belongs to {name}: largest finite magn"),
     ],
 )
 def test_sum_and_norm_of_gradients(make: Make, gradient: float, found: str) -> None:

@@ -231,7 +231,7 @@ BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "a-list-for-the-task": (
         lambda s: {**s, "task_state": [1]},
-        "{path}: task_state must be what the task keeps, or missing, but is a list",
+        "{path}: task_state must be the task's state, or missing, but is a list",
     ),
     "a-text-for-the-best-score-of-the-schedule": (
         lambda s: with_schedule(s, best="x"),
@@ -248,6 +248,6 @@ BAD_STATES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no-update": (
         lambda s: {**with_optimizer(s, 1), "optimizer_history": [],
                    "cfg": {**s["cfg"], "lr_scheduler": {"_name": "inverse_sqrt_reset"}}},
-        "{path}: optimizer_history must be a list of what each optimizer came to, but is empty",
+        "{path}: optimizer_history must be a list of results, one per optimizer, but is empty",
     ),
 }  # fmt: skip

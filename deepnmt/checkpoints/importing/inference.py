@@ -198,8 +198,8 @@ def _history(tensors: Mapping[str, Tensor], _: Mapping[str, Tensor], given: Give
         text = {1: "scalar", _width(tensors, stack): "vector"}.get(weight.size(2))
         if text is None:
             raise ValueError(
-                f"{stack}.history.weight must have one weight per output, one per channel, or in Wang's code, whose "
-                f"norms are numbered from 1, a divisor of the {_width(tensors, stack)} channels, but has "
+                f"{stack}.history.weight must have one weight per output or one per channel; in Wang's code, with "
+                f"norms numbered from 1, a divisor of the {_width(tensors, stack)} channels, but has "
                 f"{weight.size(2)}"
             )
         if options.setdefault("dlcl_granularity", text) != text:

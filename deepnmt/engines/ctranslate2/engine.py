@@ -30,12 +30,12 @@ from deepnmt.text.lines import whole_text
 
 logger = logging.getLogger(__name__)
 
-# The folder of CTranslate2's files in a model folder, and additions to the settings in its config.json: positions
-# of the source and of the target, the end symbol counted.
+# The folder of CTranslate2's files in a model folder. Its config.json also holds the numbers of source and target
+# positions, the end symbol counted.
 FILES = "ctranslate2"
 LONGEST_SOURCE, LONGEST_TARGET = "longest_source", "longest_target"
 PADDING = "<pad>"
-# An exponent of the length that makes CTranslate2 return the hypotheses that ended first: a shorter one precedes
+# An exponent of the length that makes CTranslate2 return the hypotheses that ended first. A shorter one precedes
 # a longer one unless its log-probability is far worse. 1024 ** 10 is still a float32.
 SHORT_FIRST = -10
 # Rows whose probabilities of all types are in memory at once.

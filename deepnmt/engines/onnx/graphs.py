@@ -12,8 +12,8 @@ A step:
 
     tokens, N x M           the newest of each hypothesis
     position                of these tokens, from 0
-    asked, N x M            a type of each hypothesis whose log-probability is wanted in any case
-    best                    how many of the best types are wanted
+    asked, N x M            a type of each hypothesis whose log-probability is always returned
+    best                    number of best types to return
     mask, N x 1 x M x E     see `SelfAttentionStep`; `ages` too where there are relative positions
     parents, NM             see `MergedAttentionStep`
     source_*                outputs of the encoder's graph

@@ -105,7 +105,7 @@ def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
 class AttentionSteps:
     """The common part of attention to the target and to the source, of a module of fairseq's and its model's maps."""
 
-    # Each as the products read it fastest; views of one memory, for the products and for what is written.
+    # Each in the fastest layout for the products; views of one memory, for reading and for writing.
     keys: Tensor  # NH x D x entries
     values: Tensor  # NH x entries x D
     keys_of: Tensor  # N x H x D x entries

@@ -200,7 +200,7 @@ def test_a_missing_history_of_the_optimizer_is_named(tmp_path: Path) -> None:
     state = checkpoint()
     del state["optimizer_history"]
     torch.save(state, tmp_path / "in.pt")
-    with pytest.raises(UserError, match=r"in\.pt: optimizer_history must be a list of what .*, but is missing$"):
+    with pytest.raises(UserError, match=r"in\.pt: optimizer_history must be a list of results, .*, but is missing$"):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "in.pt"))
 
 

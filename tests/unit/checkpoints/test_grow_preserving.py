@@ -317,7 +317,7 @@ REFUSALS: dict[str, tuple[Options, dict[str, str], str, str]] = {
     "window": (
         {"dlcl_window": 2}, {}, "interleave",
         r"--encoder-groups must be '0,2,4,6' with --function-preserving and --dlcl-window 2, which no longer reaches "
-        r"what the rows read with '1'",
+        r"the rows' inputs with '1'",
     ),
     "no-final-norm": (
         {"dlcl_freeze": True, **both("norm", "pre"), "no_decoder_final_norm": True}, {"decoder": "1"}, "stack",

@@ -103,12 +103,12 @@ FAULTS: dict[str, tuple[Callable[[State], Any], list[str], list[str]]] = {
     ),
     "interleaved-in-a-code-that-has-no-such-weights": (
         lambda s: {**s, ROW: torch.zeros(5, 5, 2)}, [],
-        [f"{ROW} must have one weight per output, one per channel, or in Wang's code, whose norms are numbered from 1, "
+        [f"{ROW} must have one weight per output or one per channel; in Wang's code, with norms numbered from 1, "
          "a divisor of the 8 channels, but has 2"],
     ),
     "interleaved-by-no-divisor": (
         lambda s: {**numbered_from_one(s), ROW: torch.zeros(5, 5, 3)}, [],
-        [f"{ROW} must have one weight per output, one per channel, or in Wang's code, whose norms are numbered from 1, "
+        [f"{ROW} must have one weight per output or one per channel; in Wang's code, with norms numbered from 1, "
          "a divisor of the 8 channels, but has 3"],
     ),
     "a-norm-of-the-embedding": (
@@ -221,7 +221,7 @@ def test_files_that_are_not_as_they_must_be(tmp_path: Path, capsys: pytest.Captu
         ),
         (
             [path, out, f"--data={tmp_path / 'no'}"],
-            f"{tmp_path / 'no'}: data must be a folder with the model's dictionar",
+            f"{tmp_path / 'no'}: no folder with the model's dictionar",
         ),
         ([path, out, f"--data={data}"], f"--source-lang must be given, since {data} holds no data such as"),
         ([path, out, f"--data={data}", "--source-lang=a"], f"--target-lang must be given, since {data} holds no data"),

@@ -295,7 +295,7 @@ def test_teachers_that_cannot_be_used(data: Path, teacher: Path, tmp_path: Path)
         with pytest.raises(UserError, match=message):
             load_teachers(str(path), made or translating(data))
 
-    refused(tmp_path / "none.pt", r"^--teacher: must name checkpoints, but there is no file '.*none\.pt'$")
+    refused(tmp_path / "none.pt", r"^--teacher: checkpoint '.*none\.pt' not found$")
     (tmp_path / "text.pt").write_text("no checkpoint", "utf-8")
     refused(tmp_path / "text.pt", r"text\.pt")
     other = changed(teacher, tmp_path / "other.pt", source_lang="b", target_lang="a")

@@ -151,7 +151,7 @@ def test_a_model_whose_features_cannot_be_projected_is_refused() -> None:
         ("1\n2\n", "weights: must have a weight for each of the 3 training pairs, but has 2"),
         ("score\n1\n2\n", "weights: must have a weight for each of the 3 training pairs, but has 2"),
         ("0\n0\n0\n", "weights: must have a weight above 0, but all 3 are 0"),
-        (None, "--pair-weights must be a file, but there is no '"),
+        (None, "--pair-weights: no such file '"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path, text: str | None, message: str) -> None:

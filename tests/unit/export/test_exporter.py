@@ -77,7 +77,7 @@ def test_a_changed_weight_fails_the_check(
     assert (result.pairs, result.differing) == (12, 0)
     assert result.difference < 1e-5
     monkeypatch.setattr(writer, "write", broken(checkpoint))
-    with pytest.raises(UserError, match=r"--weights float32: log-probabilities must be .* but differ by"):
+    with pytest.raises(UserError, match=r"--weights float32: log-probabilities must agree .* but differ by"):
         export(Export([checkpoint], data, search=SEARCH), tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["right"]
     assert export(Export([checkpoint], data, check=0, search=SEARCH), tmp_path / "model") is None

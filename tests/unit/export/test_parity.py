@@ -57,10 +57,10 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> TextPipeline:
     [
         (9e-5, 2, ""),
         (-9e-5, 0, ""),
-        (2e-4, 0, r"log-probabilities must be .* within 0\.0001, but differ by up to 0\.0002"),
-        (-2e-4, 0, r"log-probabilities must be .* within 0\.0001, but differ by up to 0\.0002"),
-        (math.nan, 0, r"log-probabilities must be .*, but differ by up to inf"),
-        (-math.inf, 0, r"log-probabilities must be .*, but differ by up to inf"),
+        (2e-4, 0, r"log-probabilities must agree .* within 0\.0001, but differ by up to 0\.0002"),
+        (-2e-4, 0, r"log-probabilities must agree .* within 0\.0001, but differ by up to 0\.0002"),
+        (math.nan, 0, r"log-probabilities must agree .*, but differ by up to inf"),
+        (-math.inf, 0, r"log-probabilities must agree .*, but differ by up to inf"),
         (0.0, 3, r"at most 1% of translations may differ, but 1\.5% do"),
     ],
 )

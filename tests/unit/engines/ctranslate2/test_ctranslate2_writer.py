@@ -193,7 +193,7 @@ def test_an_export_translates_as_its_checkpoint_and_is_checked(tmp_path: Path, m
 
     monkeypatch.setattr(writer, "specification", broken)
     with pytest.raises(
-        UserError, match=r"^--engine ctranslate2 --weights float32: log-probabilities must be .* differ by"
+        UserError, match=r"^--engine ctranslate2 --weights float32: log-probabilities must agree .* differ by"
     ):
         export(task, tmp_path / "broken")
     assert not (tmp_path / "broken").exists()

@@ -144,7 +144,7 @@ def test_one_wrong_number_is_seen(
 ) -> None:
     write = broken(name, lambda values: values.dtype == np.float32 and values.shape == shape)
     monkeypatch.setattr(writer, "write", write)
-    with pytest.raises(UserError, match=r"^--engine onnx --weights float32: log-probabilities must be those of"):
+    with pytest.raises(UserError, match=r"^--engine onnx --weights float32: log-probabilities must agree with"):
         export(Export([checkpoint], data, "onnx", check=4, search=SEARCH), tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
