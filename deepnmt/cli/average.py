@@ -19,7 +19,7 @@ example:
 
 # Options; exactly one must be given.
 WHICH = {
-    "--last": "number of last checkpoints",
+    "--last": "number of the last checkpoints to average",
     "--until-best": "number of checkpoints up to the best by validation (checkpoint_best.pt), as --validate-average N "
     "validates them",
     "--around-best": "number of consecutive checkpoints with the best in the middle; too near the start or the end of "

@@ -11,9 +11,9 @@ from deepnmt.text.in_order import cores
 NAME = "binarise"
 DESCRIPTION = """Prepare text as preprocess prepared DATA's text, and binarise it with DATA's codes and dictionaries;
 nothing is learnt anew."""
-EPILOG = """Empty pairs and lines are skipped and counted, and so are longer pairs or higher ratios than DATA's record
-allows. DIR appears only when everything is done. Run again with the same input and options, the command checks the
-files and does nothing.
+EPILOG = """Empty pairs and lines are skipped and counted. So are longer ones, and pairs of a higher ratio, than DATA's
+record allows. DIR appears only when everything is done. Run again with the same input and options, the command checks
+the files and does nothing.
 
 example:
   deepnmt binarise --like data/de-en --mono raw/news --lang en --symbols '<BT>' --dest data/news"""

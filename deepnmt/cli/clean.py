@@ -20,8 +20,8 @@ MOST = 1_000_000
 DESCRIPTION = """Read parallel text, PREFIX.LANG with one sentence per line, and keep the pairs that pass all filters,
 unchanged and in their order. Each removed pair is counted under the first filter that it fails."""
 FILTERS = """Pairs pass the recipe's filters in its order, then the others in the order of the command line. Each can
-also be a line of the recipe, without the dashes. A filter without a value has its default. Others are not applied."""
-SCORES = "One score from many, and the pairs that would be unseen; in a recipe too."
+also be a line of the recipe, without the dashes. A filter without a value has its default. Unnamed filters are off."""
+SCORES = "One score from many, and words that would be unseen; in a recipe too."
 EPILOG = """Writes OUTPUT.LANG; OUTPUT.report.txt with each filter's removals and examples; and OUTPUT.report.html,
 the same with histograms. OUTPUT.clean.json has options, checksums and counts. Unfinished work is kept in OUTPUT.parts.
 The command can be stopped at any moment; run it again to resume. Any number of starts and processes gives equal files.

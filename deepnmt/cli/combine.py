@@ -12,7 +12,7 @@ from deepnmt.errors import UserError
 NAME = "combine"
 
 EPILOG = """The translations of a sentence are aligned with the one most similar to all others. Each slot of this
-confusion network gives at most one word: the result may be in no list. docs/search.md has the formulas.
+confusion network gives at most one word: the result may be a sentence in no list. docs/search.md has the formulas.
 
 OUT gets generate.sh's files, combine.json, and nbest.tsv with the features network, model and length, from which
 deepnmt rerank --tune finds weights. Finished sentences are kept in OUT/scores: a stopped command resumes.

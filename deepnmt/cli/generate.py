@@ -9,8 +9,8 @@ from deepnmt.console import Parser, program
 from deepnmt.limits import DEFAULT_BATCH_SIZE, DEFAULT_BEAM
 
 NAME = "generate"
-DESCRIPTION = """Translate a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble. A GPU,
-if there is one, computes in half precision, else the CPU."""
+DESCRIPTION = """Translate a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble. The
+search runs on the GPU in half precision if there is one, else on the CPU."""
 DEFAULTS = f"--beam {DEFAULT_BEAM} --batch-size {DEFAULT_BATCH_SIZE}"
 EPILOG = f"""All other options go to fairseq-generate and override the defaults {DEFAULTS}. docs/search.md
 lists this package's options: length and coverage penalties, length ranges, stopping rules, ensembles. They and --nbest

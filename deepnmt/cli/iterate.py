@@ -50,7 +50,7 @@ def parser() -> Parser:
     parser.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe for the rounds, a YAML file")
     for key in KEYS:
         if key != "kind":
-            text = HELP.get(key, "value of a key of the recipe, to override")
+            text = HELP.get(key, "value that overrides this key of the recipe")
             parser.add_argument(f"--{key}", dest=key, metavar="VALUE", help=text)
     return parser
 

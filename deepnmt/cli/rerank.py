@@ -47,14 +47,14 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     how.add_argument("--weights", type=Path, metavar="FILE", help="weights to choose by, from an earlier --tune")
     how.add_argument("--consensus", choices=METRICS, help="metric by which to choose the most typical translation")
     parser.add_argument("--posterior", choices=("model", "share"), default="model", help="source of a list's P(y) with "
-        "--consensus: the search's scores, or the share of y among the list, which suits samples (default: "
+        "--consensus: the search's scores, or the share of y in the list, which suits samples (default: "
         "model)")  # fmt: skip
     parser.add_argument("--per-token", action="store_true", help="with --tune, divide each log P by a number of "
         "tokens: log P(y | x) by y's, others by x's")  # fmt: skip
     parser.add_argument("--oracle", action="store_true", help="also report the best BLEU of all possible choices")
     parser.add_argument("--seed", type=int, default=1, help="seed of the random starts of --tune (default: 1)")
-    parser.add_argument("--starts", type=whole, default=STARTS, help=f"number of random starts of --tune ({STARTS})")
-    parser.add_argument("--max-tokens", type=whole, default=2048, help="maximum tokens per scoring batch (2048)")
+    parser.add_argument("--starts", type=whole, default=STARTS, help=f"random starts of --tune (default: {STARTS})")
+    parser.add_argument("--max-tokens", type=whole, default=2048, help="tokens of a scoring batch (default: 2048)")
     add_reference_option(parser)
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write")
     arguments = parser.parse_args(words)

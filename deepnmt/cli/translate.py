@@ -169,7 +169,7 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         metavar="FILE",
         help="glossary, a line each: term, tab, translation; for models of preprocess.sh --glossary-training",
     )
-    add("--nbest", type=int, metavar="N", help="translations of each line to print, as LINE, score, text between tabs")
+    add("--nbest", type=int, metavar="N", help="translations per line to print, as LINE, score and text, tabs between")
     add("--scores", action="store_true", help="print the score and a tab before each translation")
     add("--json", action="store_true", help="print a JSON object per line: translations, scores, subwords")
     add("--strict", action="store_true", help="treat a line that is too long as an error")

@@ -128,7 +128,7 @@ KINDS: Mapping[str, Kind] = {
         side=lambda side, fitted: side.letter_shares(),
     ),
     "numbers": Kind(
-        "numbers without a partner on the other side; those up to 12 may be spelt out", MOST, "0", whole=True,
+        "numbers without a partner on the other side; up to 12 they may be spelt out", MOST, "0", whole=True,
         bins=(-0.5, 9.5, 10), pair=lambda pairs, fitted: [disagreeing_numbers(*lines) for lines in pairs.lines],
     ),
     "no-copies": Kind(
@@ -164,7 +164,7 @@ KINDS: Mapping[str, Kind] = {
         side=lambda side, fitted: fitted.language_models[side.place].cross_entropies(side.plain),
     ),
     "score": Kind("score in a file, a line for each pair (>= or <=)", SCORE, "", low=-ANY),
-    "dedup": Kind("pair, or one side of it, that is equal to one before", DEDUP, "pair"),
+    "dedup": Kind("pair, or one side of it, equal to an earlier one", DEDUP, "pair"),
 }  # fmt: skip
 
 
