@@ -21,7 +21,6 @@ from torch import nn
 
 from support.data_folders import data_folder
 
-logging.disable()
 Call = Callable[[], object]
 
 
@@ -170,4 +169,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    logging.disable()
     main()

@@ -264,7 +264,7 @@ def test_all_faults_at_once_before_anything_is_translated(paths: list[Path], dat
         "--beam",
         "--prune-gap:",
         "bem:",
-        "--lm-weight:",
+        "--lm-weight",
         "--min-len-ratio:",
     ]
 
