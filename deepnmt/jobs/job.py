@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from deepnmt.beside import remove_remains, try_lock, whole_folder
+from deepnmt.beside import is_built_as, remove_remains, try_lock, whole_folder
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.record import INPUT, check_kinds, difference, read_record, write_record
@@ -158,7 +158,7 @@ class Job:
 
     def _is_ours(self, path: Path) -> bool:
         """Return whether a command that was killed at once may have left a file."""
-        return path.name == LOCK or path.name.startswith(f"{self.name}.tmp.")
+        return path.name == LOCK or is_built_as(path, path.with_name(self.name))
 
     def _check_same(self, path: Path, what: str) -> None:
         if found := self._difference(path):

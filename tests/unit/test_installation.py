@@ -190,7 +190,11 @@ def test_the_package_alone_has_no_use_for_the_libraries_of_extras(
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     *lines, number = done.stderr.splitlines()
-    faults = [f"deepnmt {words[0]}: error: scipy is not installed: pip install 'deepnmt[corpus]'" for words in commands]
+    missing = {"select": "sklearn"}
+    faults = [
+        f"deepnmt {words[0]}: error: {missing.get(words[0], 'scipy')} is not installed: pip install 'deepnmt[corpus]'"
+        for words in commands
+    ]
     assert lines == [line for fault in faults for line in (fault, "2")]
     assert int(number) > 250
     assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -155,4 +155,4 @@ def test_table_names_every_change(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 2 + len(declared())
     assert all(each.target in line and each.why in line for each, line in zip(declared(), lines[2:]))
     (line,) = (line for line in lines if line.startswith("sys.excepthook"))
-    assert re.fullmatch(r"sys\.excepthook +10 +process/commands\.py: show_faults_in_one_line +a fault of .*", line)
+    assert re.fullmatch(r"sys\.excepthook +10 +process/commands\.py: show_faults_in_one_line +a user's fault .*", line)

@@ -55,8 +55,7 @@ def test_monolingual_text_without_held_out_lines(data: Path, tmp_path: Path) -> 
     assert "is up to date" in binarise(data, made, *options).stdout
     assert contents(made) == before
     assert errors(binarise(data, made, *options[:-2])) == [
-        f"binarise.sh: error: {made} was made with symbols ['<BT>', '<X>'], not ['<BT>']; "
-        "remove it or choose another --dest"
+        f"binarise.sh: error: {made} was made with symbols <BT>, <X>, not <BT>; remove it or choose another --dest"
     ]
 
 

@@ -294,7 +294,7 @@ def test_consensus(folders: Path) -> None:
         (["valid", "--tune", "--posterior", "share"], r"--posterior needs --consensus"),
         (["valid", "--per-token", "--consensus", "bleu"], r"--per-token needs --tune; the"),
         (["valid", "--tune", "--score", "a"], r"argument --score: must be NAME=CHECKPOINT, but is 'a'"),
-        (["valid", "--tune", "--score", "length=a.pt"], r"--score: the name must be new, but 'length' belongs to another"),
+        (["valid", "--tune", "--score", "length=a.pt"], r"--score: the name must be new, but 'length' belongs"),
         (["valid", "--consensus", "bleu", "--lm", "a=a.pt"], r"--score, --reverse, --lm cannot be combined with"),
         (["valid", "--tune", "--score", "a=nowhere.pt"], r"nowhere\.pt: no such checkpoint"),
         (["valid", "--tune", "--seed", "-1"], r"^--seed must be from 0 to 4294967295, but is -1$"),

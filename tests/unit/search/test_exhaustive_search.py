@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import re
 from argparse import Namespace
 from functools import cache
 from typing import Any
@@ -351,7 +352,7 @@ def test_all_faults_at_once() -> None:
     options = {"length_penalty": "log", "coverage_floor": 0.5, "ensemble_weights": "2"}
     with pytest.raises(UserError, match="--lenpen") as error:
         search(options, {"lenpen": -1.0, "sampling": True})
-    named = [line.split(":")[0] for line in str(error.value).splitlines()]
+    named = [re.split("[: ]", line)[0] for line in str(error.value).splitlines()]
     assert named == ["--lenpen", "--coverage-floor", "--ensemble-weights", "--sampling"]
     with pytest.raises(UserError, match="--min-len-ratio") as error:
         search({"min_len_ratio": -1.0, "prune_gap": -1.0, "coverage_floor": 2.0})

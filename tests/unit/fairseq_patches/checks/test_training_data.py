@@ -83,11 +83,11 @@ def test_later_folders_and_formats_that_are_not_known(tmp_path: Path, caplog: py
     [
         (
             {"model__max_source_positions": 5},
-            "5 and 1024: 1 of the 3 sentences of valid in .* have more, up to 6; --skip-",
+            "5 and 1024. 1 of the 3 sentences of valid in .* have more, up to 6; --skip-",
         ),
         (
             {"task__max_target_positions": 3},
-            "1024 and 3: 2 of the 3 sentences of valid in .* have more, up to 6; --skip-",
+            "1024 and 3. 2 of the 3 sentences of valid in .* have more, up to 6; --skip-",
         ),
     ],
     ids=str,
