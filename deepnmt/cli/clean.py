@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from deepnmt.console import Parser, add_workers, program, single_threaded, whole
-from deepnmt.corpus.cleaning.filter_recipe import OPTIONS, Filter, joined, parse_filter, read_recipe
+from deepnmt.corpus.cleaning.filter_recipe import OPTIONS, joined, parse_filter, read_recipe
 from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.text.in_order import cores
 
@@ -102,5 +102,4 @@ class FilterAction(Action):
     def __call__(self, parser: ArgumentParser, space: Namespace, value: object, option: str | None = None) -> None:
         """Append a filter."""
         name = str(option).removeprefix("--").removesuffix("-filter")
-        filters: list[Filter] = [*space.filters, parse_filter(name, str(value or ""), str(option))]
-        space.filters = filters
+        space.filters = [*space.filters, parse_filter(name, str(value or ""), str(option))]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from deepnmt.jobs.in_place import InPlace
     from deepnmt.synthetic.rounds import Rounds, Step
 
-NAME = "iterate"
 DESCRIPTION = """Run the rounds of a recipe, such as a recipe in configs/synthetic/. Stop after a round that gains less
 than --min-gain on validation, or after N. The command can be stopped at any moment; run it again to resume.
 
@@ -46,7 +45,7 @@ def parser() -> Parser:
     """Return the parser of the command line."""
     from deepnmt.synthetic.round_recipe import KEYS
 
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    parser = Parser(program("iterate"), DESCRIPTION, EPILOG, usage=USAGE)
     parser.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe for the rounds, a YAML file")
     for key in KEYS:
         if key != "kind":

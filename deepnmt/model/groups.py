@@ -1,12 +1,11 @@
 """How a stack is cut into groups of layers (methods 3): one option spans DLCL, group-dense and plain stacks."""
 
 import re
-from typing import Optional
 
 PLAIN = "none"
 
 
-def group_boundaries(groups: str, depth: int) -> Optional[tuple[int, ...]]:
+def group_boundaries(groups: str, depth: int) -> tuple[int, ...] | None:
     """Return the first layer of each group and, last, the depth; None for a plain stack.
 
     Args:

@@ -9,7 +9,6 @@ Where the layer norms stand, and the weights inside F, are other axes.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Optional
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +28,7 @@ class Residual(nn.Module):
         self.scale = scale
         self.weight = nn.Parameter(torch.ones(width)) if trained else None
 
-    def forward(self, x: Tensor, branch: Optional[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, branch: Tensor | None) -> Tensor:
         """Return the sum, T x B x C, of a sublayer's input and output; a skipped sublayer's output is missing."""
         if self.weight is not None:
             x = x * self.weight

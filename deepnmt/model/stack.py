@@ -4,7 +4,6 @@
 """
 
 from dataclasses import dataclass
-from typing import Optional
 
 from deepnmt.model.groups import group_boundaries, oldest_output
 from deepnmt.model.norm_position import NormPosition
@@ -67,7 +66,7 @@ class StackOptions:
     skip: SkippingOptions
 
     @property
-    def boundaries(self) -> Optional[tuple[int, ...]]:
+    def boundaries(self) -> tuple[int, ...] | None:
         """See `group_boundaries`; None for a plain stack."""
         return group_boundaries(self.groups, self.layers)
 

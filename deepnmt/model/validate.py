@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
-from typing import Optional
 
 from deepnmt.errors import in_place_of
 from deepnmt.literals import evaluate_literal, literal_fault
@@ -139,7 +138,7 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--{dashed(name)} and --merged-attention exclude each other: there is no self-attention"
 
 
-def _xformers_fault(text: Optional[str]) -> Optional[str]:
+def _xformers_fault(text: str | None) -> str | None:
     """Return the fault of an option that leaves the attention to xFormers, or None."""
     if text is None:
         return None

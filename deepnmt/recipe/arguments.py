@@ -5,7 +5,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.errors import UserError
 from deepnmt.options.option_table import dashed
@@ -16,7 +15,7 @@ from deepnmt.recipe.parser import inverted_flags
 from deepnmt.recipe.recipe_file import Option, read_recipe
 
 
-def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpus: Optional[int] = None) -> list[str]:
+def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpus: int | None = None) -> list[str]:
     """Return the arguments, checked.
 
     Args:
@@ -56,7 +55,7 @@ def _given_bounds(given: Sequence[str], parsed: Namespace) -> dict[str, Option]:
     return {name: Option(str(getattr(parsed, dest))) for dest, name in names.items()}
 
 
-def device_options(options: dict[str, Option], given: Sequence[str], gpus: Optional[int]) -> list[str]:
+def device_options(options: dict[str, Option], given: Sequence[str], gpus: int | None) -> list[str]:
     """Return where the training runs and in which precision, as far as recipe and command line leave it open.
 
     Args:

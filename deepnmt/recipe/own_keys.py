@@ -11,7 +11,6 @@ are dealt out.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Optional
 
 from deepnmt.errors import UserError
 from deepnmt.recipe.recipe_file import Option
@@ -73,11 +72,11 @@ class OwnKey:
     """
 
     name: str
-    must: Optional[tuple[str, Callable[[str], bool]]] = None
-    options: Optional[Callable[[dict[str, Option], int], dict[str, Option]]] = None
+    must: tuple[str, Callable[[str], bool]] | None = None
+    options: Callable[[dict[str, Option], int], dict[str, Option]] | None = None
     yields_to: tuple[str, ...] = ()
 
-    def fault(self, value: Optional[str]) -> Optional[str]:
+    def fault(self, value: str | None) -> str | None:
         """Return what is wrong with a value, to stand after the key's name; None where it is right or absent."""
         if value is None or self.must is None or self.must[1](value):
             return None
