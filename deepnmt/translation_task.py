@@ -12,7 +12,7 @@ import copy
 import json
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Optional
@@ -30,6 +30,7 @@ from deepnmt.data import bpe_dropout
 from deepnmt.data.bpe_dropout import BOTH, SIDES, RecutPairs, check_codes
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
+from deepnmt.options.option_table import described
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.constraint_file import WholeWordConstraints, read_constraints
 from deepnmt.search.generator import BeamGenerator
@@ -49,43 +50,23 @@ MATMUL_PRECISIONS = ("highest", "high", "medium")
 class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[misc]
     """fairseq's options of `translation`, `SearchOptions`, and options of training."""
 
-    validate_average: int = field(
-        default=1,
-        metadata={"help": "validate the mean of the weights and those of the last N - 1 checkpoints (1: the weights)"},
-    )
-    right_to_left: bool = field(
-        default=False,
-        metadata={"help": "train a model that writes translations from their end; checkpoints know it"},
-    )
-    bpe_dropout: float = field(
-        default=0.0,
-        metadata={
-            "help": "cut the training text anew in each epoch, leaving out each merge of the BPE with this probability"
-        },
-    )
-    bpe_dropout_side: ChoiceEnum(SIDES) = field(  # type: ignore[valid-type]
-        default=BOTH, metadata={"help": "what --bpe-dropout cuts anew: source, target, or both"}
-    )
-    float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = field(  # type: ignore[valid-type]
-        default="highest",
-        metadata={
-            "help": "in training, products of float32 matrices may round their factors: high and medium as torch does "
-            "on a GPU (TF32), medium to bfloat16 on a CPU that has AMX or AVX-512 BF16"
-        },
-    )
+    validate_average: int = described(1, "validate the mean of the weights and those of the last N - 1 checkpoints (1: "
+        "the weights)")  # fmt: skip
+    right_to_left: bool = described(False, "train a model that writes translations from their end; checkpoints know it")
+    bpe_dropout: float = described(0.0, "cut the training text anew in each epoch, leaving out each merge of the BPE "
+        "with this probability")  # fmt: skip
+    bpe_dropout_side: ChoiceEnum(SIDES) = described(  # type: ignore[valid-type]
+        BOTH, "what --bpe-dropout cuts anew: source, target, or both")  # fmt: skip
+    float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = described(  # type: ignore[valid-type]
+        "highest", "in training, products of float32 matrices may round their factors: high and medium as torch does "
+        "on a GPU (TF32), medium to bfloat16 on a CPU that has AMX or AVX-512 BF16")  # fmt: skip
     seed: int = II("common.seed")
-    pair_weights: Optional[str] = field(
-        default=None,
-        metadata={"help": "file with a weight for each training pair, a number a line: how much its loss counts"},
-    )
-    constraint_file: Optional[str] = field(
-        default=None,
-        metadata={"help": "with --constraints: what each translation must have, in subwords, with tabs; a line each"},
-    )
-    nbest_file: Optional[str] = field(
-        default=None,
-        metadata={"help": "append the --nbest translations of each sentence, with features, to this file"},
-    )
+    pair_weights: Optional[str] = described(None, "file with a weight for each training pair, a number a line: how "
+        "much its loss counts")  # fmt: skip
+    constraint_file: Optional[str] = described(None, "with --constraints: what each translation must have, in "
+        "subwords, with tabs; a line each")  # fmt: skip
+    nbest_file: Optional[str] = described(None, "append the --nbest translations of each sentence, with features, to "
+        "this file")  # fmt: skip
 
 
 class DeepTranslationTask(TranslationTask):  # type: ignore[misc]

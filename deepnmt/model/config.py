@@ -21,6 +21,7 @@ from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.residual import RESIDUALS
 from deepnmt.model.stack import STACKS, SkippingOptions, StackOptions
 from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION, SUBLAYERS
+from deepnmt.options.option_table import described
 
 NORMS = ["auto", *NORM_POSITIONS]
 
@@ -50,122 +51,57 @@ FlatTransformerConfig: Any = dataclasses.make_dataclass(
 class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
     """fairseq's `TransformerConfig` under its command line's names, and the axes that this package adds."""
 
-    encoder_groups: str = field(
-        default="1",
-        metadata={
-            "help": "connections of the encoder: 1 for DLCL, n for group-dense with groups of n layers, boundaries "
-            "such as 0,6,12,21 for ragged groups, none for a plain stack"
-        },
-    )
-    decoder_groups: str = field(default="1", metadata={"help": "connections of the decoder, as --encoder-groups"})
-    dlcl_granularity: str = field(
-        default="scalar",
-        metadata={
-            "help": "weights per layer output: scalar, a number n for one per slice of 1/n of the channels, or vector "
-            "for one per channel"
-        },
-    )
-    dlcl_init: ChoiceEnum(["mean", "one"]) = field(  # type: ignore[valid-type]
-        default=HistoryOptions.init, metadata={"help": "initial weights: the mean of the outputs, or one for each"}
-    )
-    dlcl_window: int = field(
-        default=HistoryOptions.window, metadata={"help": "combine only the last so many outputs (0: all)"}
-    )
-    dlcl_freeze: bool = field(
-        default=HistoryOptions.freeze, metadata={"help": "keep the weights as they were initialised"}
-    )
-    dlcl_softmax: bool = field(
-        default=HistoryOptions.softmax, metadata={"help": "normalise the weights of a row by a softmax"}
-    )
-    dlcl_dropout: float = field(
-        default=HistoryOptions.dropout, metadata={"help": "dropout probability on the combination"}
-    )
-    dlcl_embedding_norm: bool = field(
-        default=HistoryOptions.embedding_norm,
-        metadata={"help": "normalise the embedding too before it is combined"},
-    )
-    encoder_max_relative_length: int = field(
-        default=0,
-        metadata={"help": "clip relative distances at this value in the encoder (0: no relative positions)"},
-    )
-    decoder_max_relative_length: int = field(
-        default=0,
-        metadata={"help": "as --encoder-max-relative-length, in the decoder's self-attention"},
-    )
-    relative_positions: ChoiceEnum(["keys", "keys-values"]) = field(  # type: ignore[valid-type]
-        default="keys-values", metadata={"help": "add relative positions to the keys, or to keys and values"}
-    )
-    encoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
-        default="auto",
-        metadata={
-            "help": "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or after it "
-            "with the layer's input added once more before the last one (b2t); auto is pre with "
-            "--encoder-normalize-before, else post"
-        },
-    )
-    decoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
-        default="auto", metadata={"help": "layer norms of the decoder, as --encoder-norm"}
-    )
-    residual_scale: ChoiceEnum(list(RESIDUALS)) = field(  # type: ignore[valid-type]
-        default="plain",
-        metadata={
-            "help": "factor of a sublayer's input in the residual connection: 1, DeepNorm's constant, or Admin's "
-            "trained vector"
-        },
-    )
-    initializer: ChoiceEnum(list(INITIALIZERS)) = field(  # type: ignore[valid-type]
-        default="default",
-        metadata={
-            "help": "initial weights: fairseq's (default), those of its version of 2019, or those of a method for deep "
-            "models, as the paper says or as its code was released"
-        },
-    )
-    ds_init_alpha: float = field(default=1.0, metadata={"help": "alpha of --initializer ds-init, in (0, 1]"})
-    merged_attention: bool = field(
-        default=False,
-        metadata={"help": "a cumulative mean and the cross-attention in one sublayer, instead of self-attention"},
-    )
-    encoder_word_dropout: float = field(
-        default=0.0,
-        metadata={
-            "help": "probability of zeroing the embedding of a source token in training, its end symbol excepted"
-        },
-    )
-    decoder_word_dropout: float = field(
-        default=0.0,
-        metadata={"help": "the same of what the decoder reads, its first token excepted; what it is to predict stays"},
-    )
-    encoder_skip: float = field(
-        default=0.0, metadata={"help": "probability of skipping a sublayer of the encoder in training"}
-    )
-    decoder_skip: float = field(default=0.0, metadata={"help": "as --encoder-skip, in the decoder"})
-    skip_schedule: ChoiceEnum(["linear", "constant"]) = field(  # type: ignore[valid-type]
-        default="linear",
-        metadata={"help": "let the probability grow linearly up to the last sublayer, or be the same in all"},
-    )
-    skip_scale: ChoiceEnum(["training", "inference"]) = field(  # type: ignore[valid-type]
-        default="training",
-        metadata={"help": "rescale kept sublayers in training, or all sublayers at inference"},
-    )
-
-    two_sided: bool = field(
-        default=False,
-        metadata={
-            "help": "let the decoder attend to the states of a second one as well, which has translated the sentence "
-            "from its end; trained by --criterion label_smoothed_cross_entropy_two_sided"
-        },
-    )
-
-    fast_dropout: bool = field(
-        default=False,
-        metadata={
-            "help": "draw dropout on the CPU from fewer random numbers; the same rate, other draws than fairseq's. "
-            "With --attention-dropout above 0, training on the CPU needs it for the fast attention; that is switched "
-            "off, too, by autocast, half precision, quantisation noise and sentences of more than 128 tokens, and the "
-            "fast feed-forward sublayer by --activation-dropout and other activations than relu. The log says once "
-            "what switches off which"
-        },
-    )
+    encoder_groups: str = described("1", "connections of the encoder: 1 for DLCL, n for group-dense with groups of n "
+        "layers, boundaries such as 0,6,12,21 for ragged groups, none for a plain stack")  # fmt: skip
+    decoder_groups: str = described("1", "connections of the decoder, as --encoder-groups")
+    dlcl_granularity: str = described("scalar", "weights per layer output: scalar, a number n for one per slice of 1/n "
+        "of the channels, or vector for one per channel")  # fmt: skip
+    dlcl_init: ChoiceEnum(["mean", "one"]) = described(  # type: ignore[valid-type]
+        HistoryOptions.init, "initial weights: the mean of the outputs, or one for each")  # fmt: skip
+    dlcl_window: int = described(HistoryOptions.window, "combine only the last so many outputs (0: all)")
+    dlcl_freeze: bool = described(HistoryOptions.freeze, "keep the weights as they were initialised")
+    dlcl_softmax: bool = described(HistoryOptions.softmax, "normalise the weights of a row by a softmax")
+    dlcl_dropout: float = described(HistoryOptions.dropout, "dropout probability on the combination")
+    dlcl_embedding_norm: bool = described(HistoryOptions.embedding_norm, "normalise the embedding too before it is "
+        "combined")  # fmt: skip
+    encoder_max_relative_length: int = described(0, "clip relative distances at this value in the encoder (0: no "
+        "relative positions)")  # fmt: skip
+    decoder_max_relative_length: int = described(0, "as --encoder-max-relative-length, in the decoder's self-attention")
+    relative_positions: ChoiceEnum(["keys", "keys-values"]) = described(  # type: ignore[valid-type]
+        "keys-values", "add relative positions to the keys, or to keys and values")  # fmt: skip
+    encoder_norm: ChoiceEnum(NORMS) = described(  # type: ignore[valid-type]
+        "auto", "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or after it "
+        "with the layer's input added once more before the last one (b2t); auto is pre with "
+        "--encoder-normalize-before, else post")  # fmt: skip
+    decoder_norm: ChoiceEnum(NORMS) = described(  # type: ignore[valid-type]
+        "auto", "layer norms of the decoder, as --encoder-norm")  # fmt: skip
+    residual_scale: ChoiceEnum(list(RESIDUALS)) = described(  # type: ignore[valid-type]
+        "plain", "factor of a sublayer's input in the residual connection: 1, DeepNorm's constant, or Admin's trained "
+        "vector")  # fmt: skip
+    initializer: ChoiceEnum(list(INITIALIZERS)) = described(  # type: ignore[valid-type]
+        "default", "initial weights: fairseq's (default), those of its version of 2019, or those of a method for deep "
+        "models, as the paper says or as its code was released")  # fmt: skip
+    ds_init_alpha: float = described(1.0, "alpha of --initializer ds-init, in (0, 1]")
+    merged_attention: bool = described(False, "a cumulative mean and the cross-attention in one sublayer, instead of "
+        "self-attention")  # fmt: skip
+    encoder_word_dropout: float = described(0.0, "probability of zeroing the embedding of a source token in training, "
+        "its end symbol excepted")  # fmt: skip
+    decoder_word_dropout: float = described(0.0, "the same of what the decoder reads, its first token excepted; what "
+        "it is to predict stays")  # fmt: skip
+    encoder_skip: float = described(0.0, "probability of skipping a sublayer of the encoder in training")
+    decoder_skip: float = described(0.0, "as --encoder-skip, in the decoder")
+    skip_schedule: ChoiceEnum(["linear", "constant"]) = described(  # type: ignore[valid-type]
+        "linear", "let the probability grow linearly up to the last sublayer, or be the same in all")  # fmt: skip
+    skip_scale: ChoiceEnum(["training", "inference"]) = described(  # type: ignore[valid-type]
+        "training", "rescale kept sublayers in training, or all sublayers at inference")  # fmt: skip
+    two_sided: bool = described(False, "let the decoder attend to the states of a second one as well, which has "
+        "translated the sentence from its end; trained by --criterion "
+        "label_smoothed_cross_entropy_two_sided")  # fmt: skip
+    fast_dropout: bool = described(False, "draw dropout on the CPU from fewer random numbers; the same rate, other "
+        "draws than fairseq's. With --attention-dropout above 0, training on the CPU needs it for the fast attention; "
+        "that is switched off, too, by autocast, half precision, quantisation noise and sentences of more than 128 "
+        "tokens, and the fast feed-forward sublayer by --activation-dropout and other activations than relu. The log "
+        "says once what switches off which")  # fmt: skip
 
     @classmethod
     def from_options(cls, options: Any) -> "DLCLTransformerConfig":
