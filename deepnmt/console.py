@@ -189,10 +189,8 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         message = os_message(error) if isinstance(error, OSError) else user_message(error)
         missing = (error.name or "") if message is None and isinstance(error, ModuleNotFoundError) else ""
         if missing and not missing.startswith("deepnmt"):
-            message = (
-                f"the package {missing} is not installed for {sys.executable}; run 'make setup' in a clone, or let "
-                "DEEPNMT_PYTHON_BIN name the bin folder that has it"
-            )
+            hint = "run 'make setup' in a clone, or let DEEPNMT_PYTHON_BIN name the bin folder that has it"
+            message = f"the package {missing} is not installed for {sys.executable}; {hint}"
         if message is None:
             raise
         for line in message.splitlines():
@@ -276,13 +274,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> tqdm[object]:
-    """Return a progress bar on standard error.
+    """Return a progress bar on standard error; a `total` of None is unknown.
 
-    Args:
-        total: of the work; None: unknown
-        description: of the work
-        unit: after numbers
-        done: by earlier starts, which do not enter the estimate of the time left
+    The estimate of the time left excludes the work that earlier starts have `done`.
     """
     from tqdm import tqdm
 

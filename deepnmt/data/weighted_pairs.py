@@ -49,12 +49,7 @@ def read_weights(path: Path, pairs: int) -> Weights:
 
 
 class WeightedPairs(BaseWrapperDataset):  # type: ignore[misc]
-    """Pairs whose batches have their weights.
-
-    Args:
-        pairs: fairseq's `LanguagePairDataset`, or one around it
-        weights: one for each pair
-    """
+    """Pairs of fairseq's `LanguagePairDataset`, or one around it, whose batches have the weights of the pairs."""
 
     def __init__(self, pairs: Any, weights: Weights) -> None:
         super().__init__(pairs)

@@ -105,10 +105,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
 
     @classmethod
     def from_options(cls, options: Any) -> "DLCLTransformerConfig":
-        """Return the configuration from any of the forms in which fairseq hands it over.
-
-        Args:
-            options: this dataclass, a Namespace, or a mapping of omegaconf
+        """Return the configuration from a form of fairseq's: this dataclass, a Namespace, or a mapping of omegaconf.
 
         Raises:
             UserError: a mapping, as fairseq-hydra-train reads it, has an unknown key, or a value outside the option's
@@ -116,21 +113,16 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         """
         if isinstance(options, cls):
             return options
-        if isinstance(options, DictConfig):
-            values = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
-        else:
-            values = dict(vars(options))
+        is_mapping = isinstance(options, DictConfig)
+        values = OmegaConf.to_container(options, resolve=True, enum_to_str=True) if is_mapping else dict(vars(options))
         assert isinstance(values, dict)
         names = {option.name for option in dataclasses.fields(cls)}
         unknown = sorted(str(name) for name in values if name not in names)
-        if unknown and isinstance(options, DictConfig):
+        if unknown and is_mapping:
             raise UserError(*(f"model.{name} is not an option of dlcl_transformer" for name in unknown))
-        empty = [
-            each.name
-            for each in dataclasses.fields(cls)
-            if each.default is not None and values.get(each.name, 0) is None
-        ]
-        if empty and isinstance(options, DictConfig):
+        must = [each.name for each in dataclasses.fields(cls) if each.default is not None]
+        empty = [name for name in must if values.get(name, 0) is None]
+        if empty and is_mapping:
             raise UserError(*(f"model.{name} must have a value, but is null" for name in empty))
         config = cls(**{name: value for name, value in values.items() if name in names})
         if faults := list(config._choice_faults()):
@@ -207,11 +199,7 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
 
 
 class NestedConfig(TransformerConfig):  # type: ignore[misc]
-    """fairseq's nested form of the options, as its encoder, decoder and layers take them.
-
-    Attributes:
-        deep: all options, flat
-    """
+    """fairseq's nested form of the options, as its encoder, decoder and layers take them; `deep` has all, flat."""
 
     deep: DLCLTransformerConfig
 

@@ -15,12 +15,9 @@ from torch import Tensor, nn
 
 
 class Residual(nn.Module):
-    """One sublayer's `scale * x + F(x)`.
+    """One sublayer's `scale * x + F(x)`, of `width` channels, C.
 
-    Args:
-        width: channels, C
-        scale: a constant factor
-        trained: multiply by a trained vector `weight` instead; it starts as ones
+    If `trained`, a trained vector `weight` takes the place of the constant; it starts as ones.
     """
 
     def __init__(self, width: int, scale: float = 1.0, trained: bool = False) -> None:

@@ -41,9 +41,7 @@ class StackOptions:
 
     Attributes:
         name: "encoder" or "decoder"
-        layers: number of layers
         width: channels
-        heads: of its attention
         sublayers: names of each layer's sublayers, in their order
         norm: position of its layer norms
         groups: its division into groups, as in --encoder-groups

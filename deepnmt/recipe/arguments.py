@@ -21,11 +21,11 @@ def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpu
     Args:
         recipe: YAML file
         extra: the command line's, which win over the recipe's
-        devices: that an update's batches are dealt out to
-        gpus: that there are: adds --fp16 or --cpu where recipe and command line leave it open; None adds nothing
+        devices: the processes that share the batches of an update
+        gpus: number of GPUs: adds --fp16 or --cpu where recipe and command line leave it open; None adds nothing
 
     Raises:
-        UserError: everything that is wrong with recipe and command line, a line each
+        UserError: all faults of recipe and command line, a line each
     """
     options = read_recipe(recipe)
     given = [word.split("=")[0][2:] for word in extra if word.startswith("--")]
@@ -56,15 +56,12 @@ def _given_bounds(given: Sequence[str], parsed: Namespace) -> dict[str, Option]:
 
 
 def device_options(options: dict[str, Option], given: Sequence[str], gpus: int | None) -> list[str]:
-    """Return where the training runs and in which precision, as far as recipe and command line leave it open.
+    """Return device and precision of the training, as far as a recipe's options and a command line's leave them open.
 
-    Args:
-        options: of the recipe
-        given: names of the command line's options
-        gpus: that there are; None leaves the precision to fairseq
+    Without a number of GPUs, fairseq chooses.
 
     Raises:
-        UserError: recipe or command line ask for what the machine cannot do
+        UserError: recipe or command line request a precision or a device that the machine lacks
     """
     if gpus is None:
         return []

@@ -48,7 +48,7 @@ def check_recipe(
 
     Args:
         path: the recipe, for messages
-        options: what `read_recipe` returned
+        options: the result of `read_recipe`
         extra: further arguments of the command line, which win over the recipe's
         optimizer: one must be named
         model: the options of the model are checked here, and not by the caller
@@ -57,8 +57,8 @@ def check_recipe(
         all options as fairseq understands them
 
     Raises:
-        UserError: every option that is unknown, unreadable, or out of its range, a line each with the recipe's file and
-            line or the name on the command line
+        UserError: each unknown, unreadable or out-of-range option, in a line with its file and line, or its
+            name on the command line
     """
     parser = training_parser()
     sources, stray = _sources(parser, options, extra)
@@ -187,7 +187,7 @@ def _hint(name: str, names: Sequence[str]) -> str:
 
 
 def _value_fault(action: argparse.Action, name: str, sources: Mapping[str, Option]) -> Optional[str]:
-    """Return what is wrong with the text of an option, before fairseq reads it."""
+    """Return the fault of an option's text, before fairseq reads it."""
     source = sources.get(name)
     if source is None or (source.is_read and source.value in ("", "false")):
         return None  # a recipe's way to leave an option out
@@ -236,7 +236,7 @@ def _literal_faults(
 
 
 def _takes_pairs(model: Any) -> bool:
-    """Return whether a model is called with what a batch of sentence pairs has, and is not one of speech."""
+    """Return whether a model's arguments are the parts of a batch of sentence pairs, and it is not one of speech."""
     each = signature(model.forward).parameters.values()
     needed = [one.name for one in each if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
     return needed == ["self", *PAIRS] and not SPEECH & {*model.__module__.split(".")}
@@ -244,10 +244,8 @@ def _takes_pairs(model: Any) -> bool:
 
 def _task_faults(parsed: argparse.Namespace) -> Iterator[Fault]:
     if parsed.task in TEXT_TASKS and not _takes_pairs(ARCH_MODEL_REGISTRY[parsed.arch]):
-        yield (
-            "arch",
-            f"must be a model of sentence pairs, such as transformer, with task {parsed.task}, but is {parsed.arch}",
-        )
+        must = f"a model of sentence pairs, such as transformer, with task {parsed.task}"
+        yield "arch", f"must be {must}, but is {parsed.arch}"
     config, task = MODEL_DATACLASS_REGISTRY.get(parsed.arch), TASK_REGISTRY[parsed.task]
     if not (isinstance(config, type) and issubclass(config, DLCLTransformerConfig)):
         return

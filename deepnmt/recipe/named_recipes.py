@@ -19,20 +19,16 @@ def folder() -> Path:
 
 
 def names() -> list[str]:
-    """Return the names of all recipes, those for a user's own text first."""
+    """Return the names of all recipes, first the recipes for a user's own text."""
     found = sorted(path.relative_to(folder()).with_suffix("").as_posix() for path in folder().rglob(f"*{ENDING}"))
     return [*OWN_TEXT, *(name for name in found if name not in OWN_TEXT)]
 
 
 def find(name: str, option: str = "RECIPE") -> Path:
-    """Return the file of a recipe.
-
-    Args:
-        name: a file, or the name of an installed recipe
-        option: what the command line calls it
+    """Return the file of a recipe, from a file's name or an installed recipe's.
 
     Raises:
-        UserError: there is neither
+        UserError: there is neither; the message names the option
     """
     if Path(name).is_file():
         return Path(name)

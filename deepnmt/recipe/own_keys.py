@@ -3,10 +3,10 @@
 `OWN_KEYS` has the keys of every training, which become options of fairseq. Keys of progressive training stand in
 `deepnmt.progressive.stages.STAGE_KEYS`; `extends` and `stages` are no options but a recipe's form (recipe_file.py).
 
-With `batches-per-update` an update has the same batch, whatever the number of devices: it says how many batches of at
-most `max-tokens` tokens, or `batch-size` sentences, make an update, on all devices together. fairseq deals consecutive
-batches out in turn, so that B batches an update are the same sentences on 1, 2 or B devices; beyond B, smaller batches
-are dealt out.
+With `batches-per-update` an update has the same batch, whatever the number of devices. It is the number of batches, of
+at most `max-tokens` tokens or `batch-size` sentences, in an update on all devices together. fairseq deals consecutive
+batches out in turn: B batches an update are the same sentences on 1, 2 or B devices. Beyond B, smaller batches are
+dealt out.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,11 +22,9 @@ UNITS = {"max_tokens": "tokens", "batch_size": "sentences"}
 
 
 def share(options: dict[str, Option], devices: int) -> dict[str, Option]:
-    """Return a recipe's options with its batches dealt out: `update-freq`, and beyond B devices what bounds a batch.
+    """Return a recipe's options with its batches dealt out to at least 1 device.
 
-    Args:
-        options: of a recipe
-        devices: processes that train together, at least 1
+    They have `update-freq` and, beyond B devices, other bounds of a batch.
 
     Raises:
         UserError: `batches-per-update` is no positive number, stands beside `update-freq`, or the devices cannot get
@@ -48,10 +46,9 @@ def share(options: dict[str, Option], devices: int) -> dict[str, Option]:
         shares = {name: bounds[name]._replace(value=str(size // factor)) for name, size in sizes.items()}
         return {**rest, **shares, "update-freq": batches._replace(value="1")}
     given = " and ".join(f"{size} {UNITS[BOUNDS[name]]}" for name, size in sizes.items())
-    raise UserError(
-        f"{batches}: the {number} batches{given and f' of {given}'} of an update must be dealt out evenly, but there "
-        f"are {devices} devices; use another number of devices, or give --update-freq and --max-tokens"
-    )
+    must = f"the {number} batches{given and f' of {given}'} of an update must be dealt out evenly"
+    remedy = "use another number of devices, or give --update-freq and --max-tokens"
+    raise UserError(f"{batches}: {must}, but there are {devices} devices; {remedy}")
 
 
 def _positive(name: str, option: Option) -> int:
@@ -77,7 +74,7 @@ class OwnKey:
     yields_to: tuple[str, ...] = ()
 
     def fault(self, value: str | None) -> str | None:
-        """Return what is wrong with a value, to stand after the key's name; None where it is right or absent."""
+        """Return the fault of a value, to stand after the key's name; None where it is right or absent."""
         if value is None or self.must is None or self.must[1](value):
             return None
         return f"must be {self.must[0]}, but is {value}"
@@ -92,12 +89,7 @@ OWN_KEYS = {key.name: key for key in (OwnKey(BATCHES, options=share, yields_to=(
 
 
 def without_replaced(options: Mapping[str, Option], given: Collection[str]) -> dict[str, Option]:
-    """Return a recipe's options without the keys of our own whose place the command line's options take.
-
-    Args:
-        options: of a recipe
-        given: names of the command line's options
-    """
+    """Return a recipe's options without the keys of our own whose place the command line's options, by name, take."""
     replaced = {key.name for key in OWN_KEYS.values() if any(name in given for name in key.yields_to)}
     return {name: option for name, option in options.items() if name not in replaced}
 
@@ -105,10 +97,7 @@ def without_replaced(options: Mapping[str, Option], given: Collection[str]) -> d
 def to_arguments(options: Mapping[str, Option], devices: int = 1, inverted: Collection[str] = ()) -> list[str]:
     """Return command-line arguments: `true` makes a flag, `false` and an empty value leave the option out.
 
-    Args:
-        options: of a recipe
-        devices: that the batches of an update are dealt out to, see `share`
-        inverted: names of flags that switch something off, see `deepnmt.recipe.parser.inverted_flags`
+    `share` deals the batches out to the devices; `deepnmt.recipe.parser.inverted_flags` returns the inverted flags.
     """
     arguments: list[str] = []
     for key, option in without_own(options, devices).items():

@@ -48,7 +48,7 @@ def training_parser() -> argparse.ArgumentParser:
 
 
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Return all options as fairseq understands them, and give the parser those of the parts that are chosen.
+    """Return all options as fairseq understands them, and give the parser the chosen parts' options.
 
     Raises:
         UserError: the first value that fairseq refuses
@@ -60,18 +60,15 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse
 
 
 def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
-    """Return what the parser knows, by name: `--max-tokens`."""
+    """Return the parser's options, by name: `--max-tokens`."""
     return {name: each for name, each in parser._option_string_actions.items() if each.dest != "help"}
 
 
 def inverted_flags(parsed: argparse.Namespace) -> set[str]:
-    """Return the names of the flags that switch off what they name.
+    """Return the names of the flags that switch off their option, for parsed options, which name the parts.
 
     fairseq gives an option that is true by default, such as --left-pad-source, a flag of the same name that makes it
-    false. A named architecture may have such options too, where its defaults are not those of its model.
-
-    Args:
-        parsed: all options, which name the parts
+    false. A named architecture may have such options too, where its defaults differ from its model's.
     """
     parser = training_parser()
     named = ((name, getattr(parsed, name[2:].replace("-", "_"), None)) for name in PARTS)

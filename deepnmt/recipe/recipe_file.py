@@ -16,8 +16,6 @@ EXTENDS, STAGES = "extends", "stages"
 # Nobody writes more by hand, and what parses for minutes or overflows the stack is no recipe.
 MOST_BYTES, MOST_BASES = 1 << 20, 50
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
 COMMAND_LINE = Path()
 
 
@@ -42,7 +40,7 @@ class Option(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """What a file says: options, and for progressive training what each stage has beside them."""
+    """The content of a file: options, and for progressive training the additional options of each stage."""
 
     options: dict[str, Option]
     stages: list[dict[str, Option]]
@@ -85,7 +83,7 @@ def read_stages(path: Path) -> Recipe:
 
 
 def checksum(options: Mapping[str, Option]) -> str:
-    """Return what differs between recipes that say something else, with what they extend; comments say nothing."""
+    """Return a checksum of a recipe's options, its base recipes' included; comments do not count."""
     values = {key: option.value for key, option in options.items()}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
