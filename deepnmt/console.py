@@ -4,8 +4,6 @@ A command's process may change its own signals, exception hook, environment, war
 that imports the package is not changed in any of these.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import os
@@ -273,7 +271,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
 
 
-def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> tqdm[object]:
+def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> "tqdm[object]":
     """Return a progress bar on standard error; a `total` of None is unknown.
 
     The estimate of the time left excludes the work that earlier starts have `done`.

@@ -1,7 +1,5 @@
 """Faults that a user can put right: shown as one line each, without a traceback."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os

@@ -1,7 +1,5 @@
 """`deepnmt align`: word alignments of sentence pairs."""
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -64,7 +62,7 @@ def parser() -> Parser:
     return parser
 
 
-def job_of(given: Namespace) -> AlignJob:
+def job_of(given: Namespace) -> "AlignJob":
     """Return the job that a command line describes. Raises `UserError` if two arguments do not fit."""
     from deepnmt.corpus.alignment.align_job import AlignJob
 
@@ -103,7 +101,7 @@ def texts_of(data: str, subset: str, subwords: bool, languages: tuple[str | None
     return Path(f"{data}.{languages[0]}"), Path(f"{data}.{languages[1]}")
 
 
-def align(job: AlignJob, out: Path, workers: Optional[int] = None) -> None:
+def align(job: "AlignJob", out: Path, workers: Optional[int] = None) -> None:
     """Align the pairs of a job into a new folder, by default with a process per core.
 
     Raises:

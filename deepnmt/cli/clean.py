@@ -1,7 +1,5 @@
 """`deepnmt clean`: keep the pairs of a corpus that are worth training on."""
 
-from __future__ import annotations
-
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,7 +70,7 @@ def parser() -> Parser:
     return parser
 
 
-def options_of(given: Namespace) -> Options:
+def options_of(given: Namespace) -> "Options":
     """Return the options that decide which pairs are kept, from the recipe and the command line."""
     from deepnmt.corpus.cleaning.clean_job import Options
 

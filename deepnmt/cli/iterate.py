@@ -1,7 +1,5 @@
 """`deepnmt iterate`: back-translation or distillation in rounds; each round's models make text for the next."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,7 +75,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     print(f"{rounds.save} is ready")
 
 
-def read_rounds(words: Sequence[str]) -> Rounds:
+def read_rounds(words: Sequence[str]) -> "Rounds":
     """Return the rounds of a recipe; the command line's keys override it."""
     from deepnmt.recipe import read_recipe
     from deepnmt.synthetic.rounds import Rounds
@@ -93,7 +91,7 @@ def read_rounds(words: Sequence[str]) -> Rounds:
     return Rounds.read(path, read_recipe(path), {key: value for key, value in given.items() if value is not None})
 
 
-def check(rounds: Rounds) -> InPlace:
+def check(rounds: "Rounds") -> "InPlace":
     """Check everything before anything is trained, and return the job.
 
     Raises:
@@ -108,7 +106,7 @@ def check(rounds: Rounds) -> InPlace:
     return job
 
 
-def check_synthesis(rounds: Rounds) -> None:
+def check_synthesis(rounds: "Rounds") -> None:
     """Raise `UserError` for options that synthesise would refuse, before any model is trained."""
     from deepnmt.synthetic.synthesis import BACK, DISTIL
 
@@ -125,7 +123,7 @@ def check_synthesis(rounds: Rounds) -> None:
             raise UserError(*(f"synthesis: {fault}" for fault in str(error).splitlines())) from None
 
 
-def run(step: Step) -> None:
+def run(step: "Step") -> None:
     """Run the subcommand of a step."""
     name, *words = step.command
     if name not in HERE:

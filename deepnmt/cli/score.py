@@ -1,7 +1,5 @@
 """`deepnmt score`: score a folder of translations, or two texts."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,7 +83,7 @@ def check_options(given: Namespace) -> None:
         raise UserError("--split-compounds needs --pretokenized, since it splits tokens")
 
 
-def score_texts(given: Namespace) -> Scores:
+def score_texts(given: Namespace) -> "Scores":
     """Return the scores of a text. Raises `UserError` if its reference has another number of lines."""
     from deepnmt.text import corpus_scores as scores
     from deepnmt.text.casing import Casing
