@@ -13,7 +13,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from deepnmt.model.named_attention import NamedAttention
+from deepnmt.model.attention import NamedAttention
 
 IncrementalState = dict[str, dict[str, Optional[Tensor]]]
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnmt.kernels.hidden_keys import seen_keys
-from deepnmt.model.named_attention import NamedAttention
+from deepnmt.model.attention import NamedAttention
 
 
 @dataclass(frozen=True)
