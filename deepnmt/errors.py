@@ -1,7 +1,5 @@
 """Faults that a user can correct: shown as one line each, without a traceback."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os
@@ -86,9 +84,8 @@ def show_user_errors(previous: ExceptHook) -> ExceptHook:
     """Return an exception hook that shows a user's faults, and Ctrl-C, in a line each; `previous` gets the rest."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
-        message = "interrupted; run the same command again to resume from the last checkpoint"
-        if not isinstance(error, KeyboardInterrupt):
-            message = user_message(error) or ""
+        stopped = "interrupted; run the same command again to resume from the last checkpoint"
+        message = stopped if isinstance(error, KeyboardInterrupt) else user_message(error)
         if not message:
             previous(kind, error, trace)
             return

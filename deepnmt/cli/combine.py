@@ -3,13 +3,10 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.cli.rerank import finite, whole
 from deepnmt.console import Parser, program
 from deepnmt.errors import UserError
-
-NAME = "combine"
 
 EPILOG = """The translations of a sentence are aligned with the one most similar to all others. Each slot of this
 confusion network gives at most one word: the result may be a sentence in no list. docs/search.md has the formulas.
@@ -25,9 +22,9 @@ example:
         test.combined"""
 
 
-def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line. Raises `UserError` if it is faulty."""
-    parser = Parser(program(NAME), "Combine the translations of n-best lists into new ones.", EPILOG)
+    parser = Parser(program("combine"), "Combine the translations of n-best lists into new ones.", EPILOG)
     parser.add_argument("--nbest", nargs="+", type=Path, required=True, metavar="LIST", help="nbest.tsv, or its folder")
     parser.add_argument("--data", type=Path, required=True, help="data folder, made by preprocess.sh")
     parser.add_argument("--models", type=lambda text: tuple(Path(path) for path in text.split(":")), required=True,
@@ -54,10 +51,9 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     return arguments
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Combine the lists that a command line names."""
     given = parse(words)
-    # Here, since it takes longer than --help may.
-    from deepnmt.reranking.combined_lists import combine_lists
+    from deepnmt.reranking.combined_lists import combine_lists  # takes longer than --help may
 
     combine_lists(given)

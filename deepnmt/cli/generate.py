@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, program
 from deepnmt.limits import DEFAULT_BATCH_SIZE, DEFAULT_BEAM
@@ -47,18 +46,16 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Translate the subset that a command line names."""
     given, options = parser().parse_before_options(words, "fairseq-generate")
-    # Here, since it takes longer than --help may.
-    from deepnmt.generation.translated_subset import TranslatedSubset
+    from deepnmt.generation.translated_subset import TranslatedSubset  # takes longer than --help may
     from deepnmt.text.translated_folder import data_settings
 
     if given.nbest:
         options += ["--nbest", given.nbest]
     checkpoints = [Path(path) for path in given.checkpoints.split(os.pathsep)]
-    TranslatedSubset(
-        checkpoints, given.data, given.out, given.subset, given.reverse, given.terms, given.glossary, options
-    ).make(program(NAME))
+    places = checkpoints, given.data, given.out, given.subset
+    TranslatedSubset(*places, given.reverse, given.terms, given.glossary, options).make(program(NAME))
     target = data_settings(given.data, given.reverse).target_lang
     print(f"{given.out} is ready: translations in {given.out}/hyp.{target}")

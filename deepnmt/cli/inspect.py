@@ -11,10 +11,7 @@ from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 from deepnmt.reference import add_reference_option
 
-NAME = "inspect"
-DESCRIPTION = (
-    """Measure gradients, activations, residual branches and weights of recipes and checkpoints, side by side."""
-)
+DESCRIPTION = "Measure gradients, activations, residual branches and weights of recipes and checkpoints, side by side."
 EPILOG = """A recipe is measured as built, before its first update; a checkpoint is measured as trained. The measurement
 uses the first batches of the first epoch, of the recipe's or checkpoint's own size, on the CPU, in training mode. The
 table goes to the standard output."""
@@ -34,7 +31,7 @@ class Source(NamedTuple):
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line, with `sources`, `depths` and `options` made from its parts."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    parser = Parser(program("inspect"), DESCRIPTION, EPILOG)
     parser.add_argument("source", nargs="+", help="recipe (.yaml) or checkpoint (.pt); LABEL=PATH gives it another "
         "name")  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess")
@@ -98,11 +95,8 @@ def option(word: str) -> tuple[str, str]:
 
 def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
     """Return the options that make each depth of a recipe; one empty entry without any."""
-    given = {
-        f"{stack}-layers": getattr(arguments, f"{stack}_layers")
-        for stack in STACKS
-        if getattr(arguments, f"{stack}_layers") is not None
-    }
+    named = {f"{stack}-layers": getattr(arguments, f"{stack}_layers") for stack in STACKS}
+    given = {name: values for name, values in named.items() if values is not None}
     for name in given:
         for each in arguments.sources:
             if each.is_checkpoint:
@@ -120,7 +114,6 @@ def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
 def main(words: Optional[Sequence[str]] = None) -> None:
     """Measure the models that a command line names."""
     given = parse(words)
-    # Here, since it takes longer than --help may.
-    from deepnmt.inspection.inspected import measure_and_write
+    from deepnmt.inspection.inspected import measure_and_write  # takes longer than --help may
 
     measure_and_write(given)

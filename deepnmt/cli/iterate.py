@@ -1,7 +1,5 @@
 """`deepnmt iterate`: back-translation or distillation in rounds; each round's models make text for the next."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from deepnmt.jobs.in_place import InPlace
     from deepnmt.synthetic.rounds import Rounds, Step
 
-NAME = "iterate"
 DESCRIPTION = """Run the rounds of a recipe, such as a recipe in configs/synthetic/. Stop after a round that gains less
 than --min-gain on validation, or after N. The command can be stopped at any moment; run it again to resume.
 
@@ -46,7 +43,7 @@ def parser() -> Parser:
     """Return the parser of the command line."""
     from deepnmt.synthetic.round_recipe import KEYS
 
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    parser = Parser(program("iterate"), DESCRIPTION, EPILOG, usage=USAGE)
     parser.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe for the rounds, a YAML file")
     for key in KEYS:
         if key != "kind":
@@ -78,7 +75,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     print(f"{rounds.save} is ready")
 
 
-def read_rounds(words: Sequence[str]) -> Rounds:
+def read_rounds(words: Sequence[str]) -> "Rounds":
     """Return the rounds of a recipe; the command line's keys override it."""
     from deepnmt.recipe import read_recipe
     from deepnmt.synthetic.rounds import Rounds
@@ -94,7 +91,7 @@ def read_rounds(words: Sequence[str]) -> Rounds:
     return Rounds.read(path, read_recipe(path), {key: value for key, value in given.items() if value is not None})
 
 
-def check(rounds: Rounds) -> InPlace:
+def check(rounds: "Rounds") -> "InPlace":
     """Check everything before anything is trained, and return the job.
 
     Raises:
@@ -109,7 +106,7 @@ def check(rounds: Rounds) -> InPlace:
     return job
 
 
-def check_synthesis(rounds: Rounds) -> None:
+def check_synthesis(rounds: "Rounds") -> None:
     """Raise `UserError` for options that synthesise would refuse, before any model is trained."""
     from deepnmt.synthetic.synthesis import BACK, DISTIL
 
@@ -126,7 +123,7 @@ def check_synthesis(rounds: Rounds) -> None:
             raise UserError(*(f"synthesis: {fault}" for fault in str(error).splitlines())) from None
 
 
-def run(step: Step) -> None:
+def run(step: "Step") -> None:
     """Run the subcommand of a step."""
     name, *words = step.command
     if name not in HERE:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, add_workers, decimal, program, single_threaded, whole
 from deepnmt.preparation.preprocessing import MERGES, PAIR_COUNT, TYPES, Preprocessing
@@ -27,7 +26,7 @@ example:
       --dest data/de-en --bpe-merges 8000"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Make the data folder that a command line describes."""
     given = vars(parser().parse_args(words))
     workers = given.pop("workers")
@@ -35,12 +34,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     preprocess(Preprocessing(**given), workers)
 
 
-def preprocess(options: Preprocessing, workers: Optional[int] = None) -> None:
-    """Make a data folder, unless the same one is there.
-
-    Args:
-        options: options of the data folder
-        workers: processes (default: one per core)
+def preprocess(options: Preprocessing, workers: int | None = None) -> None:
+    """Make a data folder, unless the same one is there, by default with a process per core.
 
     Raises:
         UserError: options or texts do not match, or the folder belongs to another job

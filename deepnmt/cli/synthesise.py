@@ -1,7 +1,5 @@
 """`deepnmt synthesise`: make synthetic pairs by back- or forward-translation, by copying, or with a teacher."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,7 +96,7 @@ def parse(words: Optional[Sequence[str]]) -> Namespace:
     return given
 
 
-def synthesis_of(given: Namespace) -> Synthesis:
+def synthesis_of(given: Namespace) -> "Synthesis":
     """Return the synthesis that a command line describes. Raises `UserError` for a bad --method or model."""
     from dataclasses import fields
 

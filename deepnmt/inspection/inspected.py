@@ -23,14 +23,7 @@ from deepnmt.inspection.table import title
 
 
 def measure_and_write(arguments: argparse.Namespace) -> None:
-    """Read everything, check it, measure, write and print.
-
-    Args:
-        arguments: as `deepnmt inspect` reads them
-
-    Raises:
-        UserError: an argument or a file is faulty
-    """
+    """Read, check, measure, write and print by the arguments of `deepnmt inspect`. Raises `UserError` for a fault."""
     deepnmt.register()
     about = facts(arguments)
     # fairseq reports every step of loading data.
@@ -85,12 +78,7 @@ def try_to_write(folder: Path, path: Path) -> None:
 
 def measure(arguments: argparse.Namespace) -> list[Report]:
     """Return a report for each source and depth, with a line of progress for each."""
-    common: dict[str, Any] = {
-        "data": arguments.data,
-        "batches": arguments.batches,
-        "subset": arguments.subset,
-        "seed": arguments.seed,
-    }
+    common: dict[str, Any] = {name: getattr(arguments, name) for name in ("data", "batches", "subset", "seed")}
     reports = []
     todo = [(each, depth) for each in arguments.sources for depth in arguments.depths]
     for index, (each, depth) in enumerate(todo, start=1):

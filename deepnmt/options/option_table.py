@@ -17,7 +17,7 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, Union
 
 from deepnmt.limits import BEAM, LENPEN
@@ -326,6 +326,11 @@ def literal_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
 def option(name: str) -> str:
     """Return an option as written on a command line."""
     return f"--{dashed(name)}"
+
+
+def described(default: Any, text: str) -> Any:
+    """Return a field of a dataclass of fairseq's, with its default and help text."""
+    return field(default=default, metadata={"help": text})
 
 
 def dashed(name: str) -> str:

@@ -244,10 +244,8 @@ def _takes_pairs(model: Any) -> bool:
 
 def _task_faults(parsed: argparse.Namespace) -> Iterator[Fault]:
     if parsed.task in TEXT_TASKS and not _takes_pairs(ARCH_MODEL_REGISTRY[parsed.arch]):
-        yield (
-            "arch",
-            f"must be a model of sentence pairs, such as transformer, with task {parsed.task}, but is {parsed.arch}",
-        )
+        must = f"a model of sentence pairs, such as transformer, with task {parsed.task}"
+        yield "arch", f"must be {must}, but is {parsed.arch}"
     config, task = MODEL_DATACLASS_REGISTRY.get(parsed.arch), TASK_REGISTRY[parsed.task]
     if not (isinstance(config, type) and issubclass(config, DLCLTransformerConfig)):
         return

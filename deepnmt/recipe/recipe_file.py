@@ -16,8 +16,6 @@ EXTENDS, STAGES = "extends", "stages"
 # Nobody writes more by hand, and a file that parses for minutes or overflows the stack is no recipe.
 MOST_BYTES, MOST_BASES = 1 << 20, 50
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
 COMMAND_LINE = Path()
 
 
