@@ -150,11 +150,21 @@ class Job:
             files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
             write_record(folder / self.name, {**self.made_with, "counts": dict(counts), "files": files})
 
+    def check_replaceable(self, is_result: Callable[[Path], bool], kept: str = "") -> None:
+        """Raise `UserError` unless a command that makes its result anew each time may replace `out`.
+
+        `out` may be missing, empty, a result, or hold just the entry `kept`.
+        """
+        if self.out.exists() and not (self.out.is_dir() and ({*os.listdir(self.out)} <= {kept} or is_result(self.out))):
+            raise self._foreign(self.out)
+
     def _refuse_foreign(self, path: Path) -> None:
         if os.path.lexists(path) and not (path.is_dir() and all(map(self._is_ours, path.iterdir()))):
-            raise UserError(
-                f"{path} exists, and was not made by {self.program}; remove it or choose another {self.option}"
-            )
+            raise self._foreign(path)
+
+    def _foreign(self, path: Path) -> UserError:
+        must = f"remove it or choose another {self.option}"
+        return UserError(f"{path} exists, and was not made by {self.program}; {must}")
 
     def _is_ours(self, path: Path) -> bool:
         """Return whether a command that was killed at once may have left a file."""
