@@ -134,7 +134,7 @@ def link_data(data: Path, old: Path, folder: Path) -> None:
     """
     languages = check_like(data).languages
     check_like(old)
-    check_same_subwords(old, data, f"binarise.sh --like {data}")
+    check_same_subwords(old, data, f"deepnmt binarise --like {data}")
     check_data_folder(old, [VALID], languages)
     prefix = subset_prefix(old, VALID, languages)
     links = {path.name: path for path in data.iterdir() if path.name != DATA_RECORD}
