@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Optional
@@ -9,6 +10,7 @@ from typing import NamedTuple, Optional
 from deepnmt.console import Parser, program
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
+from deepnmt.recipe import named_recipes
 from deepnmt.reference import add_reference_option
 
 DESCRIPTION = "Measure gradients, activations, residual branches and weights of recipes and checkpoints, side by side."
@@ -32,8 +34,8 @@ class Source(NamedTuple):
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line, with `sources`, `depths` and `options` made from its parts."""
     parser = Parser(program("inspect"), DESCRIPTION, EPILOG)
-    parser.add_argument("source", nargs="+", help="recipe (.yaml) or checkpoint (.pt); LABEL=PATH gives it another "
-        "name")  # fmt: skip
+    parser.add_argument("source", nargs="+", help="recipe (a name that 'deepnmt recipe' lists, or .yaml) or checkpoint "
+        "(.pt); LABEL=PATH or LABEL=NAME gives it another label")  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess")
     parser.add_argument("--batches", type=positive, default=4, help="maximum number of batches (default: 4)")
     for stack in STACKS:
@@ -53,10 +55,9 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     arguments.sources = [source(word) for word in arguments.source]
     arguments.options = dict(option(word) for word in arguments.set)
     arguments.depths = depths(arguments)
-    labels = [each.label for each in arguments.sources]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise UserError(f"labels must differ, but '{label}' names {labels.count(label)} sources: write LABEL=PATH")
+    for label, count in Counter(each.label for each in arguments.sources).items():
+        if count > 1:
+            raise UserError(f"labels must differ, but '{label}' names {count} sources: write LABEL=PATH")
     if arguments.options and all(each.is_checkpoint for each in arguments.sources):
         raise UserError("--set needs a recipe among SOURCE")
     return arguments
@@ -77,12 +78,11 @@ def numbers(text: str) -> list[str]:
 def source(word: str) -> Source:
     """Return a recipe or a checkpoint, which must exist."""
     label, equals, rest = word.partition("=")
-    path = Path(rest) if equals and label and not Path(word).exists() else Path(word)
-    if not path.is_file():
-        raise UserError(f"{path}: SOURCE not found")
+    name = rest if equals and label and not Path(word).exists() else word
+    path = named_recipes.find(name, "SOURCE")
     if path.suffix not in (".yaml", ".yml", ".pt"):
         raise UserError(f"{path}: SOURCE must be a recipe (.yaml) or a checkpoint (.pt), but is neither")
-    return Source(label if path == Path(rest) else path.stem, path)
+    return Source(label if name == rest else path.stem, path)
 
 
 def option(word: str) -> tuple[str, str]:
