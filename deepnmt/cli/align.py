@@ -94,7 +94,7 @@ def texts_of(data: str, subset: str, subwords: bool, languages: tuple[str | None
         one, other = (Path(data) / "text" / f"{subset}.{'bpe' if subwords else 'tok'}.{name}" for name in own)
         return one, other
     if not all(languages):
-        kinds = "a folder made by preprocess.sh, or a prefix with --source-lang and --target-lang"
+        kinds = "a folder made by deepnmt preprocess, or a prefix with --source-lang and --target-lang"
         raise UserError(f"DATA must be {kinds}, but is '{data}'")
     if subwords:
         raise UserError("--subwords needs a data folder, but DATA is a prefix")

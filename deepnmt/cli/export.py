@@ -41,7 +41,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = Parser(program("export"), "Write a model folder, which translates by itself.", EPILOG)
     add = parser.add_argument
     add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="checkpoint of fairseq-train, or ensemble")
-    add("data", type=Path, metavar="DATA", help="folder, made by preprocess.sh, of its training")
+    add("data", type=Path, metavar="DATA", help="folder, made by deepnmt preprocess, of its training")
     add("model", type=Path, metavar="MODEL", help="folder to make")
     add("--engine", choices=tuple(ENGINES), default="torch", help="inference engine (default: torch)")
     add("--weights", choices=WEIGHTS, default="float32", help="number format of the weights (default: float32)")

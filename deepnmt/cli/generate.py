@@ -8,8 +8,8 @@ from deepnmt.console import Parser, program
 from deepnmt.limits import DEFAULT_BATCH_SIZE, DEFAULT_BEAM
 
 NAME = "generate"
-DESCRIPTION = """Translate a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble. The
-search runs on the GPU in half precision if there is one, else on the CPU."""
+DESCRIPTION = """Translate a subset of DATA, a folder made by deepnmt preprocess, with one checkpoint or an ensemble. On
+a GPU, the search runs in half precision; else it runs on the CPU."""
 DEFAULTS = f"--beam {DEFAULT_BEAM} --batch-size {DEFAULT_BATCH_SIZE}"
 EPILOG = f"""All other options go to fairseq-generate and override the defaults {DEFAULTS}. docs/search.md
 lists this package's options: length and coverage penalties, length ranges, stopping rules, ensembles. They and --nbest
@@ -39,7 +39,7 @@ def parser() -> Parser:
         "coverage, unk.")  # fmt: skip
     add("--glossary", type=Path, metavar="FILE", help="glossary to follow: on each line a term, a tab, and its "
         "translation. If the output lacks it, the sentence is translated again with it beside the term. Needs models "
-        "and data of preprocess.sh --glossary-training (docs/glossary.md).")  # fmt: skip
+        "and data of deepnmt preprocess --glossary-training (docs/glossary.md).")  # fmt: skip
     add("--terms", type=Path, metavar="FILE", help="terms, as for --glossary, whose translations are forced. The "
         "output has the translation wherever the source has the term, for any model, but the rest of the sentence "
         "suffers. Slower; cannot be combined with this package's search options.")  # fmt: skip

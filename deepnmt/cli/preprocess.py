@@ -18,8 +18,8 @@ text. text/SPLIT.KIND.LANG are the texts, where KIND is raw, tok (tokenised) or 
 done. Run again with the same input and options, the command checks the files and does nothing.
 
 With --copies, DIR holds the first copy, and DIR/copy1, DIR/copy2, ... the others. Train on all, an epoch each, with
-train.sh RECIPE DIR:DIR/copy1:DIR/copy2:... SAVE. The dictionary has the types of the text without dropout and every
-symbol that dropout can leave; text/train.bpe.LANG is without dropout.
+deepnmt train RECIPE DIR:DIR/copy1:DIR/copy2:... SAVE. The dictionary has the types of the text without dropout and
+every symbol that dropout can leave; text/train.bpe.LANG is without dropout.
 
 example:
   deepnmt preprocess --source-lang de --target-lang en --train raw/train --valid raw/valid --test raw/test \\
@@ -49,7 +49,7 @@ def preprocess(options: Preprocessing, workers: int | None = None) -> None:
     made = job.make(lambda folder: Pipeline(folder, options, workers or cores()).run())
     if made and options.copies:
         copies = [f"{options.dest}/copy{number}" for number in range(1, options.copies)]
-        print(f"train on all copies with: scripts/train.sh RECIPE {':'.join([str(options.dest), *copies])} SAVE")
+        print(f"train on all copies with: deepnmt train RECIPE {':'.join([str(options.dest), *copies])} SAVE")
 
 
 def parser() -> Parser:
@@ -108,7 +108,7 @@ def _add_text(parser: Parser) -> None:
     add("--lowercase", action="store_true", help="lower-case all text by the rules of its language; scores are then "
         "case-insensitive")  # fmt: skip
     add("--truecase", action="store_true", help="give the first word of each sentence its most frequent form elsewhere "
-        "in the training text. generate.sh and deepnmt translate capitalise sentences "
+        "in the training text. deepnmt generate and deepnmt translate capitalise sentences "
         "again.")  # fmt: skip
     add("--segment", metavar="jieba", help="jieba: cut Chinese into words (pip install 'deepnmt[chinese]')")
     add("--protect", type=Path, metavar="FILE", help="patterns, a regular expression per line; matching words are "

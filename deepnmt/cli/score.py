@@ -11,8 +11,8 @@ from deepnmt.errors import UserError
 if TYPE_CHECKING:
     from deepnmt.text.corpus_scores import Scores
 
-DESCRIPTION = """Score translations: a folder made by generate.sh, or a text and its reference, a sentence a line. The
-scores of a folder are also written to OUT_DIR/scores.json."""
+DESCRIPTION = """Score translations: a folder made by deepnmt generate, or a text and its reference, a sentence a line.
+The scores of a folder are also written to OUT_DIR/scores.json."""
 EPILOG = """Scores:
 
     tokenised BLEU    on tokens, as in papers on small corpora (as multi-bleu.perl, fairseq-score)
@@ -34,7 +34,7 @@ def parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(program("score"), DESCRIPTION, EPILOG)
     add = parser.add_argument
-    add("translations", type=Path, metavar="OUT_DIR|HYP", help="folder made by generate.sh, or text to score")
+    add("translations", type=Path, metavar="OUT_DIR|HYP", help="folder made by deepnmt generate, or text to score")
     add("reference", type=Path, nargs="?", metavar="DATA|REF", help="data folder, if OUT_DIR has no generate.json, "
         "or reference of HYP")  # fmt: skip
     add("--reverse", action="store_true", help="score the other direction, from DATA's target to its source")

@@ -12,7 +12,7 @@ DESCRIPTION = """Find the settings with which a trained model translates the val
 average of the last N checkpoints in SAVE and each beam, search once with --nbest. The translations for every length
 penalty come from these lists. fairseq's search applies the penalty only to finished hypotheses, so a search with that
 penalty would find the same ones. Finally, run a search with the best setting."""
-EPILOG = """Any other option goes to fairseq-generate, as in generate.sh.
+EPILOG = """Any other option goes to fairseq-generate, as in deepnmt generate.
 
 OUT gets sweep.tsv, a line per setting, the best first; best.json, the best setting; best.*, its translations and
 scores. It also gets the averages and their n-best lists. Test sets are not touched. The command can be stopped at any

@@ -37,7 +37,7 @@ def main(words: Sequence[str] | None = None) -> None:
     recipe = named_recipes.find(given.recipe)
     for folder in given.data.split(os.pathsep):
         if not Path(folder).is_dir():
-            raise UserError(f"{folder}: not found; DATA must be a folder made by preprocess.sh")
+            raise UserError(f"{folder}: not found; DATA must be a folder made by deepnmt preprocess")
     # It imports fairseq.
     from deepnmt.progressive.stage_runs import run
 

@@ -127,8 +127,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "of fairseq-train")  # fmt: skip
     add("input", type=Path, nargs="?", metavar="INPUT", help="text to translate (default: standard input)")
     add("--output", type=Path, metavar="FILE", help="file to write, complete or not at all (default: standard output)")
-    add("--data", metavar="DATA", help="folder, made by preprocess.sh, of a checkpoint's training, to translate with "
-        "it")  # fmt: skip
+    add("--data", metavar="DATA", help="folder, made by deepnmt preprocess, of a checkpoint's training, to translate "
+        "with it")  # fmt: skip
     add("--beam", type=int, metavar="K", help="number of hypotheses kept per step (default: the model's, usually 5)")
     add("--lenpen", type=float, metavar="A", help="exponent of the length that divides scores (default: the model's)")
     add("--max-len-a", type=float, metavar="A", help="longest translation: A times the subwords of the longest source "
@@ -137,7 +137,7 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
         "--max-len-ratio applies to each source")  # fmt: skip
     add("--rerank", type=Path, metavar="FILE", help="weights, found by deepnmt rerank --tune, to choose from the beam")
     add("--glossary", type=Path, metavar="FILE", help="glossary, a line each: term, tab, translation; for models of "
-        "preprocess.sh --glossary-training")  # fmt: skip
+        "deepnmt preprocess --glossary-training")  # fmt: skip
     add("--nbest", type=int, metavar="N", help="translations per line to print, as LINE, score and text, tabs between")
     add("--scores", action="store_true", help="print the score and a tab before each translation")
     add("--json", action="store_true", help="print a JSON object per line: translations, scores, subwords")

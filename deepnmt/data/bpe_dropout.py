@@ -117,9 +117,9 @@ def read_codes(folder: Path, language: str) -> dict[tuple[str, str], int]:
     if not codes.is_file():
         codes = folder / CODES
     if not codes.is_file():
-        raise UserError(f"--bpe-dropout: {folder} lacks the file {CODES} of preprocess.sh")
+        raise UserError(f"--bpe-dropout: {folder} lacks the file {CODES} of deepnmt preprocess")
     if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
-        made = "preprocess.sh --bpe-dropout --copies"
+        made = "deepnmt preprocess --bpe-dropout --copies"
         raise UserError(f"--bpe-dropout cannot be combined with {folder}, which was made by {made}")
     return read_merges(codes)
 

@@ -241,8 +241,7 @@ OPTIONS: dict[str, Row] = {
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),
     "warmup_init_lr": Row(
-        TRAINING,
-        Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or number(0).holds(x)),
+        TRAINING, Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or number(0).holds(x))
     ),
     "fp16_init_scale": Row(TRAINING, whole(1)),
     "min_loss_scale": Row(TRAINING, POSITIVE),

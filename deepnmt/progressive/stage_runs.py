@@ -42,7 +42,7 @@ RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
 
 
 def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str) -> None:
-    """Make the folder of each stage, with its recipe for train.sh.
+    """Make the folder of each stage, with its recipe for deepnmt train.
 
     Args:
         stages: stages of the recipe
@@ -185,7 +185,7 @@ def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
     try:
         scores = json.loads(whole_text(folder / "valid" / "scores.json"))
     except FileNotFoundError as error:
-        raise UserError(f"{error.filename}: no scores; run score.sh") from None
+        raise UserError(f"{error.filename}: no scores; run deepnmt score") from None
     options, metric = state.options(), state.options("checkpoint").get("best_checkpoint_metric", "loss")
     return {
         "stage": int(folder.name.split("-")[1]),

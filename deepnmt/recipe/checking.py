@@ -21,14 +21,14 @@ from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without
 from deepnmt.recipe.parser import PARTS, actions, inverted_flags, parse, training_parser
 from deepnmt.recipe.recipe_file import EXTENDS, STAGES, Option
 
-# Given by the scripts that run recipes.
+# Given by the commands that run recipes.
 TAKEN = {
-    "save-dir": "the script's SAVE",
+    "save-dir": "the command's SAVE",
     "user-dir": "the plug-in",
-    "nprocs-per-node": "the script's PROCESSES",
-    "distributed-rank": "the script's NODE",
-    "distributed-init-method": "the script's MASTER",
-    "distributed-port": "the port of the script's MASTER",
+    "nprocs-per-node": "the command's PROCESSES",
+    "distributed-rank": "the command's NODE",
+    "distributed-init-method": "the command's MASTER",
+    "distributed-port": "the port of the command's MASTER",
 }
 # Others give a model of this package no two dictionaries.
 TASKS = ("dummy_mt", "translation_multi_simple_epoch")

@@ -54,7 +54,7 @@ def read_recipe(path: Path) -> dict[str, Option]:
     """
     recipe = read_stages(path)
     if recipe.stages:
-        raise UserError(f"{path}: a recipe with stages must be run by scripts/train_progressive.sh")
+        raise UserError(f"{path}: a recipe with stages must be run by deepnmt train-progressive")
     return recipe.options
 
 
