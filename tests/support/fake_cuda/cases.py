@@ -70,6 +70,8 @@ STOCK = (
     "merged",
     "other widths",
 )
+# Beside the stock ones, of each kind the one with the most kernels of its own.
+ALWAYS = (*STATE, "layerdrop window", "skipping merged", "checkpointing offloading")
 # Random draws differ from the CPU's: these are run, not compared.
 DRAWING: dict[str, dict[str, Any]] = {
     "dropout": {**PRE, "dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1, "dlcl_dropout": 0.1},
@@ -168,6 +170,13 @@ def cases() -> list[tuple[str, Union[Train, Search]]]:
             model = {**SHALLOW, **OPTIONS[name]}
             found.append((f"{name}, {precision}, {loss}", Train(model, precision, loss, precision != "amp")))
     return [*found, *_waits()]
+
+
+def is_slow(name: str) -> bool:
+    """Whether a case repeats most of another one, and runs only where slow tests do."""
+    model, *rest = name.split(", ")
+    named = model.startswith("dlcl_transformer_")
+    return named or (model in OPTIONS and model not in ALWAYS + STOCK) or rest == ["fp32", "fused"]
 
 
 def _shallow(options: dict[str, Any], stack: str) -> int:
