@@ -46,7 +46,7 @@ CASES = {
     "r-drop": ["--criterion", "label_smoothed_cross_entropy_r_drop"],
     "admin": [*PLAIN, *POST_NORM, "--initializer", "admin", "--residual-scale", "admin"],
 }
-USUAL = ("dlcl-c10d", "merged-skipping", "r-drop")
+USUAL = ("dlcl-c10d", "merged-skipping")
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ CASES: dict[str, tuple[list[str], float]] = {
     "memory-efficient half": (["--memory-efficient-fp16", "--fp16-init-scale", "4"], 0.05),
     "exchange": (EXCHANGE, 1e-5),
 }
-USUAL = ("dropout", "risk", "half, fused")
+USUAL = ("dropout", "half, fused")
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +140,7 @@ def test_what_options_of_the_exchange_set(data: Path, tmp_path: Path) -> None:
     assert sorted(map(sorted, plain[0]["sentences"][:4])) != sorted(map(sorted, plain[0]["sentences"][4:8]))
 
 
+@pytest.mark.slow
 def test_who_reads_a_checkpoint(data: Path, tmp_path: Path) -> None:
     trained([], 2, data, tmp_path / "begun")
     found = []

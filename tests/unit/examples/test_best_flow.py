@@ -17,7 +17,6 @@ from support import best_flow, stand_ins
 from support.best_flow import run
 from support.models import ROOT
 from support.processes import finish
-from support.slow import slow_but
 
 from deepnmt.cli.rerank import parse as parse_rerank
 
@@ -345,7 +344,8 @@ def test_members_at_a_time_end_together(
     until(lambda: not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(root).encode() in content(path)])
 
 
-@pytest.mark.parametrize("jobs", slow_but(["2"], ["1", "2"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str) -> None:
     # Long enough to be seen by another training at that time.
     script = root / "scripts" / "train.sh"
