@@ -204,6 +204,7 @@ def test_interrupted_training_says_so_and_goes_on(flow: Flow, tmp_path: Path) ->
     assert f"num_updates {updates + 2}" in log.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_no_space_left_for_a_checkpoint(flow: Flow, tmp_path: Path) -> None:
     script("train.sh", flow["recipe"], flow["data"], tmp_path, "--max-update", 4)
     kept = parameters(tmp_path / "checkpoint_last.pt")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from support.checkpoints import load, run_main, with_tensors
+from support.slow import slow_but
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.cli import export as export_command
@@ -260,7 +261,9 @@ def test_kinds_of_values_of_the_api(data: Path, plain: Path) -> None:
             translate(LINES, nbest=2)
 
 
-@pytest.mark.parametrize(("weights", "share", "largest"), [("bfloat16", 0.6, 1.0), ("int8", 0.4, 4.0)])
+@pytest.mark.parametrize(
+    ("weights", "share", "largest"), slow_but([("int8", 0.4, 4.0)], [("bfloat16", 0.6, 1.0), ("int8", 0.4, 4.0)])
+)
 def test_weights_of_fewer_bits(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: str, share: float, largest: float
 ) -> None:
