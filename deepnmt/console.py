@@ -271,6 +271,12 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
 
 
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8, by `whole_file`."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> "tqdm[object]":
     """Return a progress bar on standard error; a `total` of None is unknown.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional
 
 from deepnmt import cli
 from deepnmt.cli import synthesise
-from deepnmt.console import Parser, program
+from deepnmt.console import Parser, program, write_whole
 from deepnmt.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     """Run the rounds that a command line names."""
     rounds = read_rounds(sys.argv[1:] if words is None else words)
     # They import numpy.
-    from deepnmt.console import whole_file
     from deepnmt.synthetic.rounds import table
+    from deepnmt.text.columns import in_columns
 
     with check(rounds).begun():
         while (step := rounds.next_step()) is not None:
@@ -66,12 +66,9 @@ def main(words: Optional[Sequence[str]] = None) -> None:
             if step.mark:
                 step.result.touch()
         text = table(rounds)
-        with whole_file(rounds.save / "rounds.tsv") as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_whole(rounds.save / "rounds.tsv", text)
     rows = [line.split("\t") for line in text.splitlines()]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        print("  ".join(value.ljust(width) for value, width in zip(row, widths)).rstrip())
+    print("\n".join(line.rstrip() for line in in_columns(rows, left=len(rows[0]))))
     print(f"{rounds.save} is ready")
 
 

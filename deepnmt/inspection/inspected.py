@@ -16,7 +16,7 @@ import fairseq
 import torch
 
 import deepnmt
-from deepnmt.console import whole_file
+from deepnmt.console import write_whole
 from deepnmt.errors import UserError
 from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summary, table, write_json
 from deepnmt.inspection.table import title
@@ -96,23 +96,17 @@ def measure(arguments: argparse.Namespace) -> list[Report]:
 def write(arguments: argparse.Namespace, reports: list[Report], about: dict[str, str]) -> None:
     """Write the requested files."""
     if arguments.json is not None:
-        put(arguments.json, write_json(reports, about).encode())
+        write_whole(arguments.json, write_json(reports, about))
     if not (arguments.html or arguments.pictures):
         return
     from deepnmt.inspection.page import page, pictures
 
     drawn = pictures(reports)
     if arguments.html is not None:
-        put(arguments.html, page(reports, about, drawn).encode())
+        write_whole(arguments.html, page(reports, about, drawn))
     if arguments.pictures is not None:
         for name, picture in drawn.items():
-            put(arguments.pictures / name, picture)
-
-
-def put(path: Path, content: bytes) -> None:
-    """Write a whole file."""
-    with whole_file(path) as temporary:
-        temporary.write_bytes(content)
+            write_whole(arguments.pictures / name, picture)
 
 
 def show(text: str) -> None:

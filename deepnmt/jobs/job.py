@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from deepnmt.beside import is_built_as, remove_remains, try_lock, whole_folder
-from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.record import INPUT, check_kinds, difference, read_record, write_record
 
@@ -127,8 +126,7 @@ class Job:
                 else:
                     # Nothing can be used without knowing its options and inputs.
                     _clear(self.parts)
-                    with whole_file(record) as temporary:
-                        write_record(temporary, dict(self.made_with))
+                    write_record(record, dict(self.made_with))
                 yield self.parts
             except BaseException as error:
                 # Work that was begun for a faulty file would refuse the command with the right one.

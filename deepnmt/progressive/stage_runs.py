@@ -17,11 +17,10 @@ from typing import Any
 
 import yaml
 
-from deepnmt import console
 from deepnmt.checkpoints.grow import grow_state
 from deepnmt.checkpoints.rewrite import rewrite_file
 from deepnmt.checkpoints.state import BEST, CheckpointState
-from deepnmt.console import whole_file
+from deepnmt.console import write_whole
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import run_step
 from deepnmt.jobs.in_place import InPlace
@@ -80,8 +79,7 @@ class StageJob(InPlace):
 
     def write(self) -> None:
         """Write the recipe."""
-        with whole_file(self.record) as temporary:
-            temporary.write_text(self.text, encoding="utf-8")
+        write_whole(self.record, self.text)
 
     def _difference(self, path: Path) -> str:
         return difference(_settings(whole_text(path)), _settings(self.text))
@@ -223,8 +221,7 @@ def note(folder: Path, checkpoint: str) -> None:
     row = summary(folder, checkpoint)
     noted = (json.loads(whole_text(path)) for path in folder.parent.glob("stage-*/stage.json"))
     rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
-    with console.whole_file(folder.parent / TABLE) as temporary:
-        temporary.write_text(table(rows), encoding="utf-8")
+    write_whole(folder.parent / TABLE, table(rows))
     write_record(folder / DONE, row)
 
 

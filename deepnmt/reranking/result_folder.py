@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.beside import whole_folder
-from deepnmt.console import whole_file
+from deepnmt.console import write_whole
 from deepnmt.jobs.job import Job
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.text.lines import open_file, whole_text
@@ -92,5 +92,4 @@ def kept(path: Path, key: str) -> Any:
 def keep(path: Path, key: str, result: object) -> None:
     """Write a result to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps({"key": key, "result": result}), encoding="utf-8")
+    write_whole(path, json.dumps({"key": key, "result": result}))

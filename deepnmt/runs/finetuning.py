@@ -120,8 +120,7 @@ def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
     if criterion.get("_name") == TWO_SIDED:
         options |= {"criterion": TWO_SIDED, "two-sided-weight": str(criterion.get("two_sided_weight", 0.5))}
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in (options | TRAINING).items())
-    with console.whole_file(path) as temporary:
-        temporary.write_text(f"# {checkpoint.name}, to be trained further\n{text}", encoding="utf-8")
+    console.write_whole(path, f"# {checkpoint.name}, to be trained further\n{text}")
     if not job.has_worth():
         job.write()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from deepnmt.console import whole_file
+from deepnmt.console import write_whole
 from deepnmt.errors import UserError
 from deepnmt.text.lines import open_file, whole_text
 
@@ -82,8 +82,7 @@ def selected_on(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record whole, one key a line."""
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
 def difference(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from deepnmt.console import Parser, decimal, hear_interruptions, is_command, place, run, whole_file
+from deepnmt.console import Parser, decimal, hear_interruptions, is_command, place, run, whole_file, write_whole
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import declared
 
@@ -297,3 +297,13 @@ def test_a_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit, match=r"^2$"):
         run(main, "test")
     assert capsys.readouterr().err.startswith("test: error: the package regex is not installed for ")
+
+
+@pytest.mark.parametrize(("content", "written"), [("wörter\n", b"w\xc3\xb6rter\n"), (b"\xff\n", b"\xff\n")])
+def test_text_and_bytes_are_written_whole(content: str | bytes, written: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("before")
+    write_whole(tmp_path / "a", content)
+    assert (tmp_path / "a").read_bytes() == written
+    with pytest.raises(UserError, match=r"cannot write .*none/a: No such file or directory"):
+        write_whole(tmp_path / "none" / "a", content)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
