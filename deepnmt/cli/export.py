@@ -9,7 +9,7 @@ from typing import Optional
 
 from deepnmt.console import Parser, program
 from deepnmt.engines.engine import RERANKING, WEIGHTS, SearchSettings
-from deepnmt.engines.registry import ENGINES
+from deepnmt.engines.registry import AUTO, ENGINES
 from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 
@@ -36,7 +36,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     task = Export(
         paths, arguments.data, arguments.engine, arguments.weights, arguments.check, arguments.allow_loss, search
     )
-    result = export(task, arguments.model)
+    result = export(task, arguments.model, print)
     print(f"check of {result}" if result else "not checked, as --check 0 says")
     print(f"{arguments.model} is ready")
 
@@ -48,7 +48,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="checkpoint of fairseq-train, or ensemble")
     add("data", type=Path, metavar="DATA", help="folder, made by preprocess.sh, of its training")
     add("model", type=Path, metavar="MODEL", help="folder to make")
-    add("--engine", choices=tuple(ENGINES), default="torch", help="inference engine (default: torch)")
+    add("--engine", choices=(AUTO, *ENGINES), default=AUTO, help="inference engine; auto: the fastest installed one "
+        "that computes the model (default: auto)")  # fmt: skip
     add("--weights", choices=WEIGHTS, default="float32", help="number format of the weights (default: float32)")
     add("--check", type=int, default=200, metavar="N", help="validation pairs to compare; 0: no check (default: 200)")
     add("--allow-loss", action="store_true", help="export reduced weights even if more than 1.0 BLEU is lost")

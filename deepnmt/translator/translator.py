@@ -104,7 +104,7 @@ class Translator:
             UserError: a file is missing or faulty, or the checkpoints were trained on other data
         """
         from deepnmt.checkpoints.data_fit import trained_settings
-        from deepnmt.engines.torch.engine import load_checkpoints
+        from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 
         folder = Path(data)
         paths = [Path(path) for path in str(checkpoint).split(os.pathsep)]
