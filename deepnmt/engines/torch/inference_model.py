@@ -85,7 +85,7 @@ class Stack(nn.Module):
         super().__init__()
         width, numbers = options.width(name), options.stack(name)
         self.padding_idx, self.longest = PADDING, min(positions, MOST_POSITIONS)
-        self.embed_tokens = nn.Embedding(types, width, PADDING, device="meta")
+        self.embed_tokens = nn.Embedding(types, width, PADDING, _weight=torch.empty(types, width, device="meta"))
         self.embed_scale = 1.0 if options.no_scale_embedding else math.sqrt(width)
         self.embed_positions: Optional[Positions] = None
         if not options.no_token_positional_embeddings:
@@ -259,4 +259,10 @@ class Attention(nn.Module):
 
 def linear(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
     """Return a map without numbers of its own."""
-    return nn.Linear(inputs, outputs, bias, device="meta")
+    module = nn.Linear(1, 1, bias)
+    module.in_features, module.out_features = inputs, outputs
+    # Of its constructor, even one without memory would draw numbers, and import torch's compiler for it.
+    module.weight = nn.Parameter(torch.empty(outputs, inputs, device="meta"))
+    if bias:
+        module.bias = nn.Parameter(torch.empty(outputs, device="meta"))
+    return module
