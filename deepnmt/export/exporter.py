@@ -1,7 +1,6 @@
 """Export checkpoints as a model folder, which appears when it is complete and has passed its check."""
 
 import dataclasses
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +8,14 @@ from pathlib import Path
 
 from deepnmt.beside import whole_folder
 from deepnmt.checkpoints.data_fit import trained_settings
+from deepnmt.console import program
 from deepnmt.engines.engine import Engine, SearchSettings
-from deepnmt.engines.model_folder import ModelFolder, is_model_folder
+from deepnmt.engines.model_folder import RECORD, ModelFolder, is_model_folder
 from deepnmt.engines.registry import engine_module, load_engine
 from deepnmt.engines.torch.engine import TorchEngine, load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Result, compare, read_pairs
+from deepnmt.jobs.job import Job
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
 
@@ -25,7 +26,7 @@ class Export:
 
     Attributes:
         checkpoints: fairseq's, one or an ensemble
-        data: the folder of their training, made by preprocess.sh
+        data: the folder of their training, made by deepnmt preprocess
         engine: its name
         weights: type of the numbers
         check: number of validation pairs to compare; 0: no check
@@ -50,7 +51,7 @@ def export(task: Export, target: Path) -> Result | None:
     Raises:
         UserError: something is missing or faulty, the engine cannot express the model, or the check fails
     """
-    _check_target(target)
+    Job(program("export"), target, RECORD, option="MODEL").check_replaceable(is_model_folder)
     check_dictionaries(task.data, TextPipeline.read(task.data).settings.languages)
     writer = engine_module(task.engine, "writer")
     settings = trained_settings(task.checkpoints, task.data)
@@ -77,12 +78,3 @@ def _checked(task: Export, reference: TorchEngine, engine: Engine, folder: Model
     if faults := list(result.faults(task.weights == "float32", task.allow_loss)):
         raise UserError(*(f"--engine {task.engine} --weights {task.weights}: {fault}" for fault in faults))
     return result
-
-
-def _check_target(target: Path) -> None:
-    if not target.parent.is_dir():
-        raise UserError(f"{target.parent}: the folder of the new model was not found")
-    if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
-        return
-    if not target.is_dir() or not is_model_folder(target):
-        raise UserError(f"{target} exists, but is not a model folder")

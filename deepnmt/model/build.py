@@ -1,7 +1,6 @@
 """The modules requested by the options of one stack."""
 
 from dataclasses import fields
-from typing import Optional
 
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.dlcl import HistoryOptions, LayerHistory
@@ -16,13 +15,13 @@ def build_residual(config: DLCLTransformerConfig, stack: str) -> Residual:
     return Residual(options.width, options.residual_scale, options.residual_trained)
 
 
-def build_skipping(config: DLCLTransformerConfig, stack: str) -> Optional[SublayerSkipping]:
+def build_skipping(config: DLCLTransformerConfig, stack: str) -> SublayerSkipping | None:
     """Return the skipping of a stack's sublayers, or None if none is ever skipped."""
     options = config.stack(stack)
     return SublayerSkipping(stack, options.layers, len(options.sublayers), options.skip) if options.skip.rate else None
 
 
-def build_history(config: DLCLTransformerConfig, stack: str) -> Optional[LayerHistory]:
+def build_history(config: DLCLTransformerConfig, stack: str) -> LayerHistory | None:
     """Return the connections of a stack, or None for a plain stack."""
     options = config.stack(stack)
     if options.boundaries is None:

@@ -97,7 +97,7 @@ def load_checkpoints(
 
 
 class TorchEngine:
-    """See `deepnmt.engines.engine.Engine`; on a GPU it computes in half precision, as generate.sh does.
+    """See `deepnmt.engines.engine.Engine`; on a GPU it computes in half precision, as deepnmt generate does.
 
     Args:
         models: one, or an ensemble
