@@ -7,7 +7,7 @@
 - ...: the engine's own files
 - model.pt: the torch engine's weights, in the folders of other engines too (`fallback.py`)
 
-model.json = {"format": 1 or 2, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
+model.json = {"format": 1, 2 or 3, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
               "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
               "weights": "float32", "longest": 1023,
               "search": {"beam": 5, ...}, "check": {...}, "architecture": {...}, "files": {"codes": "SHA-256", ...},
@@ -17,7 +17,6 @@ model.json = {"format": 1 or 2, "source_lang": ..., "target_lang": ..., "lowerca
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -30,7 +29,7 @@ from deepnmt.engines.engine import KINDS, WEIGHTS, SearchSettings, kind_fault
 from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.text.record import MODEL_FOLDER, read_record, write_record
+from deepnmt.text.record import MODEL_FOLDER, read_record, sha256, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES
 
@@ -169,7 +168,7 @@ class ModelFolder:
             "search": self.search.as_record(),
             "check": dict(self.check),
             **({"architecture": dict(self.architecture)} if self.architecture else {}),
-            "files": {name: _checksum(self.path / name) for name in sorted(_files(self.path)) if name != RECORD},
+            "files": {name: sha256(self.path / name) for name in sorted(_files(self.path)) if name != RECORD},
             "version": deepnmt.__version__,
         }
         write_record(self.path / RECORD, record)
@@ -205,13 +204,5 @@ def _check_files(folder: Path, checksums: Mapping[str, Any]) -> None:
         path = folder / name
         if not path.is_file():
             raise UserError(f"{path}: not found, although {folder / RECORD} lists it")
-        if _checksum(path) != expected:
+        if sha256(path) != expected:
             raise UserError(f"{path}: was altered since the export; export the model again")
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -1,7 +1,6 @@
 """Export checkpoints as a model folder, which appears when it is complete and has passed its check."""
 
 import dataclasses
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,14 +10,16 @@ import torch
 
 from deepnmt.beside import whole_folder
 from deepnmt.checkpoints.data_fit import trained_settings
+from deepnmt.console import program
 from deepnmt.engines.engine import Engine, SearchSettings
-from deepnmt.engines.model_folder import ModelFolder, is_model_folder
+from deepnmt.engines.model_folder import RECORD, ModelFolder, is_model_folder
 from deepnmt.engines.registry import AUTO, FASTEST, engine_module
 from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.engines.torch.options import describe
 from deepnmt.engines.torch.writer import write_models
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Result, compare, read_pairs
+from deepnmt.jobs.job import Job
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
 from deepnmt.text.settings import TextSettings
@@ -30,7 +31,7 @@ class Export:
 
     Attributes:
         checkpoints: fairseq's, one or an ensemble
-        data: the folder of their training, made by preprocess.sh
+        data: the folder of their training, made by deepnmt preprocess
         engine: its name, or "auto": the fastest one that is installed and computes the model exactly
         weights: type of the numbers
         check: number of validation pairs to compare; 0: no check
@@ -55,7 +56,7 @@ def export(task: Export, target: Path, say: Callable[[str], object] = lambda lin
     Raises:
         UserError: something is missing or faulty, the engine cannot express the model, or the check fails
     """
-    _check_target(target)
+    Job(program("export"), target, RECORD, option="MODEL").check_replaceable(is_model_folder)
     check_dictionaries(task.data, TextPipeline.read(task.data).settings.languages)
     settings = trained_settings(task.checkpoints, task.data)
     reference = load_checkpoints(task.checkpoints, task.data, settings.languages, device="cpu")
@@ -105,12 +106,3 @@ def _checked(task: Export, reference: TorchEngine, engine: Engine, folder: Model
     if faults := list(result.faults(task.weights == "float32", task.allow_loss)):
         raise UserError(*(f"--engine {task.engine} --weights {task.weights}: {fault}" for fault in faults))
     return result
-
-
-def _check_target(target: Path) -> None:
-    if not target.parent.is_dir():
-        raise UserError(f"{target.parent}: the folder of the new model was not found")
-    if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
-        return
-    if not target.is_dir() or not is_model_folder(target):
-        raise UserError(f"{target} exists, but is not a model folder")

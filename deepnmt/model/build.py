@@ -1,7 +1,6 @@
 """The modules requested by the options of one stack."""
 
 from dataclasses import fields
-from typing import Optional
 
 from deepnmt.model.dlcl import HistoryOptions, LayerHistory
 from deepnmt.model.relative_scores import RelativePositionOptions
@@ -16,13 +15,13 @@ def build_residual(config: StackChoices, stack: str) -> Residual:
     return Residual(options.width, options.residual_scale, options.residual_trained)
 
 
-def build_skipping(config: StackChoices, stack: str) -> Optional[SublayerSkipping]:
+def build_skipping(config: StackChoices, stack: str) -> SublayerSkipping | None:
     """Return the skipping of a stack's sublayers, or None if none is ever skipped."""
     options = config.stack(stack)
     return SublayerSkipping(stack, options.layers, len(options.sublayers), options.skip) if options.skip.rate else None
 
 
-def build_history(config: StackChoices, stack: str) -> Optional[LayerHistory]:
+def build_history(config: StackChoices, stack: str) -> LayerHistory | None:
     """Return the connections of a stack, or None for a plain stack."""
     options = config.stack(stack)
     if options.boundaries is None:

@@ -21,11 +21,7 @@ from deepnmt.model.sublayers import BACKWARD
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's decoder; `history` is added to them unless the layers form a plain chain.
 
-    Args:
-        cfg: fairseq's options, and the package's own
-        dictionary: target dictionary
-        embed_tokens: embedding table, V x C
-        no_encoder_attn: leave the cross-attention out
+    `embed_tokens` is the embedding table, V x C; `no_encoder_attn` leaves the cross-attention out.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnmt.kernels.hidden_keys import seen_keys
-from deepnmt.model.named_attention import NamedAttention
+from deepnmt.model.attention import NamedAttention
 from deepnmt.model.relative_scores import RelativePositionOptions, attend
 
 
@@ -103,7 +103,6 @@ class RelativeSelfAttention(NamedAttention):
             src_len=k.size(2),
             static_kv=False,
         )
-        self._set_input_buffer(
-            incremental_state, {"prev_key": k, "prev_value": v, "prev_key_padding_mask": key_padding_mask}
-        )
+        new = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": key_padding_mask}
+        self._set_input_buffer(incremental_state, new)
         return k, v, key_padding_mask

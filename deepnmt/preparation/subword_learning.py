@@ -30,8 +30,7 @@ def learn(kind: str, codes: Path, size: int, texts: Sequence[Path], least: int) 
         UserError: the size leaves no room beside the characters, sentencepiece is missing, or the disk is full
     """
     if kind == "char":
-        with console.whole_file(codes) as temporary:
-            temporary.write_text(f"{CHARACTERS}\n", encoding="utf-8")
+        console.write_whole(codes, f"{CHARACTERS}\n")
         return
     words = Counter(word for line in _lines(texts) for word in line.split())
     characters = len({symbol for cut in symbols_of(words) for symbol in cut})

@@ -97,7 +97,7 @@ class Translator:
 
         Args:
             checkpoint: fairseq's; several, colon-separated, form an ensemble
-            data: the folder of their training, made by preprocess.sh
+            data: the folder of their training, made by deepnmt preprocess
             threads: as above
 
         Raises:

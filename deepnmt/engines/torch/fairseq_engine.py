@@ -77,7 +77,7 @@ def load_checkpoints(
 
 
 class TorchEngine:
-    """See `deepnmt.engines.engine.Engine`; on a GPU it computes in half precision, as generate.sh does.
+    """See `deepnmt.engines.engine.Engine`; on a GPU it computes in half precision, as deepnmt generate does.
 
     Args:
         models: one, or an ensemble
@@ -92,7 +92,8 @@ class TorchEngine:
         self.right_to_left: bool = getattr(task, "right_to_left", False)
         self.left_pad: bool = task.cfg.left_pad_source
         self.data = data
-        self._language_models: dict[str, Any] = {}
+        # The last one, and its path.
+        self._fused: tuple[str, Any] | None = None
         for model in self.models:
             model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
             if self.device.type != "cpu":
@@ -189,13 +190,13 @@ class TorchEngine:
         return options, args, language_model
 
     def _language_model(self, path: str) -> Any:
-        """Return the language model of a checkpoint, which is loaded once."""
-        if path not in self._language_models:
+        """Return the language model of a checkpoint, which is loaded once as long as it stays the same."""
+        if self._fused is None or self._fused[0] != path:
             with one_name(self.data) as data:
                 model = fusion.load_language_model(path, str(data), next(self.models[0].parameters()))
             model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
-            self._language_models[path] = model
-        return self._language_models[path]
+            self._fused = path, model
+        return self._fused[1]
 
     def _sources(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         eos, index = self.source.eos(), self.source.index

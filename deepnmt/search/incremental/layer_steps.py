@@ -93,13 +93,7 @@ class LayerSteps:
     """
 
     def __init__(
-        self,
-        layer: Any,
-        maps: Maps,
-        source: Memory,
-        backward: Optional[Memory],
-        beam: int,
-        factors: tuple[float, ...],
+        self, layer: Any, maps: Maps, source: Memory, backward: Optional[Memory], beam: int, factors: tuple[float, ...]
     ) -> None:
         self.self_attention: Optional[SelfAttentionSteps] = None
         self.source_attention: Optional[SourceAttentionSteps] = None
