@@ -1,7 +1,5 @@
 """Faults that a user can correct: shown as one line each, without a traceback."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os
@@ -17,6 +15,7 @@ EXTRAS = {"scipy": "corpus", "sklearn": "corpus", "matplotlib": "pictures"}
 SECONDS = 10  # that a launcher may take to end the other processes when one has ended
 
 ExceptHook = Callable[[type[BaseException], BaseException, Optional[TracebackType]], object]
+MessageOf = Callable[[BaseException, Optional[TracebackType]], Optional[str]]
 
 
 class UserError(Exception):
@@ -82,13 +81,15 @@ def user_message(error: BaseException) -> Optional[str]:
     return None
 
 
-def show_user_errors(previous: ExceptHook) -> ExceptHook:
-    """Return an exception hook that shows a user's faults, and Ctrl-C, in a line each; `previous` gets the rest."""
+def show_user_errors(previous: ExceptHook, more: MessageOf = lambda *_: None) -> ExceptHook:
+    """Return an exception hook that shows some errors in a line each; `previous` gets the rest.
+
+    They are a user's faults, Ctrl-C, and errors for which `more` returns a message.
+    """
 
     def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
-        message = "interrupted; run the same command again to resume from the last checkpoint"
-        if not isinstance(error, KeyboardInterrupt):
-            message = user_message(error) or ""
+        stopped = "interrupted; run the same command again to resume from the last checkpoint"
+        message = stopped if isinstance(error, KeyboardInterrupt) else user_message(error) or more(error, trace)
         if not message:
             previous(kind, error, trace)
             return

@@ -17,7 +17,7 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, Union
 
 from deepnmt.limits import BEAM, LENPEN
@@ -241,8 +241,7 @@ OPTIONS: dict[str, Row] = {
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),
     "warmup_init_lr": Row(
-        TRAINING,
-        Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or number(0).holds(x)),
+        TRAINING, Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or number(0).holds(x))
     ),
     "fp16_init_scale": Row(TRAINING, whole(1)),
     "min_loss_scale": Row(TRAINING, POSITIVE),
@@ -326,6 +325,11 @@ def literal_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
 def option(name: str) -> str:
     """Return an option as written on a command line."""
     return f"--{dashed(name)}"
+
+
+def described(default: Any, text: str) -> Any:
+    """Return a field of a dataclass of fairseq's, with its default and help text."""
+    return field(default=default, metadata={"help": text})
 
 
 def dashed(name: str) -> str:

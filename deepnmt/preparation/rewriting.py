@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import progress, whole_file
 from deepnmt.errors import UserError
@@ -97,7 +96,7 @@ def undo_case(text: Path, output: Path, language: str, workers: int) -> None:
     rewrite(partial(_each, [partial(sentence_case, language=language)]), [text], [output], workers, "casing")
 
 
-def _caser(cases: Sequence[tuple[Path, Optional[str]]], units: Container[str]) -> Rewriter:
+def _caser(cases: Sequence[tuple[Path, str | None]], units: Container[str]) -> Rewriter:
     return _each([Truecaser(model, units, language) for model, language in cases])
 
 

@@ -32,8 +32,7 @@ def learn(kind: str, codes: Path, size: int, texts: Sequence[Words], least: int)
         UserError: the size leaves no room beside the characters, sentencepiece is missing, or the disk is full
     """
     if kind == "char":
-        with console.whole_file(codes) as temporary:
-            temporary.write_text(f"{CHARACTERS}\n", encoding="utf-8")
+        console.write_whole(codes, f"{CHARACTERS}\n")
         return
     words: Counter[str] = Counter()
     for text in texts:

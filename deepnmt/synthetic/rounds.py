@@ -203,8 +203,9 @@ def check_mono(mono: Path, language: str, data: Path) -> None:
     """Raise `UserError` if a folder is not text of a language with the models' dictionaries."""
     found = read_record(mono / "preprocess.json").get("mono")
     if found != language:
-        raise UserError(f"{mono}: must be text of {language} made by binarise.sh --mono, but is {found or 'another'}")
-    check_same_subwords(mono, data, f"binarise.sh --like {data}")
+        must = f"text of {language} made by deepnmt binarise --mono"
+        raise UserError(f"{mono}: must be {must}, but is {found or 'another'}")
+    check_same_subwords(mono, data, f"deepnmt binarise --like {data}")
     for name in TextSettings.read(data).languages:
         own, types = (read_types(folder / f"dict.{name}.txt") for folder in (mono, data))
         if own != types:

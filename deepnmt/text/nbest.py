@@ -52,7 +52,7 @@ def read_nbest(path: Path, in_order: bool = True) -> list[Translation]:
     `UserError` with file and line of the first fault.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such n-best list; generate.sh writes one with --nbest")
+        raise UserError(f"{path}: no such n-best list; deepnmt generate writes one with --nbest")
     found: list[Translation] = []
     for number, text in enumerate(read_lines(path), start=1):
         try:

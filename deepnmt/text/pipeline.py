@@ -259,7 +259,8 @@ class TextPipeline:
             terms: translations by their terms, or a file that has both, with a tab between them, on each line
         """
         if not self.settings.glossary:
-            raise UserError("--glossary needs a model trained with inline targets (preprocess.sh --glossary-training)")
+            made = "deepnmt preprocess --glossary-training"
+            raise UserError(f"--glossary needs a model trained with inline targets ({made})")
         sides = self._tokenizer, Tokenizer(self.settings, self.settings.target_lang)
         if isinstance(terms, Path):
             name = str(terms)

@@ -199,7 +199,7 @@ class Subwords:
 def kind_of(codes: Path) -> str:
     """Return the first line of codes. Raises `UserError` if it is missing, or their kind is unknown."""
     if not codes.is_file():
-        raise UserError(f"{codes}: no such file; its folder must be one made by preprocess.sh or deepnmt export")
+        raise UserError(f"{codes}: no such file; its folder must be one made by deepnmt preprocess or deepnmt export")
     first = next(read_lines(codes), "").strip("\r\n ")
     if first not in (MERGES, UNIGRAM, CHARACTERS):
         raise UserError(f"{codes}:1: must be '{MERGES}', '{UNIGRAM}' or '{CHARACTERS}', but is '{first[:60]}'")
@@ -268,7 +268,7 @@ def write_vocabulary(path: Path, types: Mapping[str, int], least: int, character
 def read_vocabulary(path: Path) -> frozenset[str]:
     """Return the types in a file. Raises `UserError` if it has no types."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file; its folder must be one made by preprocess.sh or deepnmt export")
+        raise UserError(f"{path}: no such file; its folder must be one made by deepnmt preprocess or deepnmt export")
     return frozenset(line.rstrip("\n") for line in read_lines(path))
 
 

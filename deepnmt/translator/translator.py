@@ -97,14 +97,14 @@ class Translator:
 
         Args:
             checkpoint: fairseq's; several, colon-separated, form an ensemble
-            data: the folder of their training, made by preprocess.sh
+            data: the folder of their training, made by deepnmt preprocess
             threads: as above
 
         Raises:
             UserError: a file is missing or faulty, or the checkpoints were trained on other data
         """
         from deepnmt.checkpoints.data_fit import trained_settings
-        from deepnmt.engines.torch.engine import load_checkpoints
+        from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 
         folder = Path(data)
         paths = [Path(path) for path in str(checkpoint).split(os.pathsep)]

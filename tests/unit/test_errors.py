@@ -16,7 +16,7 @@ from fairseq.file_io import PathManager
 from support.models import PLAIN, build, dictionary, task
 
 from deepnmt.errors import UserError, show_user_errors, user_message
-from deepnmt.fairseq_patches.process.refusals import show_refusals
+from deepnmt.fairseq_patches.process.refusals import refusal
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 
@@ -45,7 +45,7 @@ def test_of_several_processes_the_first_speaks_at_once(
     """The launcher ends the others while they wait, unless the first has no fault."""
     said: list[str] = []
     monkeypatch.setattr(time, "sleep", lambda seconds: said.append(f"{seconds} s{capsys.readouterr().err}"))
-    hook = show_user_errors(show_refusals(sys.__excepthook__))
+    hook = show_user_errors(sys.__excepthook__, refusal)
     for rank, waits in (("0", []), ("3", ["10 s"])):
         monkeypatch.setenv("LOCAL_RANK", rank)
         hook(type(error), error, None)

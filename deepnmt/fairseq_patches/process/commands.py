@@ -9,7 +9,7 @@ from pathlib import Path
 from deepnmt.console import hear_interruptions
 from deepnmt.errors import show_user_errors
 from deepnmt.fairseq_patches.patch import sets
-from deepnmt.fairseq_patches.process.refusals import show_refusals
+from deepnmt.fairseq_patches.process.refusals import refusal
 from deepnmt.training import launched
 
 # Message and category of each warning that every run prints and no user can act on.
@@ -34,7 +34,7 @@ KNOWN_WARNINGS = (
 @sets("sys.excepthook", order=10, why="a user's fault gives one line and no traceback", in_commands=True)
 def show_faults_in_one_line() -> None:
     """Show `UserError`, Ctrl-C, and fairseq's refusals and failures to open files, in one line each."""
-    sys.excepthook = show_user_errors(show_refusals(sys.excepthook))
+    sys.excepthook = show_user_errors(sys.excepthook, refusal)
 
 
 @sets("os.environ", order=12, why="Hydra prints tracebacks itself", in_commands=True)
@@ -51,7 +51,7 @@ def hear_interruptions_in_background() -> None:
 
 @sets("prctl", order=17, why="processes of a training end with its launcher", in_commands=True)
 def end_with_the_launcher() -> None:
-    """Have the process killed when train.sh's launcher ends."""
+    """Have the process killed when deepnmt train's launcher ends."""
     launched.follow()
 
 

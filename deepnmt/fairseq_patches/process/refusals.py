@@ -7,17 +7,15 @@ and not somewhere below what fairseq called.
 
 import dis
 import re
-import sys
 from argparse import ArgumentError
 from types import TracebackType
-from typing import Optional
 
 import torch
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from deepnmt.errors import ExceptHook, let_the_first_process_speak, os_message
+from deepnmt.errors import os_message
 
 WORD = re.compile("[A-Za-z]{3}")
 RAISE = dis.opmap["RAISE_VARARGS"]
@@ -30,7 +28,7 @@ NO_VALUE = re.compile(r"Error merging override \w+\.(\w+)=null\b")
 USER_ERROR = re.compile(r"^deepnmt\.errors\.UserError: (.*?)\s*(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
-def refusal(error: BaseException, trace: Optional[TracebackType]) -> Optional[str]:
+def refusal(error: BaseException, trace: TracebackType | None) -> str | None:
     """Return the lines to show in place of the traceback; None for a defect, which needs it."""
     text = " ".join(str(error).split())
     if isinstance(error, ProcessRaisedException):
@@ -58,7 +56,7 @@ def refusal(error: BaseException, trace: Optional[TracebackType]) -> Optional[st
     return f"{text} ({place})" if place and WORD.search(text) else None
 
 
-def stated_by_fairseq(trace: Optional[TracebackType]) -> Optional[str]:
+def stated_by_fairseq(trace: TracebackType | None) -> str | None:
     """Return the module and line of the `raise` or `assert` in fairseq by which an error began, or None."""
     if trace is None:
         return None
@@ -70,18 +68,3 @@ def stated_by_fairseq(trace: Optional[TracebackType]) -> Optional[str]:
     if name.partition(".")[0] not in ("fairseq", "fairseq_cli") or code.co_code[trace.tb_lasti] != RAISE:
         return None
     return f"{name}, line {trace.tb_lineno}"
-
-
-def show_refusals(previous: ExceptHook) -> ExceptHook:
-    """Return an exception hook that shows a refusal in a line each; `previous` gets the rest."""
-
-    def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
-        message = refusal(error, trace)
-        if message is None:
-            previous(kind, error, trace)
-            return
-        let_the_first_process_speak()
-        for line in message.splitlines():
-            print(f"deepnmt: error: {line}", file=sys.stderr)
-
-    return hook

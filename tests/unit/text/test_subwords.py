@@ -155,7 +155,7 @@ def test_a_size_below_the_characters_is_refused(tmp_path: Path) -> None:
 
 def test_missing_and_faulty_files(tmp_path: Path) -> None:
     plain, limited = TextSettings("de", "en"), TextSettings("de", "en", byte_fallback=True)
-    with pytest.raises(UserError, match=r"codes: no such file; its folder must be one made by preprocess.sh or"):
+    with pytest.raises(UserError, match=r"codes: no such file; its folder must be one made by deepnmt preprocess or"):
         Subwords(tmp_path, plain, "de")
     (tmp_path / "codes").write_text("#words\n")
     with pytest.raises(
