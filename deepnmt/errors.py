@@ -82,18 +82,28 @@ def user_message(error: BaseException) -> Optional[str]:
     return None
 
 
-def show_user_errors(previous: ExceptHook) -> ExceptHook:
-    """Return an exception hook that shows a user's faults, and Ctrl-C, in a line each; `previous` gets the rest."""
+def show_user_errors(
+    previous: ExceptHook, refusal: Callable[[BaseException, Optional[TracebackType]], Optional[str]]
+) -> ExceptHook:
+    """Return an exception hook that shows a user's faults, and Ctrl-C, in a line each; `previous` gets the rest.
+
+    Python then ends with status 2, as each command does, and by the signal after Ctrl-C. `refusal` returns the lines
+    of an error that is not this package's, and None for a defect.
+    """
 
     def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+        interrupted = isinstance(error, KeyboardInterrupt)
         message = "interrupted; run the same command again to resume from the last checkpoint"
-        if not isinstance(error, KeyboardInterrupt):
-            message = user_message(error) or ""
+        if not interrupted:
+            message = user_message(error) or refusal(error, trace) or ""
         if not message:
             previous(kind, error, trace)
             return
         let_the_first_process_speak()
         for line in message.splitlines():
             print(f"deepnmt: error: {line}", file=sys.stderr)
+        # In a group of processes, torch puts a hook in front, which writes nothing unless this one returns.
+        if sys.excepthook is hook and not interrupted:
+            raise SystemExit(2)
 
     return hook

@@ -297,8 +297,11 @@ def work(command: str, words: list[str], out: Path) -> None:
     except SystemExit as end:
         status = end.code or 0
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         status = 1
+        try:
+            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        except SystemExit as end:  # of which Python takes the status
+            status = end.code
     last = next(iter(sorted(out.glob("**/checkpoint_last*.pt"))), None)
     if last is not None and status == 0:
         state = torch.load(last, weights_only=False)

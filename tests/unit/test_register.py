@@ -135,7 +135,6 @@ assert not console.is_command()
 console.run(lambda: None if console.is_command() else sys.exit("no command"))
 assert changed() == ["excepthook", "signals", "environment", "warnings"], changed()
 assert "show_user_errors" in sys.excepthook.__qualname__
-assert "show_refusals" in sys.excepthook.__closure__[0].cell_contents.__qualname__
 assert os.environ["HYDRA_FULL_ERROR"] == "1" and logging.root.level == logging.ERROR
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from deepnmt.console import hear_interruptions
 from deepnmt.errors import show_user_errors
 from deepnmt.fairseq_patches.patch import sets
-from deepnmt.fairseq_patches.process.refusals import show_refusals
+from deepnmt.fairseq_patches.process.refusals import refusal
 from deepnmt.training import launched
 
 # Message and category of each warning that every run prints and no user can act on.
@@ -34,7 +34,7 @@ KNOWN_WARNINGS = (
 @sets("sys.excepthook", order=10, why="a user's fault gives one line and no traceback", in_commands=True)
 def show_faults_in_one_line() -> None:
     """Show `UserError`, Ctrl-C, and fairseq's refusals and failures to open files, in one line each."""
-    sys.excepthook = show_user_errors(show_refusals(sys.excepthook))
+    sys.excepthook = show_user_errors(sys.excepthook, refusal)
 
 
 @sets("os.environ", order=12, why="Hydra prints tracebacks itself", in_commands=True)

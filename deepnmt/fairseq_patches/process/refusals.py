@@ -7,7 +7,6 @@ and not somewhere below what fairseq called.
 
 import dis
 import re
-import sys
 from argparse import ArgumentError
 from types import TracebackType
 from typing import Optional
@@ -17,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from deepnmt.errors import ExceptHook, let_the_first_process_speak, os_message
+from deepnmt.errors import os_message
 
 WORD = re.compile("[A-Za-z]{3}")
 RAISE = dis.opmap["RAISE_VARARGS"]
@@ -70,18 +69,3 @@ def stated_by_fairseq(trace: Optional[TracebackType]) -> Optional[str]:
     if name.partition(".")[0] not in ("fairseq", "fairseq_cli") or code.co_code[trace.tb_lasti] != RAISE:
         return None
     return f"{name}, line {trace.tb_lineno}"
-
-
-def show_refusals(previous: ExceptHook) -> ExceptHook:
-    """Return an exception hook that shows a refusal in a line each; `previous` gets the rest."""
-
-    def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
-        message = refusal(error, trace)
-        if message is None:
-            previous(kind, error, trace)
-            return
-        let_the_first_process_speak()
-        for line in message.splitlines():
-            print(f"deepnmt: error: {line}", file=sys.stderr)
-
-    return hook

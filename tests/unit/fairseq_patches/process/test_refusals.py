@@ -20,8 +20,8 @@ from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from deepnmt.errors import UserError
-from deepnmt.fairseq_patches.process.refusals import refusal, show_refusals
+from deepnmt.errors import UserError, show_user_errors
+from deepnmt.fairseq_patches.process.refusals import refusal
 
 
 def raised(function: Callable[[], Any]) -> BaseException:
@@ -137,12 +137,14 @@ def test_the_error_of_a_process_for_a_gpu() -> None:
 def test_defects_keep_their_traceback(function: Callable[[], Any], capsys: pytest.CaptureFixture[str]) -> None:
     passed_on: list[BaseException] = []
     error = raised(function)
-    show_refusals(lambda kind, error, trace: passed_on.append(error))(type(error), error, error.__traceback__)
+    show_user_errors(lambda kind, error, trace: passed_on.append(error), refusal)(
+        type(error), error, error.__traceback__
+    )
     assert passed_on == [error]
     assert capsys.readouterr().err == ""
 
 
 def test_each_line_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     error = raised(lambda: data_utils.post_process("a", "foo"))
-    show_refusals(lambda *_: pytest.fail("passed on"))(type(error), error, error.__traceback__)
+    show_user_errors(lambda *_: pytest.fail("passed on"), refusal)(type(error), error, error.__traceback__)
     assert capsys.readouterr().err.startswith("deepnmt: error: Unknown post_process option: foo (fairseq.data.")
