@@ -343,8 +343,10 @@ def main(folder: Path) -> None:
     sys.modules["__main__"].__file__ = "fairseq-train"
     sys.argv = ["fairseq-train"]
     import deepnmt
+    from deepnmt import console
 
     deepnmt.register()
+    console.run(lambda: None)  # which makes this process a command, whatever has imported the package before
     CachingConfigRepository.__init__ = share_sources
     seen = folder / "seen.json"
     results: list[dict[str, Any]] = json.loads(seen.read_text("utf-8")) if seen.exists() else []
