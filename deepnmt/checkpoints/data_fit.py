@@ -11,7 +11,7 @@ from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary, other_types
 from deepnmt.text.inline_targets import STATE
 from deepnmt.text.record import MODEL_FOLDER
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.subword_identity import TARGET, SubwordIdentity
+from deepnmt.text.subword_identity import SubwordIdentity
 from deepnmt.text.translated_folder import data_settings
 
 logger = logging.getLogger(__name__)
@@ -87,22 +87,34 @@ def check_model(path: Path, data: Path, languages: tuple[str, str], named: str =
     check_subwords(state, SubwordIdentity.of_folder(data, languages))
 
 
-def check_language_model(path: Path, dictionary: Path) -> None:
-    """Raise `UserError` if a checkpoint is not a language model, or visibly has another dictionary.
+def check_language_model(path: Path, data: Path, language: str) -> None:
+    """Raise `UserError` if a checkpoint is not a language model, or was trained on different data.
 
     Args:
         path: of the checkpoint, beside which deepnmt train-lm leaves its dictionary
-        dictionary: of the text
+        data: the data folder of the text
+        language: of the text
     """
+    dictionary = data / f"dict.{language}.txt"
     state = CheckpointState.of(path, numbers=False)
     if any(name.startswith("encoder.") for name in state.tensors()):
         raise UserError(f"{path}: must be a language model, but is a translation model")
     check_rows(state, "decoder", dictionary)
-    check_subwords(state, SubwordIdentity(str(dictionary), {TARGET: read_types(dictionary)}))
+    check_subwords(state, SubwordIdentity.of_language(data, language))
     if not (path.parent / LM_DICTIONARY).is_file():
         return
     if fault := other_types(read_types(dictionary), read_types(path.parent / LM_DICTIONARY)):
         raise UserError(f"{path}: must be of {dictionary}, {fault}")
+
+
+def check_fusion(path: Path, data: Path) -> None:
+    """Raise `UserError` if a language model has other codes or text settings than a folder's translation model.
+
+    Args:
+        path: of the language model's checkpoint; fusion itself compares the dictionaries
+        data: a data folder or model folder
+    """
+    check_subwords(CheckpointState.of(path, numbers=False), SubwordIdentity.of({}, data))
 
 
 def check_subwords(state: CheckpointState, here: SubwordIdentity) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deepnmt.console import Parser, program
 from deepnmt.engines.engine import RERANKING, WEIGHTS, SearchSettings
-from deepnmt.engines.registry import ENGINES
+from deepnmt.engines.registry import AUTO, ENGINES
 from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 
@@ -31,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> None:
     rerank = as_option(arguments.rerank, RERANKING) if arguments.rerank else ""
     search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen, rerank=rerank)
     kind = arguments.engine, arguments.weights, arguments.check, arguments.allow_loss
-    result = export(Export(paths, arguments.data, *kind, search), arguments.model)
+    result = export(Export(paths, arguments.data, *kind, search), arguments.model, print)
     print(f"check of {result}" if result else "not checked, as --check 0 says")
     print(f"{arguments.model} is ready")
 
@@ -43,7 +43,8 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="checkpoint of fairseq-train, or ensemble")
     add("data", type=Path, metavar="DATA", help="folder, made by deepnmt preprocess, of its training")
     add("model", type=Path, metavar="MODEL", help="folder to make")
-    add("--engine", choices=tuple(ENGINES), default="torch", help="inference engine (default: torch)")
+    add("--engine", choices=(AUTO, *ENGINES), default=AUTO, help="inference engine; auto: the fastest installed one "
+        "that computes the model (default: auto)")  # fmt: skip
     add("--weights", choices=WEIGHTS, default="float32", help="number format of the weights (default: float32)")
     add("--check", type=int, default=200, metavar="N", help="validation pairs to compare; 0: no check (default: 200)")
     add("--allow-loss", action="store_true", help="export reduced weights even if more than 1.0 BLEU is lost")

@@ -15,9 +15,7 @@ from deepnmt.model.build import build_history, build_skipping
 from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
 from deepnmt.model.layers import DeepDecoderLayer, DeepLayer
-
-# Additions to the encoder's output for a two-sided decoder: states, L x B x C, and their padding, B x L.
-BACKWARD = BACKWARD_STATES, BACKWARD_PADDING = "backward_out", "backward_padding_mask"
+from deepnmt.model.sublayers import BACKWARD
 
 
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from deepnmt.kernels.reversal import reversed_words
-from deepnmt.model.decoder import BACKWARD_PADDING, BACKWARD_STATES, DeepDecoder
+from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
+from deepnmt.model.sublayers import BACKWARD_PADDING, BACKWARD_STATES
 
 # A backward translation has at most A words for each of its source, and B more. The rule is its own: neither the
 # reference nor the other sentences of a batch may matter.

@@ -2,23 +2,34 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from deepnmt.preparation.cut_text import Output, cut_words, write_texts
 from deepnmt.preparation.inline_pairs import make_inline, part_name
+from deepnmt.preparation.numbered_text import number_texts
 from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
-from deepnmt.preparation.rewriting import Segmentation, case_like, learn_case, tag
+from deepnmt.preparation.rewriting import Dropout, case_like, learn_case, tag
 from deepnmt.preparation.splits import Rules, hold_out, prepare_split
-from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, types_of, write_dictionary
+from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, write_dictionary
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.index_file import binarise
+from deepnmt.text.index_file import Binarised, binarise
 from deepnmt.text.inline_targets import MARKS
 from deepnmt.text.like_folder import side_name
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.subwords import CODES, VOCABULARY, byte_symbols, codes_name, read_vocabulary, write_vocabulary
+from deepnmt.text.subwords import (
+    CODES,
+    VOCABULARY,
+    Subwords,
+    byte_symbols,
+    codes_name,
+    read_vocabulary,
+    write_vocabulary,
+)
 from deepnmt.text.truecase import model_name
 
 LOG = "preprocess.log"
@@ -42,7 +53,6 @@ class Pipeline:
         self.languages = self.settings.languages
         self.text, self.work = folder / "text", folder / "work"
         self.tokens = partial(self._sides, self.text, ".tok")
-        self.pieces = partial(self._sides, self.text, ".bpe")
         self.splits: list[str] = []
         self.counts: dict[str, dict[str, Any]] = {}
 
@@ -59,11 +69,11 @@ class Pipeline:
             self._true_case()
         if self.options.placeholders:
             self._tag()
+        self._number()
         self._learn()
         if self.options.limited:
             self._limit()
-        for split in self.splits:
-            self._segmentation().write(self.tokens(split), self.pieces(split), self.workers)
+        self._cut()
         if self.options.glossary_training is not None:
             self._make_inline(self.options.glossary_training)
         self._write_dictionaries()
@@ -102,11 +112,17 @@ class Pipeline:
         for split in self.splits:
             tag(self.settings, untagged(split), self.tokens(split), split == TRAIN, self.workers)
 
+    def _number(self) -> None:
+        """Number the words of all texts; work goes on with the distinct words."""
+        sides = [(split, language) for split in self.splits for language in self.languages]
+        numbered = number_texts([text for split in self.splits for text in self.tokens(split)], self.work, self.workers)
+        self.numbered = dict(zip(sides, numbered))
+        self.words = {language: self.numbered[TRAIN, language].words for language in self.languages}
+
     def _learn(self) -> None:
-        texts = dict(zip(self.languages, self.tokens(TRAIN)))
         names = {codes_name(self.settings, language): language for language in self.languages}
         for name, language in names.items():
-            learnt_from = [texts[language]] if self.options.separate else list(texts.values())
+            learnt_from = [self.words[language]] if self.options.separate else list(self.words.values())
             print(f"learning subwords: {name}", file=sys.stderr)
             if self.options.merges:
                 learn_merges(self.folder / name, self.options.merges, learnt_from)
@@ -114,15 +130,25 @@ class Pipeline:
                 kind, least = self.options.subwords, self.options.least_pairs
                 learn(kind, self.folder / name, self.options.types, learnt_from, least)
 
-    def _segmentation(self, **how: Any) -> Segmentation:
-        return Segmentation(self.folder, self.settings, self.languages, **how)
+    def _subwords(self, language: str, limited: bool = True) -> Callable[[], Subwords]:
+        return partial(Subwords, self.folder, self.settings, language, limited)
 
     def _limit(self) -> None:
         """Write the types of the training text, which are cut by no others."""
-        self._segmentation(limited=False).write(self.tokens(TRAIN), self.pieces(TRAIN), self.workers)
+        texts = [
+            (self.numbered[TRAIN, language], self._subwords(language, limited=False)) for language in self.languages
+        ]
         least = max(self.options.vocabulary_threshold, 1)
-        for language, text in zip(self.languages, self.pieces(TRAIN)):
-            write_vocabulary(self.folder / f"{VOCABULARY}.{language}", text, least, self.options.spell_unknown)
+        for language, pieces in zip(self.languages, cut_words(texts, self.workers)):
+            counts = pieces.counts(self.words[language].counts)
+            write_vocabulary(self.folder / f"{VOCABULARY}.{language}", counts, least, self.options.spell_unknown)
+
+    def _cut(self) -> None:
+        texts = [(text, self._subwords(language)) for (_, language), text in self.numbered.items()]
+        self.cut = dict(zip(self.numbered, cut_words(texts, self.workers)))
+        self.types = {
+            language: self.cut[TRAIN, language].counts(words.counts) for language, words in self.words.items()
+        }
 
     def _make_inline(self, share: float) -> None:
         from deepnmt.corpus.alignment.align_job import ALIGNMENTS, AlignJob
@@ -144,38 +170,49 @@ class Pipeline:
         return self.folder / f"dict.{language}.txt"
 
     def _write_dictionaries(self) -> None:
-        texts = dict(zip(self.languages, self.pieces(TRAIN)))
         if self.options.separate_dictionaries:
-            for language, text in texts.items():
-                write_dictionary(self._dictionary(language), [text], self._more_types([language]))
+            for language, types in self.types.items():
+                write_dictionary(self._dictionary(language), types, self._more_types([language]))
         else:
             source, target = map(self._dictionary, self.languages)
-            write_dictionary(source, [*texts.values()], self._more_types(self.languages))
+            both: Counter[str] = Counter()
+            for types in self.types.values():
+                both.update(types)
+            write_dictionary(source, both, self._more_types(self.languages))
             shutil.copyfile(source, target)
 
     def _more_types(self, languages: Sequence[str]) -> set[str]:
         """Return the entries of a dictionary of some languages beside the types of their training text."""
-        options, texts = self.options, dict(zip(self.languages, self.pieces(TRAIN)))
+        options = self.options
         types: set[str] = set()
         if options.copies:
-            types |= dropout_types(self.folder / CODES, [texts[language] for language in languages])
+            words = chain.from_iterable(self.words[language].distinct() for language in languages)
+            types |= dropout_types(self.folder / CODES, words)
         if options.limited:
             types |= set(chain.from_iterable(read_vocabulary(self.folder / f"{VOCABULARY}.{n}") for n in languages))
         if options.byte_fallback:
             types |= set(byte_symbols())
         if options.glossary_training is not None:
             # Inline targets are words of the other language.
-            types |= types_of([*texts.values()]) | set(MARKS)
+            types |= set(chain(*self.types.values(), MARKS))
         return types
 
     def _binarise(self) -> None:
-        for split in self.splits:
-            if split != TRAIN or not self.options.copies:
-                self._binarise_split(self.folder, split, self.pieces(split))
+        outputs = []
+        for split, language in self.numbered:
+            prefix = self.folder / side_name(split, self.languages, language)
+            # Written from the copies.
+            prefix = None if split == TRAIN and self.options.copies else prefix
+            text = self.text / f"{split}.bpe.{language}"
+            types = read_types(self._dictionary(language))
+            outputs.append(Output(self.numbered[split, language], self.cut[split, language], text, prefix, types))
+        for output, (_, language), side in zip(outputs, self.numbered, write_texts(outputs, self.workers)):
+            if output.prefix:
+                self._log(output.text, language, len(output.types), side)
         for number in range(self.options.copies or 0):
             texts = self._sides(self.work, f".{number}", TRAIN)
-            dropout = self.options.bpe_dropout or 0
-            self._segmentation(dropout=dropout, seed=number + 1).write(self.tokens(TRAIN), texts, self.workers)
+            dropout = Dropout(self.folder, self.settings, self.languages, self.options.bpe_dropout or 0, number + 1)
+            dropout.write(self.tokens(TRAIN), texts, self.workers)
             folder = self.folder / f"copy{number}" if number else self.folder
             folder.mkdir(exist_ok=True)
             self._binarise_split(folder, TRAIN, texts)
@@ -193,11 +230,13 @@ class Pipeline:
 
     def _binarise_text(self, text: Path, prefix: Path, language: str) -> None:
         types = read_types(self._dictionary(language))
-        side = binarise(text, str(prefix), types)
+        self._log(text, language, len(types), binarise(text, str(prefix), types))
+
+    def _log(self, text: Path, language: str, types: int, side: Binarised) -> None:
+        """Write the counts of a text, as fairseq-preprocess does."""
         share = f"{100 * side.unknown / side.tokens:.3}% replaced (by <unk>)"
         said = f"{side.sentences} sents, {side.tokens} tokens, {share}"
-        # As fairseq-preprocess writes it.
-        lines = f"[{language}] Dictionary: {len(types)} types\n[{language}] {text.relative_to(self.folder)}: {said}\n"
+        lines = f"[{language}] Dictionary: {types} types\n[{language}] {text.relative_to(self.folder)}: {said}\n"
         print(lines, end="", file=sys.stderr)
         with (self.folder / LOG).open("a", encoding="utf-8", newline="\n") as log:
             log.write(lines)

@@ -1,8 +1,4 @@
-"""Rewrites texts line by line, on all cores: true case, tags, subwords.
-
-subword-nmt is called as a library. Its commands leave files unclosed: a full disk truncates them with status 0. They
-also read a text with one process whatever --num-workers says.
-"""
+"""Rewrites texts line by line, on all cores: true case, tags, subwords with dropout."""
 
 import os
 import random
@@ -15,8 +11,8 @@ from pathlib import Path
 
 from deepnmt.console import progress, whole_file
 from deepnmt.errors import UserError
-from deepnmt.text.in_order import lines_in_order
-from deepnmt.text.lines import check_parallel, read_lines
+from deepnmt.text.in_order import Block, blocks_in_order, lines_of
+from deepnmt.text.lines import check_parallel
 from deepnmt.text.pipeline import placeholders_of, whole_units
 from deepnmt.text.placeholders import first_tag
 from deepnmt.text.settings import TextSettings
@@ -46,13 +42,25 @@ def rewrite(
     total = check_parallel(sources)
     with ExitStack() as stack:
         temporary = [stack.enter_context(whole_file(path)) for path in targets]
-        files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
+        files = [stack.enter_context(path.open("wb")) for path in temporary]
         bar = stack.enter_context(progress(total, f"{doing} {targets[0].name}", " lines"))
-        texts = ((line.removesuffix("\n") for line in read_lines(path)) for path in sources)
-        for lines in lines_in_order(make, enumerate(zip(*texts)), workers, total):
-            for file, line in zip(files, lines):
-                file.write(line + "\n")
-            bar.update()
+        for lines, texts in blocks_in_order(partial(_of_block, make, sources), sources, workers, total):
+            for file, text in zip(files, texts):
+                file.write(text)
+            bar.update(lines)
+
+
+def _of_block(make: Callable[[], Rewriter], sources: Sequence[Path]) -> Callable[[Block], tuple[int, list[bytes]]]:
+    """Return the function that rewrites a block of lines; it returns their number and the new texts."""
+    function = make()
+
+    def rewritten(block: Block) -> tuple[int, list[bytes]]:
+        first, texts = block
+        lines = zip(*(lines_of(text, str(path), first) for text, path in zip(texts, sources)))
+        made = list(map(function, enumerate(lines, start=first - 1)))
+        return len(made), ["\n".join([*side, ""]).encode() for side in zip(*made)]
+
+    return rewritten
 
 
 def learn_case(text: Path, model: Path, language: str) -> None:
@@ -141,24 +149,22 @@ def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rew
 
 
 @dataclass(frozen=True)
-class Segmentation:
-    """How text is cut.
+class Dropout:
+    """How text is cut with merges left out at random.
 
     Attributes:
         folder: folder with the codes
         settings: settings of its data
         languages: languages of the texts that are cut side by side
-        limited: also limited by the types of the training text, if the settings say so
-        dropout: probability with which a merge is left out
-        seed: seed of dropout
+        probability: probability with which a merge is left out
+        seed: seed of the draws
     """
 
     folder: Path
     settings: TextSettings
     languages: tuple[str, ...]
-    limited: bool = True
-    dropout: float = 0
-    seed: int = 1
+    probability: float
+    seed: int
 
     def write(self, texts: Sequence[Path], outputs: Sequence[Path], workers: int) -> None:
         """Write texts in subwords.
@@ -174,18 +180,17 @@ class Segmentation:
         rewrite(partial(_segmenter, self), texts, outputs, workers, "segmenting")
 
 
-def _segmenter(how: Segmentation) -> Rewriter:
-    """Return the function that cuts lines; with dropout, by random numbers that the line's number seeds."""
-    cutters = [Subwords(how.folder, how.settings, language, how.limited) for language in how.languages]
+def _segmenter(how: Dropout) -> Rewriter:
+    """Return the function that cuts lines, by random numbers that the line's number seeds."""
+    cutters = [Subwords(how.folder, how.settings, language) for language in how.languages]
 
     def segment(numbered: tuple[int, Lines]) -> Lines:
         number, lines = numbered
         cut = []
         for cutter, line in zip(cutters, lines):
-            if how.dropout:
-                # The same whatever the number of processes.
-                random.seed(f"{how.seed} {number}")
-            cut.append(cutter(line, how.dropout))
+            # The same whatever the number of processes.
+            random.seed(f"{how.seed} {number}")
+            cut.append(cutter(line, how.probability))
         return tuple(cut)
 
     return segment

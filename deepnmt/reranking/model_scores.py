@@ -137,8 +137,7 @@ class ModelFeature:
         """
         for path in self.checkpoints:
             if self.kind is Kind.LANGUAGE:
-                target = data_settings(data, reverse).target_lang
-                check_language_model(path, data / f"dict.{target}.txt")
+                check_language_model(path, data, data_settings(data, reverse).target_lang)
             else:
                 check_model(path, data, self.languages(data, reverse), named=f"{self.label}: ")
             if inline and self.kind is Kind.TRANSLATION:

@@ -24,7 +24,6 @@ from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
-from deepnmt.text.data_folder import one_name
 from deepnmt.text.dictionary import LM_DICTIONARY, other_types
 
 
@@ -83,10 +82,10 @@ def load_language_model(path: str, data: str, like: Tensor) -> Any:
     The first of the translation's data folders may have the dictionary.
 
     Raises:
-        UserError: the checkpoint or its dictionary cannot be read
+        UserError: the checkpoint or its dictionary cannot be read, or it was trained with other subwords
     """
-    with one_name(Path(dictionary_folder(path, data))) as folder:
-        (model,), _ = checkpoint_utils.load_model_ensemble([path], arg_overrides={"data": str(folder)})
+    # With this package, fairseq looks for the dictionary by `dictionary_folder`.
+    (model,), _ = checkpoint_utils.load_model_ensemble([path], arg_overrides={"data": data})
     return model.to(like.device, like.dtype)
 
 

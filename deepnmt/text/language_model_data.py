@@ -7,6 +7,8 @@ from deepnmt.errors import UserError
 from deepnmt.text.data_folder import SUBSET_FILE
 from deepnmt.text.dictionary import LM_DICTIONARY, check_dictionary
 from deepnmt.text.index_file import Dictionary, check_side
+from deepnmt.text.record import write_record
+from deepnmt.text.subword_identity import ORIGIN, SubwordIdentity
 
 
 def side(folder: Path, subset: str, language: str) -> Path:
@@ -31,7 +33,7 @@ def make(data: Path, save: Path, language: str, train: str, valid: str, text: Pa
     """Make SAVE/data and SAVE/dict.txt.
 
     `data` has the dictionary and the validation text, the folder `text` the training text. Raises `UserError` if
-    something is missing or faulty, or SAVE has a model of another dictionary; nothing is made then.
+    something is missing or faulty, or SAVE has a model of other subwords; nothing is made then.
     """
     path = data / f"dict.{language}.txt"
     dictionary = Dictionary(path, check_dictionary(path))
@@ -44,9 +46,17 @@ def make(data: Path, save: Path, language: str, train: str, valid: str, text: Pa
     if kept.exists() and kept.read_bytes() != path.read_bytes():
         raise UserError(f"{kept}: must be the same as {path}, but is not: {save} has a model of another dictionary")
     folder = save / "data"
+    identity = SubwordIdentity.of_language(data, language)
+    record = identity.record()
+    if SubwordIdentity.of({}, text, language).difference(record):
+        raise UserError(f"{text}: must have the codes and text settings of {data}, but has others")
+    if SubwordIdentity.of({}, folder).difference(record):
+        raise UserError(f"{save}: has a model of other codes or text settings than {data}")
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, kept)
     link(kept, folder / LM_DICTIONARY)
     for name, each in sides.items():
         for ending in ("idx", "bin"):
             link(Path(f"{each}.{ending}"), folder / f"{name}.{ending}")
+    if identity.settings is not None:
+        write_record(folder / ORIGIN, record)

@@ -63,9 +63,9 @@ class TextSettings:
     glossary: bool = False
 
     @classmethod
-    def read(cls, folder: Path) -> "TextSettings":
+    def read(cls, folder: Path, name: str = RECORD) -> "TextSettings":
         """Return the settings of a data folder. Raises `UserError` if its record lacks one or has another type."""
-        path = folder / RECORD
+        path = folder / name
         record = read_record(path, source_lang=str, target_lang=str, lowercase=bool, pretokenized=bool)
         return cls.from_record(record, path)
 

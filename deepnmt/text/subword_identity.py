@@ -6,6 +6,7 @@ A checkpoint keeps their record, plain values that are compared with the files a
      "files": {"codes": SHA-256, ...}, "settings": {"lowercase": True, ...}}
 
 A language model has a target alone. `files` and `settings` are missing where a data folder has no preprocess.json.
+A language model's data folder has the record of the folder that its text is from in subwords.json.
 Settings with default values are left out: records keep their meaning when a setting is added.
 """
 
@@ -13,16 +14,17 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.pipeline import text_files
-from deepnmt.text.record import sha256
+from deepnmt.text.record import MODEL_FOLDER, read_record, sha256
 from deepnmt.text.settings import RECORD, TextSettings
 
 SOURCE, TARGET = "source", "target"
+ORIGIN = "subwords.json"
 DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -43,17 +45,23 @@ class SubwordIdentity:
     settings: Optional[Mapping[str, Any]] = None
 
     @classmethod
-    def of(cls, types: Mapping[str, Sequence[str]], folder: Path) -> "SubwordIdentity":
-        """Return the identity of dictionaries and of the folder that they are from.
+    def of(cls, types: Mapping[str, Sequence[str]], folder: Path, language: str = "") -> "SubwordIdentity":
+        """Return the identity of dictionaries and of the folder that they are from; if given, of one language alone.
 
         Raises `UserError` if the record of the folder is faulty.
         """
-        if not (folder / RECORD).is_file():
+        if (folder / ORIGIN).is_file():
+            origin = read_record(folder / ORIGIN, files=dict, settings=dict)
+            return cls(str(folder), types, origin["files"], origin["settings"])
+        name = next((name for name in (RECORD, MODEL_FOLDER) if (folder / name).is_file()), None)
+        if name is None:
             return cls(str(folder), types)
-        settings = TextSettings.read(folder)
-        paths = [folder / name for name in text_files(settings)]
+        settings = TextSettings.read(folder, name)
+        own = replace(settings, source_lang=language, target_lang=language) if language else settings
+        paths = [folder / name for name in text_files(own)]
         files = {path.name: sha256(path) for path in paths if path.is_file()}
-        return cls(str(folder), types, files, _changed(settings))
+        # An exported model knows glossaries only if its checkpoints do, whatever their data.
+        return cls(str(folder), types, files, _changed(settings) if name == RECORD else None)
 
     @classmethod
     def of_folder(cls, folder: Path, languages: tuple[str, str]) -> "SubwordIdentity":
@@ -63,6 +71,14 @@ class SubwordIdentity:
         """
         sides = zip((SOURCE, TARGET), languages)
         return cls.of({side: read_types(folder / f"dict.{language}.txt") for side, language in sides}, folder)
+
+    @classmethod
+    def of_language(cls, folder: Path, language: str) -> "SubwordIdentity":
+        """Return the identity of a data folder for language models of one of its languages.
+
+        Raises `UserError` as `of_folder`.
+        """
+        return cls.of({TARGET: read_types(folder / f"dict.{language}.txt")}, folder, language)
 
     def record(self) -> dict[str, Any]:
         """Return the record for a checkpoint."""

@@ -35,6 +35,7 @@ LIGHT = (
 # Modules that import torch without fairseq.
 WITHOUT_FAIRSEQ = (
     "deepnmt.checkpoints.file",
+    "deepnmt.engines.torch.engine",
     "deepnmt.kernels.blocked_sums",
     "deepnmt.kernels.feed_forward",
     "deepnmt.kernels.linear_cross_entropy",

@@ -15,9 +15,11 @@ from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, FairseqLanguag
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
+from fairseq.utils import split_paths
 from torch import Tensor
 
 from deepnmt.checkpoints.contents import check_numbers
+from deepnmt.checkpoints.data_fit import check_fusion
 from deepnmt.checkpoints.packed import unpacked
 from deepnmt.checkpoints.state import SCALES, CheckpointState
 from deepnmt.checkpoints.trained_model import architecture, check_model, is_deep
@@ -104,10 +106,11 @@ def refuse_reversed_translations(stock: Any, self: Any, state_dict: dict[str, An
 
 @replaces(checkpoint_utils, "load_model_ensemble", order=10, why="a language model may have its own dictionary")
 def load_with_own_dictionary(stock: Any, filenames: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Load an ensemble. Raises `UserError` if it is a language model without a dictionary."""
+    """Load an ensemble. Raises `UserError` if it is a language model without a dictionary, or of other subwords."""
     data = (arg_overrides or {}).get("data")
     if data is None or any(args) or kwargs.get("task") is not None or not _is_language_model(filenames[0]):
         return stock(filenames, arg_overrides, *args, **kwargs)
+    check_fusion(Path(filenames[0]), Path(split_paths(data)[0]))
     with one_name(Path(dictionary_folder(filenames[0], data))) as folder:
         return stock(filenames, {**arg_overrides, "data": str(folder)}, *args, **kwargs)
 

@@ -24,7 +24,7 @@ from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.engines.registry import load_engine
 from deepnmt.engines.torch import writer
-from deepnmt.engines.torch.engine import load_checkpoints
+from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.export.exporter import Export, export
 from deepnmt.kernels import products
@@ -204,8 +204,9 @@ def test_the_commands(data: Path, plain: Path, tmp_path: Path, capsysbinary: pyt
     text.write_bytes("".join(f"{line}\n" for line in LINES).encode())
     run_main(export_command.main, "deepnmt export", plain, data, model, "--beam", 3, "--check", 5)
     lines = capsysbinary.readouterr().out.decode().splitlines()
-    assert lines[0].startswith("check of 5 pairs: log-probabilities differ by up to")
-    assert lines[1] == f"{model} is ready"
+    assert lines[0].startswith("--engine auto: ")
+    assert lines[1].startswith("check of 5 pairs: log-probabilities differ by up to")
+    assert lines[2] == f"{model} is ready"
     run_main(translate_command.main, "deepnmt translate", model, text, "--max-len-b", 12)
     found = capsysbinary.readouterr()
     assert found.out.decode().splitlines() == Translator(model).translate(LINES, max_len_b=12)

@@ -21,7 +21,7 @@ from torch import Tensor
 import deepnmt
 from deepnmt.cli import datastore
 from deepnmt.engines.engine import SearchSettings
-from deepnmt.engines.torch.engine import load_checkpoints
+from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.search import neighbours
 from deepnmt.search.generator import BeamGenerator

@@ -20,8 +20,8 @@ from support.models import batch, task
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.engines.engine import SearchSettings
-from deepnmt.engines.torch import engine as torch_engine
-from deepnmt.engines.torch.engine import TorchEngine, load_checkpoints
+from deepnmt.engines.torch import fairseq_engine as torch_engine
+from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.text.pipeline import TextPipeline
@@ -194,13 +194,23 @@ def test_a_language_model_helps(paths: list[Path], data: Path, tmp_path: Path) -
                 table = language_model(words)(torch.tensor([[words.eos(), *numbers[:-1]]]))[0].log_softmax(-1)[0]
             fluency = float(table[range(len(numbers)), numbers].sum())
             assert each.score == pytest.approx(sum(scores) + weight * fluency, abs=1e-3)
-    assert list(both._language_models) == [str(path)]
+    loaded = both._language_model(str(path))
+    assert both._language_model(str(path)) is loaded
+    # An engine with a long life, and many of them, does not fill the memory.
+    other = tmp_path / "other" / "lm.pt"
+    other.parent.mkdir()
+    for name in (path.name, "dict.txt"):
+        shutil.copy(tmp_path / name, other.parent)
+    assert both._language_model(str(other)) is not loaded
+    assert both._fused is not None
+    assert both._fused[0] == str(other)
     (tmp_path / "dict.txt").unlink()
     for refused, message in (
-        ({"lm_path": str(path), "lm_weight": "-1"}, r"^--lm-weight: must be at least 0, but is -1.0$"),
+        ({"lm_path": str(other), "lm_weight": "-1"}, r"^--lm-weight: must be at least 0, but is -1.0$"),
         ({"lm_weight": 0.5}, r"^--lm-weight 0.5 needs --lm-path$"),
-        ({"lm_path": str(path), "lm_weight": "x"}, r"^--lm-weight: must be a number, but is x$"),
-        ({"lm_path": "none.pt"}, r"^--lm-path: dict.txt, the dictionary of the language model, must be in "),
+        ({"lm_path": str(other), "lm_weight": "x"}, r"^--lm-weight: must be a number, but is x$"),
+        ({"lm_path": "none.pt"}, r"^none\.pt: no such checkpoint$"),
+        ({"lm_path": str(path)}, r"^--lm-path: dict.txt, the dictionary of the language model, must be in "),
     ):
         with pytest.raises(UserError, match=message):
             both.check(SearchSettings(more=refused))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq_cli import preprocess, score
 
 import deepnmt
 
@@ -76,6 +77,29 @@ def test_language_models(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     text = help_of("eval-lm", "", capsys, monkeypatch)
     assert place("--tokens-per-sample", text)
     assert place("--softmax-batch", text)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "right"),
+    [
+        (preprocess, ["--user-dir", deepnmt.__path__[0]], ["--task", "--trainpref", "--srcdict", "--only-source"]),
+        (score, [], ["--sys", "--ref", "--order", "--ignore-case", "--sentence-bleu"]),
+    ],
+)
+def test_commands_without_such_parts(
+    command: Any,
+    words: list[str],
+    right: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["fairseq", *words, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        command.cli_main()
+    text = capsys.readouterr().out
+    assert [place(option, text) for option in right]
+    # Names of the package's can be given where fairseq asks for one.
+    assert ("label_smoothed_cross_entropy_r_drop" in text) == ("inverse_sqrt_reset" in text) == bool(words)
 
 
 def test_a_training_without_an_architecture(
