@@ -32,6 +32,8 @@ from random_model import checkpoint, data_folder, sentences
 from deepnmt.text.lines import whole_text
 
 FAIRSEQ = "fairseq"
+# What model.json holds for the torch engine.
+DESCRIPTION = "architecture.json"
 # Name of a case, engine, type of the weights.
 CASES = {
     "package float32": ("torch", "float32"),
@@ -90,7 +92,10 @@ def by_engine(folder: Path, case: str, batches: Batches, output: Path) -> Step:
     from deepnmt.text.settings import TextSettings
 
     logging.disable(logging.INFO)
-    engine = load_engine(ModelFolder(folder, TextSettings.read(folder), *CASES[case]), torch.get_num_threads())
+    described = folder / DESCRIPTION
+    architecture = json.loads(whole_text(described)) if described.is_file() else {}
+    opened = ModelFolder(folder, TextSettings.read(folder), *CASES[case], architecture=architecture)
+    engine = load_engine(opened, torch.get_num_threads())
 
     def step(kind: str) -> None:
         found = [engine.search(batch, SearchSettings()) for batch in batches[kind]]
@@ -240,8 +245,11 @@ def _spread(timing: Timing) -> str:
 def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield a model folder for each case that runs the model."""
     from deepnmt.engines.registry import engine_module
+    from deepnmt.engines.torch.fairseq_engine import load_checkpoints
+    from deepnmt.engines.torch.options import describe
     from deepnmt.errors import UserError
 
+    reference = load_checkpoints([path], data, ("de", "en"), device="cpu")
     for number, (case, (engine, weights)) in enumerate(CASES.items()):
         target = folder / str(number)
         target.mkdir()
@@ -252,6 +260,8 @@ def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]
             continue
         for file in (*data.glob("dict.*.txt"), data / "preprocess.json"):
             (target / file.name).write_bytes(file.read_bytes())
+        if engine == "torch":
+            (target / DESCRIPTION).write_text(json.dumps(describe(reference)), "utf-8")
         yield case, target
 
 
