@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,16 +46,16 @@ class Pieces:
         return dict(zip(self.names[1:], map(int, found[1:].tolist())))
 
 
-def cut_words(texts: Sequence[tuple[NumberedText, Callable[[], Subwords]]], workers: int) -> list[Pieces]:
+def cut_words(texts: Sequence[tuple[NumberedText, Subwords]], workers: int) -> list[Pieces]:
     """Return the pieces of the words of texts.
 
     Args:
-        texts: texts, and for each what makes the function that cuts its words; called in each process
+        texts: texts, each with the function that cuts its words
         workers: maximum number of processes
     """
     items = ((number, part) for number, (text, _) in enumerate(texts) for part in blocks(text.words.distinct(), WORDS))
     pool = min(workers, 1 + sum(len(text.words.text) for text, _ in texts) // MANY)
-    results = in_order(partial(_cutter, [make for _, make in texts]), items, pool)
+    results = in_order(partial(_cutter, [cutter for _, cutter in texts]), items, pool)
     made: list[Pieces] = []
     result = next(results, None)
     for number in range(len(texts)):
@@ -71,14 +71,11 @@ def cut_words(texts: Sequence[tuple[NumberedText, Callable[[], Subwords]]], work
     return made
 
 
-def _cutter(makers: Sequence[Callable[[], Subwords]]) -> Callable[[tuple[int, list[str]]], tuple[int, str]]:
+def _cutter(cutters: Sequence[Subwords]) -> Callable[[tuple[int, list[str]]], tuple[int, str]]:
     """Return the function that cuts words of a text; it returns a line of subwords for each."""
-    cutters: dict[int, Subwords] = {}
 
     def cut(item: tuple[int, list[str]]) -> tuple[int, str]:
         number, words = item
-        if number not in cutters:
-            cutters[number] = makers[number]()
         return number, "\n".join(cutters[number].of_words(words))
 
     return cut
@@ -99,7 +96,7 @@ class Output:
     source: NumberedText
     pieces: Pieces
     text: Path
-    prefix: Optional[Path] = None
+    prefix: Path | None = None
     types: Sequence[str] = ()
 
 

@@ -3,7 +3,7 @@
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -130,21 +130,21 @@ class Pipeline:
                 kind, least = self.options.subwords, self.options.least_pairs
                 learn(kind, self.folder / name, self.options.types, learnt_from, least)
 
-    def _subwords(self, language: str, limited: bool = True) -> Callable[[], Subwords]:
-        return partial(Subwords, self.folder, self.settings, language, limited)
+    def _cutters(self, limited: bool = True) -> dict[str, Subwords]:
+        return {name: Subwords(self.folder, self.settings, name, limited) for name in self.languages}
 
     def _limit(self) -> None:
         """Write the types of the training text, which are cut by no others."""
-        texts = [
-            (self.numbered[TRAIN, language], self._subwords(language, limited=False)) for language in self.languages
-        ]
+        cutters = self._cutters(limited=False)
+        texts = [(self.numbered[TRAIN, language], cutters[language]) for language in self.languages]
         least = max(self.options.vocabulary_threshold, 1)
         for language, pieces in zip(self.languages, cut_words(texts, self.workers)):
             counts = pieces.counts(self.words[language].counts)
             write_vocabulary(self.folder / f"{VOCABULARY}.{language}", counts, least, self.options.spell_unknown)
 
     def _cut(self) -> None:
-        texts = [(text, self._subwords(language)) for (_, language), text in self.numbered.items()]
+        cutters = self._cutters()
+        texts = [(text, cutters[language]) for (_, language), text in self.numbered.items()]
         self.cut = dict(zip(self.numbered, cut_words(texts, self.workers)))
         self.types = {
             language: self.cut[TRAIN, language].counts(words.counts) for language, words in self.words.items()
@@ -198,14 +198,14 @@ class Pipeline:
         return types
 
     def _binarise(self) -> None:
-        outputs = []
+        outputs, types = [], {name: read_types(self._dictionary(name)) for name in self.languages}
         for split, language in self.numbered:
             prefix = self.folder / side_name(split, self.languages, language)
             # Written from the copies.
             prefix = None if split == TRAIN and self.options.copies else prefix
             text = self.text / f"{split}.bpe.{language}"
-            types = read_types(self._dictionary(language))
-            outputs.append(Output(self.numbered[split, language], self.cut[split, language], text, prefix, types))
+            sources = self.numbered[split, language], self.cut[split, language]
+            outputs.append(Output(*sources, text, prefix, types[language]))
         for output, (_, language), side in zip(outputs, self.numbered, write_texts(outputs, self.workers)):
             if output.prefix:
                 self._log(output.text, language, len(output.types), side)

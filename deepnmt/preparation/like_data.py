@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -122,7 +121,7 @@ class MoreText:
         self, folder: Path, settings: TextSettings, tokens: Sequence[Path], pieces: Sequence[Path], workers: int
     ) -> list[Binarised]:
         """Write the text in subwords and its numbers, and return the counts of each language."""
-        cutters = [partial(Subwords, self.like, settings, name) for name in self.languages]
+        cutters = [Subwords(self.like, settings, name) for name in self.languages]
         with TemporaryDirectory(dir=folder) as work:
             numbered = number_texts(tokens, Path(work), workers)
             cut = cut_words(list(zip(numbered, cutters)), workers)

@@ -23,14 +23,11 @@ Lines = tuple[str, ...]
 Rewriter = Callable[[tuple[int, Lines]], Lines]
 
 
-def rewrite(
-    make: Callable[[], Rewriter], sources: Sequence[Path], targets: Sequence[Path], workers: int, doing: str
-) -> None:
+def rewrite(function: Rewriter, sources: Sequence[Path], targets: Sequence[Path], workers: int, doing: str) -> None:
     """Write a function's result for each line, or for each line of several parallel texts.
 
     Args:
-        make: returns the function of a line's number, from 0, and its text in each of the sources; called once in each
-            process
+        function: function of a line's number, from 0, and its text in each of the sources
         sources: texts to read
         targets: as many texts to write; each appears when it is complete, and may be a source
         workers: maximum number of processes
@@ -44,15 +41,14 @@ def rewrite(
         temporary = [stack.enter_context(whole_file(path)) for path in targets]
         files = [stack.enter_context(path.open("wb")) for path in temporary]
         bar = stack.enter_context(progress(total, f"{doing} {targets[0].name}", " lines"))
-        for lines, texts in blocks_in_order(partial(_of_block, make, sources), sources, workers, total):
+        for lines, texts in blocks_in_order(_of_block(function, sources), sources, workers, total):
             for file, text in zip(files, texts):
                 file.write(text)
             bar.update(lines)
 
 
-def _of_block(make: Callable[[], Rewriter], sources: Sequence[Path]) -> Callable[[Block], tuple[int, list[bytes]]]:
+def _of_block(function: Rewriter, sources: Sequence[Path]) -> Callable[[Block], tuple[int, list[bytes]]]:
     """Return the function that rewrites a block of lines; it returns their number and the new texts."""
-    function = make()
 
     def rewritten(block: Block) -> tuple[int, list[bytes]]:
         first, texts = block
@@ -83,17 +79,17 @@ def case_like(
         workers: processes, at most
     """
     cases = [(data / model_name(language), settings.case_language(language)) for language in languages]
-    rewrite(partial(_caser, cases, whole_units(settings)), texts, texts, workers, "casing")
+    rewrite(_caser(cases, whole_units(settings)), texts, texts, workers, "casing")
 
 
 def apply_case(model: Path, text: Path, output: Path, language: str, workers: int) -> None:
     """Write a text in true case. Raises `UserError` if a file is faulty."""
-    rewrite(partial(_caser, [(model, language)], ()), [text], [output], workers, "casing")
+    rewrite(_caser([(model, language)], ()), [text], [output], workers, "casing")
 
 
 def undo_case(text: Path, output: Path, language: str, workers: int) -> None:
     """Write a text whose sentences begin with a capital. Raises `UserError` if a line is not UTF-8."""
-    rewrite(partial(_each, [partial(sentence_case, language=language)]), [text], [output], workers, "casing")
+    rewrite(_each([partial(sentence_case, language=language)]), [text], [output], workers, "casing")
 
 
 def _caser(cases: Sequence[tuple[Path, str | None]], units: Container[str]) -> Rewriter:
@@ -123,7 +119,7 @@ def tag(settings: TextSettings, texts: Sequence[Path], outputs: Sequence[Path], 
         UserError: a tag occurs in the text
     """
     names = tuple(path.name for path in texts)
-    rewrite(partial(_tagger, settings, names, training), texts, outputs, workers, "tagging")
+    rewrite(_tagger(settings, names, training), texts, outputs, workers, "tagging")
 
 
 def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rewriter:
@@ -177,7 +173,7 @@ class Dropout:
         Raises:
             UserError: a text or the codes are faulty, or the disk is full
         """
-        rewrite(partial(_segmenter, self), texts, outputs, workers, "segmenting")
+        rewrite(_segmenter(self), texts, outputs, workers, "segmenting")
 
 
 def _segmenter(how: Dropout) -> Rewriter:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,7 +106,7 @@ def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) 
         with ExitStack() as stack:
             files = [stack.enter_context(open(path, "wb")) for path in paths]
             bar = stack.enter_context(console.progress(total, f"preparing {Path(output).name}", " lines"))
-            for texts, reasons, subwords in blocks_in_order(partial(_preparer, rules, inputs), inputs, workers, total):
+            for texts, reasons, subwords in blocks_in_order(_preparer(rules, inputs), inputs, workers, total):
                 bar.update(reasons.total())
                 counts.update(reasons)
                 in_subwords += subwords
