@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from deepnmt.console import whole_file
 from deepnmt.preparation.numbered_text import MANY, NumberedText
+from deepnmt.preparation.stages import Done, unseen
 from deepnmt.text.dictionary import END
 from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.index_file import UNKNOWN, Binarised, kind_for, write_numbers
@@ -46,13 +47,15 @@ class Pieces:
         return dict(zip(self.names[1:], map(int, found[1:].tolist())))
 
 
-def cut_words(texts: Sequence[tuple[NumberedText, Subwords]], workers: int) -> list[Pieces]:
+def cut_words(texts: Sequence[tuple[NumberedText, Subwords]], workers: int, done: Done = unseen) -> list[Pieces]:
     """Return the pieces of the words of texts.
 
     Args:
         texts: texts, each with the function that cuts its words
         workers: maximum number of processes
+        done: told of the parts that are done
     """
+    total = sum(len(text.words.counts) for text, _ in texts)
     items = ((number, part) for number, (text, _) in enumerate(texts) for part in blocks(text.words.distinct(), WORDS))
     pool = min(workers, 1 + sum(len(text.words.text) for text, _ in texts) // MANY)
     results = in_order(partial(_cutter, [cutter for _, cutter in texts]), items, pool)
@@ -63,6 +66,7 @@ def cut_words(texts: Sequence[tuple[NumberedText, Subwords]], workers: int) -> l
         numbers, lengths = [np.zeros(1, np.int32)], [np.ones(1, np.int64)]
         while result is not None and result[0] == number:
             words = result[1].split("\n")
+            done(len(words) / total)
             pieces = result[1].replace("\n", " ").split(" ")
             numbers.append(np.fromiter((table.setdefault(each, len(table)) for each in pieces), np.int32, len(pieces)))
             lengths.append(np.fromiter((word.count(" ") for word in words), np.int64, len(words)) + 1)
@@ -100,15 +104,13 @@ class Output:
     types: Sequence[str] = ()
 
 
-def write_texts(
-    outputs: Sequence[Output], workers: int, done: Callable[[int], object] = lambda lines: None
-) -> list[Binarised]:
+def write_texts(outputs: Sequence[Output], workers: int, done: Done = unseen) -> list[Binarised]:
     """Write texts in subwords, and the numbers of their types; return the counts of each.
 
     Args:
         outputs: texts to write
         workers: maximum number of processes
-        done: told how many lines are done
+        done: told of the parts that are done
 
     Raises:
         UserError: the disk is full
@@ -118,7 +120,8 @@ def write_texts(
         for number, output in enumerate(outputs)
         for size, end in zip(output.source.blocks, accumulate(output.source.blocks))
     )
-    pool = min(workers, 1 + sum(output.source.path.stat().st_size for output in outputs) // MANY)
+    total = sum(sum(output.source.blocks) for output in outputs)
+    pool = min(workers, 1 + 4 * total // MANY)
     results = in_order(partial(_gatherer, outputs), items, pool)
     counts = []
     for output in outputs:
@@ -126,13 +129,13 @@ def write_texts(
 
         def written(output: Output = output, found: Binarised = found) -> Iterator[tuple[Numbers, list[int]]]:
             with whole_file(output.text) as temporary, temporary.open("wb") as file:
-                for _ in output.source.blocks:
+                for size in output.source.blocks:
                     text, numbers, lengths, unknown = next(results)
                     file.write(text)
                     found.sentences += len(lengths)
                     found.tokens += int(lengths.sum())
                     found.unknown += unknown
-                    done(len(lengths))
+                    done(size / total)
                     yield numbers, lengths.tolist()
 
         if output.prefix is None:
