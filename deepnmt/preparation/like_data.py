@@ -104,10 +104,8 @@ class MoreText:
         text = folder / "text"
         text.mkdir()
         rules = Rules(settings, limits.get("max_len", 0), limits.get("max_ratio", 0), self.language)
-        # Of the whole time, mostly.
-        with Stages(
-            {"preparing": 70, "casing": 10 * settings.truecase, "numbering words": 20, "writing": 10}
-        ) as stages:
+        times = {"preparing": 70, "casing": 10 * settings.truecase, "numbering words": 20, "writing": 10}
+        with Stages(times) as stages:
             return self._make(folder, settings, rules, workers, stages)
 
     def _make(self, folder: Path, settings: TextSettings, rules: Rules, workers: int, stages: Stages) -> dict[str, Any]:

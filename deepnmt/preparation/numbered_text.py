@@ -88,7 +88,7 @@ def _numberer() -> Callable[[tuple[Path, Block]], tuple[Path, str, Numbers, NDAr
 
 
 def _numbered(item: tuple[Path, Block]) -> tuple[Path, str, Numbers, NDArray[np.int64], int]:
-    """Return the text, and of a block the distinct words, each ended by a line feed, the numbers, their counts, its size."""
+    """Return the text, and a block's distinct words, each ended by a line feed, numbers, their counts, and bytes."""
     text, (first, (block,)) = item
     # A control character, which no text in tokens has.
     tokens = "".join([f"{line} \0 " for line in lines_of(block, str(text), first)]).split()
