@@ -26,24 +26,36 @@ WORDS = 5_000
 Numbers = NDArray[np.integer[Any]]
 
 
+class Rows:
+    """Rows of different lengths, one after the other in an array."""
+
+    def __init__(self, values: Numbers, lengths: Numbers) -> None:
+        self.values, self.lengths = values, lengths
+        self._begins = np.cumsum(lengths) - lengths
+
+    def gathered(self, rows: Numbers) -> Numbers:
+        """Return the values of some rows."""
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths)
+        return self.values[np.arange(ends[-1]) + np.repeat(self._begins[rows] - ends + lengths, lengths)]
+
+
 @dataclass(frozen=True)
 class Pieces:
     """The pieces of the distinct words of a text.
 
     Attributes:
         names: names of the distinct pieces; the first one ends a line
-        numbers: numbers of the pieces of all words, one word after the other; the first word ends a line
-        ends: for each word, the number of pieces up to its end
+        numbers: numbers of the pieces of each word; the first word ends a line
     """
 
     names: list[str]
-    numbers: NDArray[np.int32]
-    ends: NDArray[np.int64]
+    numbers: Rows
 
     def counts(self, words: NDArray[np.int64]) -> dict[str, int]:
         """Return how often each piece occurs, by the counts of the words."""
-        lengths = np.diff(self.ends)
-        found = np.bincount(self.numbers[1:], np.repeat(words, lengths), len(self.names))
+        uses = np.repeat(words, self.numbers.lengths[1:])
+        found = np.bincount(self.numbers.values[1:], uses, len(self.names))
         return dict(zip(self.names[1:], map(int, found[1:].tolist())))
 
 
@@ -71,7 +83,7 @@ def cut_words(texts: Sequence[tuple[NumberedText, Subwords]], workers: int, done
             numbers.append(np.fromiter((table.setdefault(each, len(table)) for each in pieces), np.int32, len(pieces)))
             lengths.append(np.fromiter((word.count(" ") for word in words), np.int64, len(words)) + 1)
             result = next(results, None)
-        made.append(Pieces(list(table), np.concatenate(numbers), np.cumsum(np.concatenate(lengths))))
+        made.append(Pieces(list(table), Rows(np.concatenate(numbers), np.concatenate(lengths))))
     return made
 
 
@@ -170,8 +182,7 @@ class _Gatherer:
         self.output = output
         # With the space before each; those at the beginnings of lines are taken out again.
         names = [b"\n", *(f" {name}".encode() for name in output.pieces.names[1:])]
-        self.signs = np.frombuffer(b"".join(names), np.uint8)
-        self.sign_ends = np.cumsum([len(name) for name in names])
+        self.signs = Rows(np.frombuffer(b"".join(names), np.uint8), np.array(list(map(len, names))))
         table = {name: number for number, name in enumerate(output.types)}
         kind = kind_for(len(output.types))
         self.types = np.array([END, *(table.get(name, UNKNOWN) for name in output.pieces.names[1:])], kind)
@@ -179,16 +190,8 @@ class _Gatherer:
     def __call__(self, begin: int, size: int) -> tuple[bytes, Numbers, Numbers, int]:
         """Return what `_gatherer` says of so many words from a place in their file."""
         words = np.fromfile(self.output.source.path, np.uint32, size, offset=begin)
-        pieces = _gathered(self.output.pieces.numbers, self.output.pieces.ends, words)
-        text = _gathered(self.signs, self.sign_ends, pieces).tobytes().replace(b"\n ", b"\n").removeprefix(b" ")
+        pieces = self.output.pieces.numbers.gathered(words)
+        text = self.signs.gathered(pieces).tobytes().replace(b"\n ", b"\n").removeprefix(b" ")
         numbers = self.types[pieces]
         lengths = np.diff(np.flatnonzero(pieces == 0), prepend=-1).astype(np.int32)
         return text, numbers, lengths, int((numbers == UNKNOWN).sum())
-
-
-def _gathered(values: Numbers, ends: Numbers, rows: Numbers) -> Numbers:
-    """Return the values of rows of different lengths, one after the other."""
-    begins = np.concatenate(([0], ends[:-1]))
-    lengths = (ends - begins)[rows]
-    to = np.cumsum(lengths)
-    return values[np.arange(to[-1]) + np.repeat(begins[rows] - to + lengths, lengths)]
