@@ -35,7 +35,7 @@ from deepnmt.text.lines import read_lines
 
 SIDES = ("de", "en")
 WORD = re.compile(r"[^\W\d_]+")
-TYPES = 20_000_000
+TYPES = 5_000_000
 MERGES = 8_000
 # Written by the package alone, or with its version's words.
 OWN = {"preprocess.json", "preprocess.log"}
@@ -54,7 +54,7 @@ class Words:
         sizes, grown = growth(sample)
         exponent = 1 / np.polyfit(np.log(sizes[-5:]), np.log(grown[-5:]), 1)[0]
         ranks, low, high = np.arange(1, TYPES + 1), 0.0, 1e4
-        for _ in range(30):
+        for _ in range(16):
             middle = (low + high) / 2
             weights = (ranks + middle) ** -exponent
             expected = -np.expm1(-sizes[-1] * weights / weights.sum()).sum()
