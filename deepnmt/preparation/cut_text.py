@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.console import whole_file
 from deepnmt.preparation.numbered_text import MANY, NumberedText
+from deepnmt.preparation.stages import Done, unseen
 from deepnmt.text.dictionary import END
 from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.index_file import UNKNOWN, Binarised, kind_for, write_numbers
@@ -25,37 +26,51 @@ WORDS = 5_000
 Numbers = NDArray[np.integer[Any]]
 
 
+class Rows:
+    """Rows of different lengths, one after the other in an array."""
+
+    def __init__(self, values: Numbers, lengths: Numbers) -> None:
+        self.values, self.lengths = values, lengths
+        self._begins = np.cumsum(lengths) - lengths
+
+    def gathered(self, rows: Numbers) -> Numbers:
+        """Return the values of some rows."""
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths)
+        return self.values[np.arange(ends[-1]) + np.repeat(self._begins[rows] - ends + lengths, lengths)]
+
+
 @dataclass(frozen=True)
 class Pieces:
     """The pieces of the distinct words of a text.
 
     Attributes:
         names: names of the distinct pieces; the first one ends a line
-        numbers: numbers of the pieces of all words, one word after the other; the first word ends a line
-        ends: for each word, the number of pieces up to its end
+        numbers: numbers of the pieces of each word; the first word ends a line
     """
 
     names: list[str]
-    numbers: NDArray[np.int32]
-    ends: NDArray[np.int64]
+    numbers: Rows
 
     def counts(self, words: NDArray[np.int64]) -> dict[str, int]:
         """Return how often each piece occurs, by the counts of the words."""
-        lengths = np.diff(self.ends)
-        found = np.bincount(self.numbers[1:], np.repeat(words, lengths), len(self.names))
+        uses = np.repeat(words, self.numbers.lengths[1:])
+        found = np.bincount(self.numbers.values[1:], uses, len(self.names))
         return dict(zip(self.names[1:], map(int, found[1:].tolist())))
 
 
-def cut_words(texts: Sequence[tuple[NumberedText, Callable[[], Subwords]]], workers: int) -> list[Pieces]:
+def cut_words(texts: Sequence[tuple[NumberedText, Subwords]], workers: int, done: Done = unseen) -> list[Pieces]:
     """Return the pieces of the words of texts.
 
     Args:
-        texts: texts, and for each what makes the function that cuts its words; called in each process
+        texts: texts, each with the function that cuts its words
         workers: maximum number of processes
+        done: told of the parts that are done
     """
+    total = sum(len(text.words.counts) for text, _ in texts)
     items = ((number, part) for number, (text, _) in enumerate(texts) for part in blocks(text.words.distinct(), WORDS))
     pool = min(workers, 1 + sum(len(text.words.text) for text, _ in texts) // MANY)
-    results = in_order(partial(_cutter, [make for _, make in texts]), items, pool)
+    results = in_order(partial(_cutter, [cutter for _, cutter in texts]), items, pool)
     made: list[Pieces] = []
     result = next(results, None)
     for number in range(len(texts)):
@@ -63,22 +78,20 @@ def cut_words(texts: Sequence[tuple[NumberedText, Callable[[], Subwords]]], work
         numbers, lengths = [np.zeros(1, np.int32)], [np.ones(1, np.int64)]
         while result is not None and result[0] == number:
             words = result[1].split("\n")
+            done(len(words) / total)
             pieces = result[1].replace("\n", " ").split(" ")
             numbers.append(np.fromiter((table.setdefault(each, len(table)) for each in pieces), np.int32, len(pieces)))
             lengths.append(np.fromiter((word.count(" ") for word in words), np.int64, len(words)) + 1)
             result = next(results, None)
-        made.append(Pieces(list(table), np.concatenate(numbers), np.cumsum(np.concatenate(lengths))))
+        made.append(Pieces(list(table), Rows(np.concatenate(numbers), np.concatenate(lengths))))
     return made
 
 
-def _cutter(makers: Sequence[Callable[[], Subwords]]) -> Callable[[tuple[int, list[str]]], tuple[int, str]]:
+def _cutter(cutters: Sequence[Subwords]) -> Callable[[tuple[int, list[str]]], tuple[int, str]]:
     """Return the function that cuts words of a text; it returns a line of subwords for each."""
-    cutters: dict[int, Subwords] = {}
 
     def cut(item: tuple[int, list[str]]) -> tuple[int, str]:
         number, words = item
-        if number not in cutters:
-            cutters[number] = makers[number]()
         return number, "\n".join(cutters[number].of_words(words))
 
     return cut
@@ -99,19 +112,17 @@ class Output:
     source: NumberedText
     pieces: Pieces
     text: Path
-    prefix: Optional[Path] = None
+    prefix: Path | None = None
     types: Sequence[str] = ()
 
 
-def write_texts(
-    outputs: Sequence[Output], workers: int, done: Callable[[int], object] = lambda lines: None
-) -> list[Binarised]:
+def write_texts(outputs: Sequence[Output], workers: int, done: Done = unseen) -> list[Binarised]:
     """Write texts in subwords, and the numbers of their types; return the counts of each.
 
     Args:
         outputs: texts to write
         workers: maximum number of processes
-        done: told how many lines are done
+        done: told of the parts that are done
 
     Raises:
         UserError: the disk is full
@@ -121,7 +132,8 @@ def write_texts(
         for number, output in enumerate(outputs)
         for size, end in zip(output.source.blocks, accumulate(output.source.blocks))
     )
-    pool = min(workers, 1 + sum(output.source.path.stat().st_size for output in outputs) // MANY)
+    total = sum(sum(output.source.blocks) for output in outputs)
+    pool = min(workers, 1 + 4 * total // MANY)
     results = in_order(partial(_gatherer, outputs), items, pool)
     counts = []
     for output in outputs:
@@ -129,13 +141,13 @@ def write_texts(
 
         def written(output: Output = output, found: Binarised = found) -> Iterator[tuple[Numbers, list[int]]]:
             with whole_file(output.text) as temporary, temporary.open("wb") as file:
-                for _ in output.source.blocks:
+                for size in output.source.blocks:
                     text, numbers, lengths, unknown = next(results)
                     file.write(text)
                     found.sentences += len(lengths)
                     found.tokens += int(lengths.sum())
                     found.unknown += unknown
-                    done(len(lengths))
+                    done(size / total)
                     yield numbers, lengths.tolist()
 
         if output.prefix is None:
@@ -170,8 +182,7 @@ class _Gatherer:
         self.output = output
         # With the space before each; those at the beginnings of lines are taken out again.
         names = [b"\n", *(f" {name}".encode() for name in output.pieces.names[1:])]
-        self.signs = np.frombuffer(b"".join(names), np.uint8)
-        self.sign_ends = np.cumsum([len(name) for name in names])
+        self.signs = Rows(np.frombuffer(b"".join(names), np.uint8), np.array(list(map(len, names))))
         table = {name: number for number, name in enumerate(output.types)}
         kind = kind_for(len(output.types))
         self.types = np.array([END, *(table.get(name, UNKNOWN) for name in output.pieces.names[1:])], kind)
@@ -179,16 +190,8 @@ class _Gatherer:
     def __call__(self, begin: int, size: int) -> tuple[bytes, Numbers, Numbers, int]:
         """Return what `_gatherer` says of so many words from a place in their file."""
         words = np.fromfile(self.output.source.path, np.uint32, size, offset=begin)
-        pieces = _gathered(self.output.pieces.numbers, self.output.pieces.ends, words)
-        text = _gathered(self.signs, self.sign_ends, pieces).tobytes().replace(b"\n ", b"\n").removeprefix(b" ")
+        pieces = self.output.pieces.numbers.gathered(words)
+        text = self.signs.gathered(pieces).tobytes().replace(b"\n ", b"\n").removeprefix(b" ")
         numbers = self.types[pieces]
         lengths = np.diff(np.flatnonzero(pieces == 0), prepend=-1).astype(np.int32)
         return text, numbers, lengths, int((numbers == UNKNOWN).sum())
-
-
-def _gathered(values: Numbers, ends: Numbers, rows: Numbers) -> Numbers:
-    """Return the values of rows of different lengths, one after the other."""
-    begins = np.concatenate(([0], ends[:-1]))
-    lengths = (ends - begins)[rows]
-    to = np.cumsum(lengths)
-    return values[np.arange(to[-1]) + np.repeat(begins[rows] - to + lengths, lengths)]

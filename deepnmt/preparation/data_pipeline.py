@@ -3,11 +3,13 @@
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from deepnmt.preparation.cut_text import Output, cut_words, write_texts
 from deepnmt.preparation.inline_pairs import make_inline, part_name
@@ -15,6 +17,7 @@ from deepnmt.preparation.numbered_text import number_texts
 from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
 from deepnmt.preparation.rewriting import Dropout, case_like, learn_case, tag
 from deepnmt.preparation.splits import Rules, hold_out, prepare_split
+from deepnmt.preparation.stages import Stages, unseen
 from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, write_dictionary
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.index_file import Binarised, binarise
@@ -64,22 +67,46 @@ class Pipeline:
         """
         self.text.mkdir()
         self.work.mkdir()
-        self._prepare()
-        if self.options.truecase:
-            self._true_case()
-        if self.options.placeholders:
-            self._tag()
-        self._number()
-        self._learn()
-        if self.options.limited:
-            self._limit()
-        self._cut()
-        if self.options.glossary_training is not None:
-            self._make_inline(self.options.glossary_training)
-        self._write_dictionaries()
-        self._binarise()
+        with Stages(self._times()) as self.stages:
+            self._prepare()
+            if self.options.truecase:
+                self._true_case()
+            if self.options.placeholders:
+                self._tag()
+            self._number()
+            self._learn()
+            if self.options.limited:
+                self._limit()
+            self._cut()
+            if self.options.glossary_training is not None:
+                self._make_inline(self.options.glossary_training)
+            self._write_dictionaries()
+            self._binarise()
         shutil.rmtree(self.work)
         return self.counts
+
+    def _times(self) -> dict[str, float]:
+        """Return the stages, with their expected times: microseconds on an Intel Xeon, for German and English text."""
+        options, each = self.options, 1 / self.workers
+        sizes = {
+            split.name: sum(Path(f"{split.prefix}.{language}").stat().st_size for language in self.languages)
+            for split in options.splits()
+        }
+        total = sum(sizes.values())
+        # Of text that grows, distinct words become fewer and fewer.
+        words = 0.75 * sizes[TRAIN] ** 0.7
+        times = {f"preparing {name}": 0.45 * size * each for name, size in sizes.items()}
+        if options.truecase:
+            times["casing"] = (0.15 + 0.1 * each) * total
+        if options.placeholders:
+            times["tagging"] = 0.6 * total * each
+        times["numbering words"] = 0.11 * total * each
+        times["learning subwords"] = 100.0 * (options.merges or options.types) + 10 * words
+        times["cutting words"] = 14 * words * each
+        for number in range(options.copies or 0):
+            times[f"copy {number}"] = 3 * sizes[TRAIN] * each
+        times["writing"] = 0.04 * total * each
+        return times
 
     def _sides(self, folder: Path, kind: str, split: str) -> list[Path]:
         """Return the files of a split's texts."""
@@ -91,61 +118,69 @@ class Pipeline:
             limits = (options.max_len, options.max_ratio) if name == TRAIN else (0, 0)
             given = [prefix for prefix in prefixes if prefix]
             output = str(self.text / name)
-            counts = prepare_split(given, output, Rules(self.settings, *limits), self.workers)
+            with self.stages.stage(f"preparing {name}") as done:
+                counts = prepare_split(given, output, Rules(self.settings, *limits), self.workers, done)
             self.counts[name] = counts
             if name == TRAIN and options.valid_every:
                 moved = hold_out(self.text / TRAIN, self.text / VALID, options.valid_every)
                 self.counts[name] = {**counts, "kept": counts["kept"] - moved, "held_out": moved}
                 self.counts[VALID] = {"read": moved, "kept": moved}
-                print(f"{moved} pairs held out for validation")
+                tqdm.write(f"{moved} pairs held out for validation")
         self.splits = list(self.counts)
 
     def _true_case(self) -> None:
-        for language, text in zip(self.languages, self.tokens(TRAIN)):
-            learn_case(text, self.folder / model_name(language), language)
-        for split in self.splits:
-            case_like(self.folder, self.settings, self.languages, self.tokens(split), self.workers)
+        with self.stages.stage("casing") as done:
+            for language, text in zip(self.languages, self.tokens(TRAIN)):
+                learn_case(text, self.folder / model_name(language), language)
+            for split in self.splits:
+                told = done if split == TRAIN else unseen
+                case_like(self.folder, self.settings, self.languages, self.tokens(split), self.workers, told)
 
     def _tag(self) -> None:
         untagged = self.tokens
         self.tokens = partial(self._sides, self.work, ".tagged")
-        for split in self.splits:
-            tag(self.settings, untagged(split), self.tokens(split), split == TRAIN, self.workers)
+        with self.stages.stage("tagging") as done:
+            for split in self.splits:
+                told = done if split == TRAIN else unseen
+                tag(self.settings, untagged(split), self.tokens(split), split == TRAIN, self.workers, told)
 
     def _number(self) -> None:
         """Number the words of all texts; work goes on with the distinct words."""
         sides = [(split, language) for split in self.splits for language in self.languages]
-        numbered = number_texts([text for split in self.splits for text in self.tokens(split)], self.work, self.workers)
+        texts = [text for split in self.splits for text in self.tokens(split)]
+        with self.stages.stage("numbering words") as done:
+            numbered = number_texts(texts, self.work, self.workers, done)
         self.numbered = dict(zip(sides, numbered))
         self.words = {language: self.numbered[TRAIN, language].words for language in self.languages}
 
     def _learn(self) -> None:
         names = {codes_name(self.settings, language): language for language in self.languages}
-        for name, language in names.items():
-            learnt_from = [self.words[language]] if self.options.separate else list(self.words.values())
-            print(f"learning subwords: {name}", file=sys.stderr)
-            if self.options.merges:
-                learn_merges(self.folder / name, self.options.merges, learnt_from)
-            else:
-                kind, least = self.options.subwords, self.options.least_pairs
-                learn(kind, self.folder / name, self.options.types, learnt_from, least)
+        with self.stages.stage("learning subwords") as done:
+            for name, language in names.items():
+                learnt_from = [self.words[language]] if self.options.separate else list(self.words.values())
+                if self.options.merges:
+                    learn_merges(self.folder / name, self.options.merges, learnt_from, done)
+                else:
+                    kind, least = self.options.subwords, self.options.least_pairs
+                    learn(kind, self.folder / name, self.options.types, learnt_from, least, done)
 
-    def _subwords(self, language: str, limited: bool = True) -> Callable[[], Subwords]:
-        return partial(Subwords, self.folder, self.settings, language, limited)
+    def _cutters(self, limited: bool = True) -> dict[str, Subwords]:
+        return {name: Subwords(self.folder, self.settings, name, limited) for name in self.languages}
 
     def _limit(self) -> None:
         """Write the types of the training text, which are cut by no others."""
-        texts = [
-            (self.numbered[TRAIN, language], self._subwords(language, limited=False)) for language in self.languages
-        ]
+        cutters = self._cutters(limited=False)
+        texts = [(self.numbered[TRAIN, language], cutters[language]) for language in self.languages]
         least = max(self.options.vocabulary_threshold, 1)
         for language, pieces in zip(self.languages, cut_words(texts, self.workers)):
             counts = pieces.counts(self.words[language].counts)
             write_vocabulary(self.folder / f"{VOCABULARY}.{language}", counts, least, self.options.spell_unknown)
 
     def _cut(self) -> None:
-        texts = [(text, self._subwords(language)) for (_, language), text in self.numbered.items()]
-        self.cut = dict(zip(self.numbered, cut_words(texts, self.workers)))
+        cutters = self._cutters()
+        texts = [(text, cutters[language]) for (_, language), text in self.numbered.items()]
+        with self.stages.stage("cutting words") as done:
+            self.cut = dict(zip(self.numbered, cut_words(texts, self.workers, done)))
         self.types = {
             language: self.cut[TRAIN, language].counts(words.counts) for language, words in self.words.items()
         }
@@ -198,21 +233,24 @@ class Pipeline:
         return types
 
     def _binarise(self) -> None:
-        outputs = []
+        outputs, types = [], {name: read_types(self._dictionary(name)) for name in self.languages}
         for split, language in self.numbered:
             prefix = self.folder / side_name(split, self.languages, language)
             # Written from the copies.
             prefix = None if split == TRAIN and self.options.copies else prefix
             text = self.text / f"{split}.bpe.{language}"
-            types = read_types(self._dictionary(language))
-            outputs.append(Output(self.numbered[split, language], self.cut[split, language], text, prefix, types))
-        for output, (_, language), side in zip(outputs, self.numbered, write_texts(outputs, self.workers)):
+            sources = self.numbered[split, language], self.cut[split, language]
+            outputs.append(Output(*sources, text, prefix, types[language]))
+        with self.stages.stage("writing") as done:
+            sides = write_texts(outputs, self.workers, done)
+        for output, (_, language), side in zip(outputs, self.numbered, sides):
             if output.prefix:
                 self._log(output.text, language, len(output.types), side)
         for number in range(self.options.copies or 0):
             texts = self._sides(self.work, f".{number}", TRAIN)
             dropout = Dropout(self.folder, self.settings, self.languages, self.options.bpe_dropout or 0, number + 1)
-            dropout.write(self.tokens(TRAIN), texts, self.workers)
+            with self.stages.stage(f"copy {number}") as done:
+                dropout.write(self.tokens(TRAIN), texts, self.workers, done)
             folder = self.folder / f"copy{number}" if number else self.folder
             folder.mkdir(exist_ok=True)
             self._binarise_split(folder, TRAIN, texts)
@@ -237,6 +275,6 @@ class Pipeline:
         share = f"{100 * side.unknown / side.tokens:.3}% replaced (by <unk>)"
         said = f"{side.sentences} sents, {side.tokens} tokens, {share}"
         lines = f"[{language}] Dictionary: {types} types\n[{language}] {text.relative_to(self.folder)}: {said}\n"
-        print(lines, end="", file=sys.stderr)
+        tqdm.write(lines, end="", file=sys.stderr)
         with (self.folder / LOG).open("a", encoding="utf-8", newline="\n") as log:
             log.write(lines)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.console import whole_file
+from deepnmt.preparation.stages import Done, unseen
 from deepnmt.text.in_order import Block, in_order, lines_of, read_blocks
 
 LINES = 10_000
@@ -52,22 +53,21 @@ class NumberedText(NamedTuple):
     blocks: list[int]
 
 
-def number_texts(
-    texts: Sequence[Path], folder: Path, workers: int, done: Callable[[int], object] = lambda lines: None
-) -> list[NumberedText]:
+def number_texts(texts: Sequence[Path], folder: Path, workers: int, done: Done = unseen) -> list[NumberedText]:
     """Return numbered texts.
 
     Args:
         texts: texts in tokens
         folder: folder of the new files, which are named as the texts are
         workers: maximum number of processes
-        done: told how many lines are done
+        done: told of the parts that are done
 
     Raises:
         UserError: a line is not UTF-8, or the disk is full
     """
     blocks = ((text, block) for text in texts for block in read_blocks([text], LINES))
-    pool = min(workers, 1 + sum(text.stat().st_size for text in texts) // MANY)
+    size = sum(text.stat().st_size for text in texts)
+    pool = min(workers, 1 + size // MANY)
     results = in_order(_numberer, blocks, pool)
     found = []
     result = next(results, None)
@@ -76,18 +76,19 @@ def number_texts(
         with whole_file(path) as temporary, temporary.open("wb") as file:
             joiner = _Joiner(file)
             while result is not None and result[0] == text:
-                done(joiner.add(*result[1:]))
+                joiner.add(*result[1:-1])
+                done(result[-1] / size)
                 result = next(results, None)
         found.append(NumberedText(path, joiner.words(text), joiner.blocks))
     return found
 
 
-def _numberer() -> Callable[[tuple[Path, Block]], tuple[Path, str, Numbers, NDArray[np.int64]]]:
+def _numberer() -> Callable[[tuple[Path, Block]], tuple[Path, str, Numbers, NDArray[np.int64], int]]:
     return _numbered
 
 
-def _numbered(item: tuple[Path, Block]) -> tuple[Path, str, Numbers, NDArray[np.int64]]:
-    """Return the text, and of a block the distinct words, each ended by a line feed, the numbers, and their counts."""
+def _numbered(item: tuple[Path, Block]) -> tuple[Path, str, Numbers, NDArray[np.int64], int]:
+    """Return the text, and a block's distinct words, each ended by a line feed, numbers, their counts, and bytes."""
     text, (first, (block,)) = item
     # A control character, which no text in tokens has.
     tokens = "".join([f"{line} \0 " for line in lines_of(block, str(text), first)]).split()
@@ -96,7 +97,7 @@ def _numbered(item: tuple[Path, Block]) -> tuple[Path, str, Numbers, NDArray[np.
     table = {word: number for number, word in enumerate(words, start=1)}
     table["\0"] = 0
     numbers = np.fromiter(map(table.__getitem__, tokens), np.uint32, len(tokens))
-    return text, "".join(f"{word}\n" for word in words), numbers, np.bincount(numbers, minlength=len(table))
+    return text, "".join(f"{word}\n" for word in words), numbers, np.bincount(numbers, minlength=len(table)), len(block)
 
 
 class _Joiner:
@@ -107,8 +108,8 @@ class _Joiner:
         self.table: dict[str, int] = {}
         self.counts = np.zeros(1 << 10, np.int64)
 
-    def add(self, words: str, numbers: Numbers, counts: NDArray[np.int64]) -> int:
-        """Add a block, and return the number of its lines."""
+    def add(self, words: str, numbers: Numbers, counts: NDArray[np.int64]) -> None:
+        """Add a block."""
         table = self.table
         place = [table.setdefault(word, len(table) + 1) for word in words.split("\n")[:-1]]
         if len(table) >= len(self.counts):
@@ -117,7 +118,6 @@ class _Joiner:
         self.counts[places] += counts
         self.file.write(places[numbers].tobytes())
         self.blocks.append(len(numbers))
-        return int(counts[0])
 
     def words(self, source: Path) -> Words:
         """Return the words of all blocks, which are forgotten here."""

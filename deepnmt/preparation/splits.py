@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from deepnmt import console
+from tqdm import tqdm
+
 from deepnmt.errors import UserError
+from deepnmt.preparation.stages import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.in_order import Block, blocks_in_order, lines_of
 from deepnmt.text.lines import check_parallel, clean
@@ -84,7 +85,7 @@ class Preparer:
         return Prepared(tokenised=tokenised, raw=tuple(raw), in_subwords=in_subwords)
 
 
-def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) -> dict[str, int]:
+def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int, done: Done = unseen) -> dict[str, int]:
     """Prepare the files of one split, and return the counts.
 
     Args:
@@ -92,6 +93,7 @@ def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) 
         output: prefix of the files to write
         rules: rules for each pair
         workers: maximum number of processes
+        done: told of the parts that are done
 
     Raises:
         UserError: the files are faulty or of different length, no pair is left, or the disk is full
@@ -106,9 +108,8 @@ def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) 
     try:
         with ExitStack() as stack:
             files = [stack.enter_context(open(path, "wb")) for path in paths]
-            bar = stack.enter_context(console.progress(total, f"preparing {Path(output).name}", " lines"))
-            for texts, reasons, subwords in blocks_in_order(partial(_preparer, rules, inputs), inputs, workers, total):
-                bar.update(reasons.total())
+            for texts, reasons, subwords in blocks_in_order(_preparer(rules, inputs), inputs, workers, total):
+                done(reasons.total() / total)
                 counts.update(reasons)
                 in_subwords += subwords
                 for file, text in zip(files, texts):
@@ -123,12 +124,12 @@ def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) 
     if counts["kept"] == 0:
         raise UserError(f"no {rules.unit} of {names} is left: {said}")
     if in_subwords > counts["kept"] / 100:
-        print(
+        tqdm.write(
             f"warning: {names} seem to have had BPE already: {in_subwords} of {counts['kept']} "
             f"{rules.unit}s have words that end in @@",
             file=sys.stderr,
         )
-    print(f"{prefixes[0]}: {said}", file=sys.stderr)
+    tqdm.write(f"{prefixes[0]}: {said}", file=sys.stderr)
     return dict(counts)
 
 

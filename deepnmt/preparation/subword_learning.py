@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 
+from tqdm import tqdm
+
 from deepnmt import console
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.preparation.merge_learning import learn_pairs
 from deepnmt.preparation.numbered_text import Words
+from deepnmt.preparation.stages import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import read_lines
 from deepnmt.text.subwords import CHARACTERS, MERGES, SEPARATOR
@@ -18,7 +21,7 @@ from deepnmt.text.unigram import learn_unigram
 from deepnmt.text.word_pieces import learn_word_pieces, symbols_of
 
 
-def learn(kind: str, codes: Path, size: int, texts: Sequence[Words], least: int) -> None:
+def learn(kind: str, codes: Path, size: int, texts: Sequence[Words], least: int, done: Done = unseen) -> None:
     """Write codes of `size` types.
 
     Args:
@@ -27,6 +30,7 @@ def learn(kind: str, codes: Path, size: int, texts: Sequence[Words], least: int)
         size: number of types, including characters; unused for the kind of characters
         texts: words of texts in tokens
         least: number of times that two word pieces must be adjacent to be merged
+        done: told of the parts that are done
 
     Raises:
         UserError: the size leaves no room beside the characters, sentencepiece is missing, or the disk is full
@@ -44,7 +48,7 @@ def learn(kind: str, codes: Path, size: int, texts: Sequence[Words], least: int)
             f"their ends, but is {size}"
         )
     if kind == "bpe":
-        learn_merges(codes, size - characters, texts)
+        learn_merges(codes, size - characters, texts, done)
         return
     with console.whole_file(codes) as temporary:
         if kind == "unigram":
@@ -62,10 +66,10 @@ def learn(kind: str, codes: Path, size: int, texts: Sequence[Words], least: int)
                 file.write(f"{MERGES}\n")
                 file.writelines(f"{first} {second}\n" for first, second in merges)
     if made < size:
-        print(f"warning: --vocabulary is {size}, but the text has only {made} types to learn", file=sys.stderr)
+        tqdm.write(f"warning: --vocabulary is {size}, but the text has only {made} types to learn", file=sys.stderr)
 
 
-def learn_merges(codes: Path, merges: int, texts: Sequence[Words]) -> int:
+def learn_merges(codes: Path, merges: int, texts: Sequence[Words], done: Done = unseen) -> int:
     """Write the codes of a BPE, and return how many merges the texts had for them.
 
     Raises:
@@ -77,13 +81,14 @@ def learn_merges(codes: Path, merges: int, texts: Sequence[Words]) -> int:
         for pair in learn_pairs([(text.text, text.counts) for text in texts], merges):
             file.write(" ".join(pair) + "\n")
             made += 1
+            done(1 / merges)
         if not made:
             names = " and ".join(str(text.source) for text in texts)
             raise UserError(
                 f"{names}: contain no adjacent symbols that occur twice for the BPE to merge; is there more text?"
             )
     if made < merges:
-        print(f"warning: --bpe-merges is {merges}, but the text has only {made} merges to make", file=sys.stderr)
+        tqdm.write(f"warning: --bpe-merges is {merges}, but the text has only {made} merges to make", file=sys.stderr)
     return made
 
 

@@ -92,10 +92,15 @@ def lines_of(block: bytes, name: str, first: int) -> list[str]:
 
 
 def blocks_in_order(
-    make: Callable[[], Callable[[Block], Result]], paths: Sequence[Path], workers: int, total: int
+    function: Callable[[Block], Result], paths: Sequence[Path], workers: int, total: int
 ) -> Iterator[Result]:
     """Yield a function's result for each block of parallel texts with `total` lines, as `read_blocks` gives it."""
-    return in_order(make, read_blocks(paths, CHUNK), min(workers, 1 + total // CHUNK))
+    return in_order(partial(itself, function), read_blocks(paths, CHUNK), min(workers, 1 + total // CHUNK))
+
+
+def itself(item: Item) -> Item:
+    """Return an item; as `partial(itself, function)`, what makes a function that all processes share."""
+    return item
 
 
 def lines_in_order(

@@ -54,14 +54,13 @@ class Bpe:
     """
 
     def __init__(self, codes: Path, types: Collection[str] | None = None) -> None:
-        self._lines = list(read_lines(codes))
-        self._types = types
         check_codes(codes)
+        self._lines, self._types = list(read_lines(codes)), types
         merges = [tuple(line.strip("\r\n ").split(" ")) for line in self._lines[1:]]
         # Of two equal ones, the first counts.
         self._ranks: dict[Any, int] = {pair: rank for rank, pair in reversed([*enumerate(merges)])}
         self._made = ["".join(pair) for pair in merges]
-        self._cache = CutWords()
+        self.cache = CutWords()
 
     @cached_property
     def _bpe(self) -> Any:
@@ -77,19 +76,23 @@ class Bpe:
     def _segment(self, tokens: str, dropout: float) -> str:
         if not tokens:
             return ""
-        if dropout or self._types is not None:
-            # subword-nmt keeps every word that it has ever cut.
-            self._bpe.cache = self._cache = self._cache.bounded()
+        if dropout:
+            # subword-nmt keeps every word that it has ever cut, as it was cut last.
+            self._bpe.cache = {}
             return str(self._bpe.segment(tokens, dropout))
-        self._cache = cache = self._cache.bounded()
-        return " ".join([cache.get(word) or self._remembered(word, cache) for word in tokens.split(" ")])
-
-    def _remembered(self, word: str, cache: CutWords) -> str:
-        cut = cache[word] = self.cut(word)
-        return cut
+        # Another thread may still read the words of before.
+        self.cache = cache = self.cache.bounded()
+        words = tokens.split(" ")
+        for word in words:
+            if word not in cache:
+                cache[word] = self.cut(word)
+        return " ".join([cache[word] for word in words])
 
     def cut(self, word: str) -> str:
         """Return the subwords of a word."""
+        if self._types:
+            self._bpe.cache = {}
+            return str(self._bpe.segment(word))
         find, most = self._ranks.get, len(self._made)
         symbols = [*word[:-1], word[-1] + END_OF_WORD]
         ranks = [find(pair, most) for pair in zip(symbols, symbols[1:])]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,7 +30,7 @@ def cut_text(codes: Path, text: Path, output: Path, workers: int = 1) -> Iterato
     """A text in tokens, and the subwords of its words by the codes in a folder."""
     with TemporaryDirectory() as folder:
         (numbered,) = number_texts([text], Path(folder), workers)
-        (pieces,) = cut_words([(numbered, partial(Subwords, codes, TextSettings("de", "en"), "de"))], workers)
+        (pieces,) = cut_words([(numbered, Subwords(codes, TextSettings("de", "en"), "de"))], workers)
         yield Output(numbered, pieces, output)
 
 
