@@ -18,7 +18,7 @@ from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
 from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import clean
-from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
+from deepnmt.text.pipeline import LONGEST_WORD, TextPipeline, has_long_word
 from deepnmt.text.second_pass import SecondPass
 from deepnmt.text.subwords import CODES, join_bpe
 from deepnmt.text.terms import Term
@@ -284,7 +284,7 @@ class Translator:
         if text.count(" ") > 2 * longest or len(text) > LONGEST_WORD * longest:
             return Translated(nothing, [], [], f"too long: {len(text)} characters; the model has {longest} subwords")
         tokens = self.pipeline.tokenize(text)
-        if LONG_WORD.search(tokens):
+        if has_long_word(tokens):
             return Translated(nothing, [], [], f"too long: a word has more than {LONGEST_WORD:,} characters")
         if self.pipeline.settings.pretokenized and (symbols := set(SPECIAL_SYMBOLS) & set(tokens.split())):
             return Translated(nothing, [], [], f"not text: it has fairseq's symbol {min(symbols)}")
