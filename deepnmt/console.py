@@ -6,6 +6,7 @@ that imports the package is not changed in any of these.
 
 import argparse
 import io
+import math
 import os
 import re
 import signal
@@ -143,6 +144,14 @@ def decimal(option: str) -> Callable[[str], float]:
         return float(text) if "." in text else int(text)
 
     return read
+
+
+def as_number(text: str) -> float:
+    """Return the number that a text is; NaN for any other text."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def single_threaded() -> None:

@@ -84,17 +84,22 @@ def user_message(error: BaseException) -> Optional[str]:
 def show_user_errors(previous: ExceptHook, more: MessageOf = lambda *_: None) -> ExceptHook:
     """Return an exception hook that shows some errors in a line each; `previous` gets the rest.
 
-    They are a user's faults, Ctrl-C, and errors for which `more` returns a message.
+    They are a user's faults, Ctrl-C, and errors for which `more` returns a message. Python then ends with status 2, as
+    each command does, and by the signal after Ctrl-C.
     """
 
     def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+        interrupted = isinstance(error, KeyboardInterrupt)
         stopped = "interrupted; run the same command again to resume from the last checkpoint"
-        message = stopped if isinstance(error, KeyboardInterrupt) else user_message(error) or more(error, trace)
+        message = stopped if interrupted else user_message(error) or more(error, trace)
         if not message:
             previous(kind, error, trace)
             return
         let_the_first_process_speak()
         for line in message.splitlines():
             print(f"deepnmt: error: {line}", file=sys.stderr)
+        # In a group of processes, torch puts a hook in front, which writes nothing unless this one returns.
+        if sys.excepthook is hook and not interrupted:
+            raise SystemExit(2)
 
     return hook

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from deepnmt.console import Parser, program
+from deepnmt.console import Parser, as_number, program
 from deepnmt.errors import UserError
 from deepnmt.reference import add_reference_option
 from deepnmt.reranking import METRICS, STARTS
@@ -83,10 +83,7 @@ def whole(text: str) -> int:
 
 def finite(text: str) -> float:
     """Return a finite number."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = as_number(text)
     if not math.isfinite(number):
         raise argparse.ArgumentTypeError(f"must be a finite number, but is {text}")
     return number

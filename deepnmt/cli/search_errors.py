@@ -1,12 +1,11 @@
 """`deepnmt search-errors`: how often the beam search misses the best string, by exhaustive search."""
 
-import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from deepnmt.console import Parser, program, whole
+from deepnmt.console import Parser, as_number, program, whole
 from deepnmt.errors import UserError
 from deepnmt.limits import BEAM
 
@@ -44,10 +43,7 @@ def parser() -> Parser:
 
 def seconds(text: str) -> float:
     """Return a number of seconds. Raises `UserError` for any other text."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = as_number(text)
     if not value > 0:
         raise UserError(f"--limit must be a number of seconds above 0, but is '{text}'")
     return value

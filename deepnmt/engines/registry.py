@@ -32,8 +32,16 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
     "ctranslate2": {"ctranslate2": "ctranslate2"},
     "onnx": {"onnxruntime": "onnx", "onnx": "onnx-export"},
 }
-# An export's own choice: the first of these that is installed and computes the model.
-AUTO, FASTEST = "auto", ("ctranslate2", "onnx", "torch")
+# The choice of an export that names no engine.
+AUTO = "auto"
+# Channels of the widest models that CTranslate2 computes faster than ONNX Runtime (docs/translating.md).
+NARROW = 256
+
+
+def by_speed(width: int, weights: str) -> tuple[str, ...]:
+    """Return the engines for the CPU, the fastest first, for models of a width and their number format."""
+    faster = ("ctranslate2", "onnx") if width <= NARROW or weights != "float32" else ("onnx", "ctranslate2")
+    return (*faster, "torch")
 
 
 def load_engine(folder: ModelFolder, threads: int | None = None) -> Engine:

@@ -13,7 +13,7 @@ from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.console import program
 from deepnmt.engines.engine import Engine, SearchSettings
 from deepnmt.engines.model_folder import RECORD, ModelFolder, is_model_folder
-from deepnmt.engines.registry import AUTO, FASTEST, engine_module
+from deepnmt.engines.registry import AUTO, by_speed, engine_module
 from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.engines.torch.options import describe
 from deepnmt.engines.torch.writer import write_models
@@ -63,7 +63,8 @@ def export(task: Export, target: Path, say: Callable[[str], object] = lambda lin
     if task.engine != AUTO:
         return _exported(task, settings, reference, target)
     # Other engines are for the CPU.
-    engines = FASTEST if not torch.cuda.is_available() else FASTEST[-1:]
+    width = reference.models[0].encoder.embed_tokens.embedding_dim
+    engines = ("torch",) if torch.cuda.is_available() else by_speed(width, task.weights)
     passed_over = []
     for engine in engines:
         try:

@@ -4,7 +4,6 @@ fairseq's search applies a length penalty to finished hypotheses alone. So one s
 beam has the translations of every penalty.
 """
 
-import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -46,10 +45,7 @@ def whole_numbers(option: str, text: str, most: int) -> list[int]:
 
 def penalties(text: str) -> list[float]:
     """Return the numbers of --lenpen. Raises `UserError` if one is too large, or is no number."""
-    try:
-        values = sorted({float(word) for word in text.split(",")})
-    except ValueError:
-        values = [math.nan]
+    values = sorted({console.as_number(word) for word in text.split(",")})
     if not all(-LENPEN <= value <= LENPEN for value in values):
         raise UserError(f"--lenpen must be numbers from {-LENPEN} to {LENPEN}, such as 0.6,1, but is '{text}'")
     return values

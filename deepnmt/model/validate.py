@@ -58,9 +58,6 @@ def split_pairs(config: DLCLTransformerConfig) -> Iterator[str]:
 
 def training_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     """Yield options that would be ignored; checkpoints with such options can be read."""
-    for name in ("adaptive_input", "char_inputs", "export"):
-        if getattr(config, name):
-            yield f"--{dashed(name)} must not be given: the model has nothing that it would change"
     if config.dlcl_softmax and str(config.dlcl_init) != "mean":
         yield f"--dlcl-init must be mean with --dlcl-softmax, which begins with means, but is {config.dlcl_init}"
 

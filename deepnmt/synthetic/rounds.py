@@ -50,29 +50,23 @@ class Step(NamedTuple):
 class Rounds(RoundRecipe):
     """A recipe, and the finished steps in its folder."""
 
-    def next_step(self) -> Optional[Step]:
-        """Return the first command whose result is missing; None where all is done."""
+    def _numbers(self) -> Iterator[int]:
+        """Yield the rounds up to the first that gains too little; the next one is asked for when a round is done."""
         for number in range(self.rounds + 1):
-            for step in self.steps(number):
-                if not step.result.exists():
-                    return step
+            yield number
             gain = self.gain(number)
             if gain is not None and gain < self.min_gain:
-                return None
-        return None
+                return
+
+    def next_step(self) -> Optional[Step]:
+        """Return the first command whose result is missing; None where all is done."""
+        steps = (step for number in self._numbers() for step in self.steps(number))
+        return next((step for step in steps if not step.result.exists()), None)
 
     def finished(self) -> list[int]:
         """Return the rounds that are done, up to the last one."""
         step = self.next_step()
-        if step is not None:
-            return list(range(step.round))
-        done: list[int] = []
-        for number in range(self.rounds + 1):
-            done.append(number)
-            gain = self.gain(number)
-            if gain is not None and gain < self.min_gain:
-                break
-        return done
+        return list(self._numbers() if step is None else range(step.round))
 
     def scores(self, number: int) -> dict[str, float]:
         """Return the BLEU on validation of a round that is done, by direction, or of the ensemble."""

@@ -127,8 +127,5 @@ def size_and_time(path: Path) -> str:
 
 def sha256(path: Path) -> str:
     """Return the checksum of a file, as sha256sum prints it."""
-    digest = hashlib.sha256()
     with open_file(path) as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

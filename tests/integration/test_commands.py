@@ -215,7 +215,7 @@ def test_no_space_left_for_a_checkpoint(flow: Flow, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     done = script(
-        "train.sh", flow["recipe"], flow["data"], tmp_path, "--max-update", 8, status=1, preexec_fn=small_files
+        "train.sh", flow["recipe"], flow["data"], tmp_path, "--max-update", 8, status=2, preexec_fn=small_files
     )
     assert "earlier checkpoints are intact" in error_line(done)
     after = parameters(tmp_path / "checkpoint_last.pt")
@@ -344,7 +344,7 @@ def test_options_that_make_no_sense_are_refused_at_start(flow: Flow, tmp_path: P
     done = fairseq(
         "train", flow["data"], "--user-dir", ROOT / "deepnmt", "--arch", "dlcl_transformer_tiny", "--cpu",
         "--encoder-groups", "0,6,6,12", "--dlcl-granularity", "7", "--optimizer", "adam", "--max-tokens", 600,
-        "--save-dir", tmp_path / "save", status=1,
+        "--save-dir", tmp_path / "save", status=2,
     )  # fmt: skip
     assert [line for line in done.stderr.splitlines() if "error:" in line] == [
         "deepnmt: error: --encoder-groups: boundaries must be increasing, but are '0,6,6,12'",
@@ -377,7 +377,7 @@ def test_fairseq_names_a_truncated_checkpoint_and_a_dictionary_that_does_not_fit
     cut = tmp_path / "cut.pt"
     cut.write_bytes(flow["average"].read_bytes()[:10000])
     arguments = [flow["data"], "--user-dir", ROOT / "deepnmt", "--cpu", "--path"]
-    done = fairseq("generate", *arguments, cut, status=1)
+    done = fairseq("generate", *arguments, cut, status=2)
     assert f"deepnmt: error: {cut}: must be a whole fairseq checkpoint, but is truncated" in error_line(done)
 
     other = tmp_path / "data"

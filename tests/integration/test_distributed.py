@@ -170,7 +170,7 @@ def test_processes_without_torchrun_are_refused(data: Path, tmp_path: Path) -> N
         [BIN / "fairseq-train", *train_arguments(options, data, tmp_path / "save")],
         capture_output=True, text=True, check=False, timeout=SECONDS,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert [line for line in done.stderr.splitlines() if "error" in line.lower()] == [
         "deepnmt: error: --distributed-world-size must be 1 with --cpu, but is 2; several processes on the CPU are "
         "started by torchrun --nproc_per_node 2 $(which fairseq-train) ..."

@@ -258,7 +258,7 @@ def train(data: Path, save: Path, *options: str) -> subprocess.CompletedProcess[
         "--max-update", "9", *options,
     ]  # fmt: skip
     done = finish(command, env={**os.environ, **warm.environment()})
-    assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-4000:]
+    assert done.returncode == 2, done.stdout[-2000:] + done.stderr[-4000:]
     assert "Traceback" not in done.stdout + done.stderr
     assert "Detected nan/inf grad norm" not in done.stdout + done.stderr
     return done

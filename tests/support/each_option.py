@@ -297,8 +297,11 @@ def work(command: str, words: list[str], out: Path) -> None:
     except SystemExit as end:
         status = end.code or 0
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         status = 1
+        try:
+            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        except SystemExit as end:  # of which Python takes the status
+            status = end.code
     last = next(iter(sorted(out.glob("**/checkpoint_last*.pt"))), None)
     if last is not None and status == 0:
         state = torch.load(last, weights_only=False)
@@ -340,8 +343,10 @@ def main(folder: Path) -> None:
     sys.modules["__main__"].__file__ = "fairseq-train"
     sys.argv = ["fairseq-train"]
     import deepnmt
+    from deepnmt import console
 
     deepnmt.register()
+    console.run(lambda: None)  # which makes this process a command, whatever has imported the package before
     CachingConfigRepository.__init__ = share_sources
     seen = folder / "seen.json"
     results: list[dict[str, Any]] = json.loads(seen.read_text("utf-8")) if seen.exists() else []

@@ -213,8 +213,11 @@ def end(program: Callable[[], None]) -> NoReturn:
             print(exit_.code, file=sys.stderr)
         status = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
     except BaseException as error:
-        sys.excepthook(type(error), error, error.__traceback__)
         status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+        try:
+            sys.excepthook(type(error), error, error.__traceback__)
+        except SystemExit as exit_:  # Python takes its status
+            status = int(exit_.code or 0)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ from deepnmt.model.transformer import DLCLTransformerModel
 
 def shown(error: BaseException, capsys: pytest.CaptureFixture[str]) -> tuple[str, list[BaseException]]:
     passed_on: list[BaseException] = []
-    show_user_errors(lambda kind, error, trace: passed_on.append(error))(type(error), error, None)
+    show_user_errors(lambda kind, error, trace: passed_on.append(error), refusal)(type(error), error, None)
     return capsys.readouterr().err, passed_on
 
 
@@ -51,6 +52,38 @@ def test_of_several_processes_the_first_speaks_at_once(
         hook(type(error), error, None)
         assert said == waits
         assert capsys.readouterr().err.startswith("deepnmt: error: ")
+
+
+PROGRAM = """
+import sys
+from deepnmt.errors import UserError, show_user_errors
+sys.excepthook = show_user_errors(sys.excepthook, lambda error, trace: str(error) if str(error) == "refused" else None)
+if sys.argv[1] == "behind":
+    hook = sys.excepthook
+    sys.excepthook = lambda *args: hook(*args)
+raise {"user": UserError("a", "b"), "refused": ValueError("refused"), "defect": ValueError("defect")}[sys.argv[2]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "lines"),
+    [
+        (("alone", "user"), 2, ["deepnmt: error: a", "deepnmt: error: b"]),
+        (("alone", "refused"), 2, ["deepnmt: error: refused"]),
+        # As torch's hook stands in a group of processes.
+        (("behind", "user"), 1, ["deepnmt: error: a", "deepnmt: error: b"]),
+    ],
+)
+def test_a_program_ends_with_the_status_of_a_command(words: tuple[str, str], status: int, lines: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()) == (status, lines)
+
+
+def test_a_program_ends_with_a_defect_as_ever() -> None:
+    command = [sys.executable, "-c", PROGRAM, "alone", "defect"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
 
 
 def test_user_error_that_fairseq_wrapped_is_found() -> None:

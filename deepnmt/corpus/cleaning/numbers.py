@@ -117,7 +117,7 @@ def _written(digits: list[str], separators: list[str]) -> Number:
         grouped = len(separators) == 1 and last != DECIMAL and GROUPS.fullmatch(joined)
         if not grouped:
             value = _with_fraction(_plain("".join(digits[:-1])), digits[-1])
-            if last in POINTS and len(digits) == 2 and TIME.fullmatch(joined):
+            if last in POINTS and TIME.fullmatch(joined):
                 return Number((value,), parts)
             return Number((value,), parts if last in COMMAS and len(digits) == 2 else (), whole=True)
     if len(set(separators)) == 1 and GROUPS.fullmatch(joined):

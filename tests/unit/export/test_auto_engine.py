@@ -15,6 +15,7 @@ from deepnmt.cli.export import parse
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.engines.onnx import writer
+from deepnmt.engines.registry import by_speed
 from deepnmt.errors import UserError
 from deepnmt.export import exporter
 from deepnmt.export.exporter import Export, export
@@ -46,6 +47,13 @@ def chosen(paths: list[Path], data: Path, folder: Path, weights: str = "float32"
 
 def test_it_is_the_default() -> None:
     assert parse(["checkpoint.pt", "data", "model"]).engine == "auto"
+
+
+def test_wide_models_are_faster_in_onnx_runtime() -> None:
+    """In float32, by the table of docs/translating.md."""
+    narrow, wide = ("ctranslate2", "onnx", "torch"), ("onnx", "ctranslate2", "torch")
+    assert by_speed(256, "float32") == by_speed(512, "int8") == narrow
+    assert by_speed(512, "float32") == wide
 
 
 @pytest.mark.parametrize(

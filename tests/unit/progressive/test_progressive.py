@@ -309,5 +309,5 @@ def test_stages_replace_those_of_the_base(tmp_path: Path) -> None:
 
 
 def test_other_commands_refuse_a_recipe_with_stages() -> None:
-    with pytest.raises(UserError, match=r"multi30k.yaml: a recipe with stages must be run by scripts/train_progress"):
+    with pytest.raises(UserError, match=r"multi30k.yaml: a recipe with stages must be run by deepnmt train-progress"):
         recipe.read_recipe(FOLDER / "multi30k.yaml")

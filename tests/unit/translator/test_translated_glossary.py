@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,39 @@ def test_words_that_no_text_has_are_spelt(tmp_path: Path) -> None:
     engine: Any = translator.engine
     # The merges make a piece that is no type.
     assert engine.read == [["a", "b"], ["a", TERM, "b", AS, "x@@", "y@@", "z", END]]
+
+
+def test_translations_keep_pieces_that_are_types(tmp_path: Path) -> None:
+    translator = make(tmp_path)
+    (tmp_path / "codes").write_text("#version: 0.2\nx y</w>\n")
+    with (tmp_path / "dict.de.txt").open("a") as file:
+        file.write("xy 1\n")
+    engine = Follower()
+    pipeline = TextPipeline.of(HERE, tmp_path / "codes")
+    translator = Translator.of_parts(pipeline, engine, SearchSettings(), tmp_path / "dict.de.txt")
+    assert translator.translate("a b", glossary={"b": "xy"}) == "a xy"
+    assert engine.read[-1] == ["a", TERM, "b", AS, "xy", END]
+
+
+def test_numbers_of_the_source_are_put_back(tmp_path: Path) -> None:
+    translator = make(tmp_path, replace(HERE, placeholders="numbers"))
+    with (tmp_path / "dict.de.txt").open("a") as file:
+        file.write("<num> 1\n")
+    pipeline = translator.pipeline
+    translator = Translator.of_parts(pipeline, Follower(), SearchSettings(), tmp_path / "dict.de.txt")
+    assert translator.translate("a 7 b") == "a 7 b"
+    engine: Any = translator.engine
+    assert engine.read == [["a", "<num>", "b"]]
+
+
+def test_bytes_become_characters_before_terms_are_looked_for(tmp_path: Path) -> None:
+    for language in ("de", "en"):
+        (tmp_path / f"vocabulary.{language}").write_text("a\nx\nx@@\n")
+    pipeline = make(tmp_path, replace(HERE, byte_fallback=True)).pipeline
+    glossary = pipeline.glossary({"a": "xä"}, {"x@@", "<0xC3>@@", "<0xA4>", "x", "ä"})
+    second = second_pass.SecondPass(glossary, pipeline, (), {0: "a"})
+    assert second.missing(0, "x<0xC3><0xA4>") == []
+    assert [term.text for term in second.missing(0, "x<0xC3><0xA5>")] == ["a"]
 
 
 def test_marks_in_a_text_are_plain_text(tmp_path: Path) -> None:
