@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from deepnmt.console import whole_file
 from deepnmt.preparation.numbered_text import MANY, NumberedText
-from deepnmt.preparation.stages import Done, unseen
+from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import END
 from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.index_file import UNKNOWN, Binarised, kind_for, write_numbers

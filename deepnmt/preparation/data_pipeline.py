@@ -17,7 +17,7 @@ from deepnmt.preparation.numbered_text import number_texts
 from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
 from deepnmt.preparation.rewriting import Dropout, case_like, learn_case, tag
 from deepnmt.preparation.splits import Rules, hold_out, prepare_split
-from deepnmt.preparation.stages import Stages, unseen
+from deepnmt.preparation.stage_bar import Stages, unseen
 from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, write_dictionary
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.index_file import Binarised, binarise
