@@ -32,6 +32,8 @@ from random_model import checkpoint, data_folder, sentences
 from deepnmt.text.lines import whole_text
 
 FAIRSEQ = "fairseq"
+# What model.json holds for the torch engine.
+DESCRIPTION = "architecture.json"
 # Name of a case, engine, type of the weights.
 CASES = {
     "package float32": ("torch", "float32"),
@@ -58,17 +60,18 @@ TINY, BASE = (128, 256, 4), (512, 2048, 8)
 MODELS = {
     "Tiny 4 + 4": _options(4, 4, TINY, PLAIN),
     "DLCL 12 + 6, width 128": _options(12, 6, TINY, PRE_NORM),
+    "plain 12 + 6, width 128": _options(12, 6, TINY, PLAIN | PRE_NORM),
     "base 6 + 6": _options(6, 6, BASE, PLAIN),
     "DLCL 12 + 6, width 512": _options(12, 6, BASE, PRE_NORM),
+    "plain 12 + 6, width 512": _options(12, 6, BASE, PLAIN | PRE_NORM),
 }
 USUAL = ("Tiny 4 + 4", "base 6 + 6", "DLCL 12 + 6, width 512")
-# Of the issue that asked for the engines: model, batch or single sentence, case; at least so many times fairseq's.
+# Of the issue that asked for speed: model, batch or single sentence, case; at least so many times fairseq's.
 TARGETS = {
-    ("Tiny 4 + 4", "batches", "package float32"): ">= 2.4",
-    ("base 6 + 6", "batches", "package float32"): ">= 1.6",
-    ("DLCL 12 + 6, width 512", "batches", "package float32"): ">= 1.6",
-    ("DLCL 12 + 6, width 512", "batches", "package int8"): ">= 4.0",
-    ("Tiny 4 + 4", "single sentences", "package float32"): ">= 4",
+    **{("Tiny 4 + 4", "batches", f"{engine} float32"): ">= 2.8" for engine in ("package", "ONNX", "CTranslate2")},
+    **{("Tiny 4 + 4", "single sentences", f"{engine} float32"): ">= 9" for engine in ("ONNX", "CTranslate2")},
+    ("DLCL 12 + 6, width 128", "single sentences", "ONNX float32"): ">= 14",
+    **{("DLCL 12 + 6, width 512", "batches", f"{engine} int8"): ">= 4.0" for engine in ("package", "ONNX")},
 }
 
 
@@ -90,7 +93,10 @@ def by_engine(folder: Path, case: str, batches: Batches, output: Path) -> Step:
     from deepnmt.text.settings import TextSettings
 
     logging.disable(logging.INFO)
-    engine = load_engine(ModelFolder(folder, TextSettings.read(folder), *CASES[case]), torch.get_num_threads())
+    described = folder / DESCRIPTION
+    architecture = json.loads(whole_text(described)) if described.is_file() else {}
+    opened = ModelFolder(folder, TextSettings.read(folder), *CASES[case], architecture=architecture)
+    engine = load_engine(opened, torch.get_num_threads())
 
     def step(kind: str) -> None:
         found = [engine.search(batch, SearchSettings()) for batch in batches[kind]]
@@ -240,8 +246,11 @@ def _spread(timing: Timing) -> str:
 def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield a model folder for each case that runs the model."""
     from deepnmt.engines.registry import engine_module
+    from deepnmt.engines.torch.fairseq_engine import load_checkpoints
+    from deepnmt.engines.torch.options import describe
     from deepnmt.errors import UserError
 
+    reference = load_checkpoints([path], data, ("de", "en"), device="cpu")
     for number, (case, (engine, weights)) in enumerate(CASES.items()):
         target = folder / str(number)
         target.mkdir()
@@ -252,6 +261,8 @@ def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]
             continue
         for file in (*data.glob("dict.*.txt"), data / "preprocess.json"):
             (target / file.name).write_bytes(file.read_bytes())
+        if engine == "torch":
+            (target / DESCRIPTION).write_text(json.dumps(describe(reference)), "utf-8")
         yield case, target
 
 

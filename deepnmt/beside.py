@@ -6,8 +6,7 @@
 
 A process that is killed leaves them. Only then does the kernel free its lock. A free lock therefore tells the next
 build of the same path which leftovers it may remove, whatever process has the number PID by now. On file systems
-without locks, nothing is removed. `build_beside` in scripts/common.sh does the same for scripts; the commands that they
-run also hold the lock.
+without locks, nothing is removed.
 """
 
 from __future__ import annotations
@@ -61,6 +60,7 @@ def whole_folder(path: Path, kept: str = "") -> Iterator[Path]:
         UserError: the path is a broken link, or the disk is full
     """
     path = _place_of(path).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
     with building(path) as temporary:
         temporary.mkdir()
         try:

@@ -4,10 +4,9 @@ A command's process may change its own signals, exception hook, environment, war
 that imports the package is not changed in any of these.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
+import math
 import os
 import re
 import signal
@@ -147,6 +146,14 @@ def decimal(option: str) -> Callable[[str], float]:
     return read
 
 
+def as_number(text: str) -> float:
+    """Return the number that a text is; NaN for any other text."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def single_threaded() -> None:
     """Keep numpy, which is not imported yet, from starting threads in each worker."""
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -189,10 +196,8 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
         message = os_message(error) if isinstance(error, OSError) else user_message(error)
         missing = (error.name or "") if message is None and isinstance(error, ModuleNotFoundError) else ""
         if missing and not missing.startswith("deepnmt"):
-            message = (
-                f"the package {missing} is not installed for {sys.executable}; run 'make setup' in a clone, or let "
-                "DEEPNMT_PYTHON_BIN name the bin folder that has it"
-            )
+            hint = "run 'make setup' in a clone, or let DEEPNMT_PYTHON_BIN name the bin folder that has it"
+            message = f"the package {missing} is not installed for {sys.executable}; {hint}"
         if message is None:
             raise
         for line in message.splitlines():
@@ -275,14 +280,16 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {cause.strerror or cause}") from error
 
 
-def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> tqdm[object]:
-    """Return a progress bar on standard error.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8, by `whole_file`."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
-    Args:
-        total: of the work; None: unknown
-        description: of the work
-        unit: after numbers
-        done: by earlier starts, which do not enter the estimate of the time left
+
+def progress(total: Optional[int], description: str, unit: str, done: int = 0) -> "tqdm[object]":
+    """Return a progress bar on standard error; a `total` of None is unknown.
+
+    The estimate of the time left excludes the work that earlier starts have `done`.
     """
     from tqdm import tqdm
 

@@ -1,7 +1,5 @@
 """Faults that a user can correct: shown as one line each, without a traceback."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os
@@ -17,6 +15,7 @@ EXTRAS = {"scipy": "corpus", "sklearn": "corpus", "matplotlib": "pictures"}
 SECONDS = 10  # that a launcher may take to end the other processes when one has ended
 
 ExceptHook = Callable[[type[BaseException], BaseException, Optional[TracebackType]], object]
+MessageOf = Callable[[BaseException, Optional[TracebackType]], Optional[str]]
 
 
 class UserError(Exception):
@@ -82,20 +81,17 @@ def user_message(error: BaseException) -> Optional[str]:
     return None
 
 
-def show_user_errors(
-    previous: ExceptHook, refusal: Callable[[BaseException, Optional[TracebackType]], Optional[str]]
-) -> ExceptHook:
-    """Return an exception hook that shows a user's faults, and Ctrl-C, in a line each; `previous` gets the rest.
+def show_user_errors(previous: ExceptHook, more: MessageOf = lambda *_: None) -> ExceptHook:
+    """Return an exception hook that shows some errors in a line each; `previous` gets the rest.
 
-    Python then ends with status 2, as each command does, and by the signal after Ctrl-C. `refusal` returns the lines
-    of an error that is not this package's, and None for a defect.
+    They are a user's faults, Ctrl-C, and errors for which `more` returns a message. Python then ends with status 2, as
+    each command does, and by the signal after Ctrl-C.
     """
 
     def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
         interrupted = isinstance(error, KeyboardInterrupt)
-        message = "interrupted; run the same command again to resume from the last checkpoint"
-        if not interrupted:
-            message = user_message(error) or refusal(error, trace) or ""
+        stopped = "interrupted; run the same command again to resume from the last checkpoint"
+        message = stopped if interrupted else user_message(error) or more(error, trace)
         if not message:
             previous(kind, error, trace)
             return

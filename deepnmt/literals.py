@@ -10,7 +10,7 @@ texts, None, True, False, tuples, lists and dictionaries. Between numbers or seq
 from __future__ import annotations
 
 import ast
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from deepnmt.errors import in_place_of
 
@@ -60,6 +60,14 @@ def _kind(text: str) -> type[Exception]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return SyntaxError
     return NameError
+
+
+def literal(text: object) -> Any:
+    """Return the value of a plain literal, without `+` and `*`; None for any other text."""
+    try:
+        return ast.literal_eval(str(text))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
 
 
 def literal_fault(text: str) -> Optional[str]:

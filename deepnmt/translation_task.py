@@ -12,7 +12,7 @@ import copy
 import json
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Optional
@@ -30,6 +30,7 @@ from deepnmt.data import bpe_dropout
 from deepnmt.data.bpe_dropout import BOTH, SIDES, RecutPairs, check_codes
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
+from deepnmt.options.option_table import described
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.constraint_file import WholeWordConstraints, read_constraints
 from deepnmt.search.generator import BeamGenerator
@@ -49,41 +50,25 @@ MATMUL_PRECISIONS = ("highest", "high", "medium")
 class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[misc]
     """fairseq's options of `translation`, `SearchOptions`, and options of training."""
 
-    validate_average: int = field(
-        default=1,
-        metadata={"help": "weights averaged for validation: current ones and the last N - 1 checkpoints (1: current)"},
-    )
-    right_to_left: bool = field(
-        default=False,
-        metadata={"help": "train a model that writes translations from their end; checkpoints know it"},
-    )
-    bpe_dropout: float = field(
-        default=0.0,
-        metadata={"help": "probability of omitting each BPE merge, as the training text is cut anew in each epoch"},
-    )
-    bpe_dropout_side: ChoiceEnum(SIDES) = field(  # type: ignore[valid-type]
-        default=BOTH, metadata={"help": "sides that --bpe-dropout cuts anew: source, target, or both"}
-    )
-    float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = field(  # type: ignore[valid-type]
-        default="highest",
-        metadata={
-            "help": "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
-            "medium to bfloat16 on a CPU with AMX or AVX-512 BF16"
-        },
-    )
+    # fmt: off
+    validate_average: int = described(
+        1, "weights averaged for validation: current ones and the last N - 1 checkpoints (1: current)")
+    right_to_left: bool = described(False, "train a model that writes translations from their end; checkpoints know it")
+    bpe_dropout: float = described(
+        0.0, "probability of omitting each BPE merge, as the training text is cut anew in each epoch")
+    bpe_dropout_side: ChoiceEnum(SIDES) = described(  # type: ignore[valid-type]
+        BOTH, "sides that --bpe-dropout cuts anew: source, target, or both")
+    float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = described(  # type: ignore[valid-type]
+        "highest", "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
+        "medium to bfloat16 on a CPU with AMX or AVX-512 BF16")
     seed: int = II("common.seed")
-    pair_weights: Optional[str] = field(
-        default=None,
-        metadata={"help": "file with the weight of each training pair in the loss, one number per line"},
-    )
-    constraint_file: Optional[str] = field(
-        default=None,
-        metadata={"help": "file of required phrases in subwords, with tabs, a line per sentence (with --constraints)"},
-    )
-    nbest_file: Optional[str] = field(
-        default=None,
-        metadata={"help": "file to which the --nbest translations of each sentence are appended, with features"},
-    )
+    pair_weights: Optional[str] = described(
+        None, "file with the weight of each training pair in the loss, one number per line")
+    constraint_file: Optional[str] = described(
+        None, "file of required phrases in subwords, with tabs, a line per sentence (with --constraints)")
+    nbest_file: Optional[str] = described(
+        None, "file to which the --nbest translations of each sentence are appended, with features")
+    # fmt: on
 
 
 class DeepTranslationTask(TranslationTask):  # type: ignore[misc]

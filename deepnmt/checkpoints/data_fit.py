@@ -40,7 +40,7 @@ def trained_settings(paths: Sequence[Path], data: Path) -> TextSettings:
 
 
 def has_inline_targets(path: Path) -> bool:
-    """Return whether a checkpoint was trained with inline targets, on data of preprocess.sh --glossary-training."""
+    """Return whether a checkpoint was trained with inline targets, by `preprocess --glossary-training`."""
     return bool(CheckpointState.of(path, numbers=False).task_state().get(STATE))
 
 
@@ -48,7 +48,7 @@ def check_inline_targets(path: Path) -> None:
     """Raise `UserError` if a checkpoint was trained without inline targets."""
     if not has_inline_targets(path):
         raise UserError(
-            f"{path}: --glossary needs a model trained with inline targets (preprocess.sh --glossary-training)"
+            f"{path}: --glossary needs a model trained with inline targets (deepnmt preprocess --glossary-training)"
         )
 
 
@@ -91,7 +91,7 @@ def check_language_model(path: Path, data: Path, language: str) -> None:
     """Raise `UserError` if a checkpoint is not a language model, or was trained on different data.
 
     Args:
-        path: of the checkpoint, beside which train_lm.sh leaves its dictionary
+        path: of the checkpoint, beside which deepnmt train-lm leaves its dictionary
         data: the data folder of the text
         language: of the text
     """

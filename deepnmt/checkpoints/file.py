@@ -1,7 +1,7 @@
 """Reads and writes checkpoints: the only module that opens torch's files.
 
 Files are read with weights only, so that code in them cannot run. Writes are atomic. Nothing here imports fairseq, so
-that the scripts can use it too.
+that commands without fairseq can use it too.
 """
 
 import os

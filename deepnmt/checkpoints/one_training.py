@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
@@ -46,7 +45,7 @@ def check_one_training(states: Sequence[CheckpointState]) -> None:
         raise UserError(f"{state.name} cannot be averaged with {reference.name}: {found}")
 
 
-def difference(reference: CheckpointState, other: CheckpointState) -> Optional[str]:
+def difference(reference: CheckpointState, other: CheckpointState) -> str | None:
     """Explain why the training of a checkpoint has not passed through another one; None: no evidence."""
     training, name = reference.training(), other.training()
     if training is not None and name is not None:
@@ -81,7 +80,7 @@ def _seed(state: CheckpointState) -> object:
     return None
 
 
-def _seconds(state: CheckpointState) -> Optional[float]:
+def _seconds(state: CheckpointState) -> float | None:
     with suppress(UserError):
         return state.seconds()
     return None

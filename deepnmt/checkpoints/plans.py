@@ -18,7 +18,6 @@ of each other group stays a group.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 from deepnmt.model.groups import PLAIN, group_boundaries
 
@@ -58,8 +57,8 @@ class HistoryPlan:
         norms: for each of its groups, from 1, the number of the old LN to copy
     """
 
-    outputs: tuple[Optional[int], ...]
-    rows: tuple[Optional[int], ...]
+    outputs: tuple[int | None, ...]
+    rows: tuple[int | None, ...]
     norms: tuple[int, ...]
 
     def keeps(self, rows: int) -> bool:
@@ -107,7 +106,7 @@ def grown_layers(strategy: str, old: int, new: int) -> LayerPlan:
     return LayerPlan((*range(old), *copies), tuple(range(old + 1)))
 
 
-def grown_groups(groups: str, layers: LayerPlan, wanted: Optional[str] = None) -> str:
+def grown_groups(groups: str, layers: LayerPlan, wanted: str | None = None) -> str:
     """Return the groups of the new stack, as the option's text.
 
     Args:
@@ -142,11 +141,7 @@ def cuts_a_group(layers: LayerPlan, old: Sequence[int], new: Sequence[int]) -> b
 
 
 def grown_history(
-    layers: LayerPlan,
-    old: Sequence[int],
-    new: Sequence[int],
-    oldest: Oldest,
-    bypass: bool = False,
+    layers: LayerPlan, old: Sequence[int], new: Sequence[int], oldest: Oldest, bypass: bool = False
 ) -> HistoryPlan:
     """Return the connections of a stack that grows.
 

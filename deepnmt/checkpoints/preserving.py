@@ -19,7 +19,6 @@ LN(a' x + f' c F(x)) = LN(a x + f F(x)).
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Optional
 
 import torch
 from torch import Tensor
@@ -42,7 +41,7 @@ class Preserved:
         factors: the factors of the last projections, a tuple of its sublayers for each layer
     """
 
-    history: Optional[HistoryPlan]
+    history: HistoryPlan | None
     identities: frozenset[int]
     chained: bool
     factors: tuple[tuple[float, ...], ...]

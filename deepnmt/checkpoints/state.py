@@ -1,6 +1,6 @@
 """The contents of a fairseq checkpoint, by meaning. This module alone knows fairseq's own keys.
 
-Nothing here imports fairseq, so that the scripts can use it too.
+Nothing here imports fairseq, so that commands without it can use it too.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Shapes: G groups of layers, S slices of the channels; W is (G + 1) x (G + 1) x S
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Optional
 
 import torch
 from torch import Tensor
@@ -21,7 +20,7 @@ def weight_name(stack: str) -> str:
     return f"{stack}.history.weight"
 
 
-def sources(names: Iterable[str], stack: str, layers: LayerPlan, history: Optional[HistoryPlan]) -> dict[str, str]:
+def sources(names: Iterable[str], stack: str, layers: LayerPlan, history: HistoryPlan | None) -> dict[str, str]:
     """Return the old name behind each name of the new model, in the model's order; old names may be absent."""
     names = list(names)
     result: dict[str, str] = {}

@@ -17,12 +17,7 @@ PROGRAM = "deepnmt"
 
 
 class Subcommand(NamedTuple):
-    """A row of `deepnmt --help`.
-
-    Attributes:
-        module: module whose `main` runs the subcommand
-        summary: one line
-    """
+    """A row of `deepnmt --help`: the module whose `main` runs the subcommand, and a summary in one line."""
 
     module: str
     summary: str

@@ -1,7 +1,5 @@
 """`deepnmt align`: word alignments of sentence pairs."""
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -64,7 +62,7 @@ def parser() -> Parser:
     return parser
 
 
-def job_of(given: Namespace) -> AlignJob:
+def job_of(given: Namespace) -> "AlignJob":
     """Return the job that a command line describes. Raises `UserError` if two arguments conflict."""
     from deepnmt.corpus.alignment.align_job import AlignJob
 
@@ -76,22 +74,15 @@ def job_of(given: Namespace) -> AlignJob:
     learning = {"learn_from": given.learn_from, "rounds": given.rounds}
     for name, value in learning.items():
         if value is not None and (given.forward or given.reverse):
-            raise UserError(
-                f"--{name.replace('_', '-')} cannot be combined with --forward and --reverse: nothing is learnt"
-            )
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(f"{option} cannot be combined with --forward and --reverse: nothing is learnt")
     texts = texts_of(given.data, given.subset or "train", given.subwords, (given.source_lang, given.target_lang))
     said = {name: value for name, value in learning.items() if value is not None}
     return AlignJob(*texts, given.raw, given.lexicon, forward=given.forward, reverse=given.reverse, **said)
 
 
 def texts_of(data: str, subset: str, subwords: bool, languages: tuple[str | None, str | None]) -> tuple[Path, Path]:
-    """Return the two texts that a command line names.
-
-    Args:
-        data: a data folder, or the prefix of two files
-        subset: subset of the data folder
-        subwords: whether to take the subwords of the data folder instead of its words
-        languages: languages of the two files
+    """Return the two texts that a command line names, of a data folder or with a prefix.
 
     Raises:
         UserError: the languages are missing, or given for a data folder, which has its own
@@ -103,20 +94,15 @@ def texts_of(data: str, subset: str, subwords: bool, languages: tuple[str | None
         one, other = (Path(data) / "text" / f"{subset}.{'bpe' if subwords else 'tok'}.{name}" for name in own)
         return one, other
     if not all(languages):
-        kinds = "a folder made by preprocess.sh, or a prefix with --source-lang and --target-lang"
+        kinds = "a folder made by deepnmt preprocess, or a prefix with --source-lang and --target-lang"
         raise UserError(f"DATA must be {kinds}, but is '{data}'")
     if subwords:
         raise UserError("--subwords needs a data folder, but DATA is a prefix")
     return Path(f"{data}.{languages[0]}"), Path(f"{data}.{languages[1]}")
 
 
-def align(job: AlignJob, out: Path, workers: Optional[int] = None) -> None:
-    """Align pairs.
-
-    Args:
-        job: texts and options
-        out: folder to make
-        workers: processes (default: one per core)
+def align(job: "AlignJob", out: Path, workers: Optional[int] = None) -> None:
+    """Align the pairs of a job into a new folder, by default with a process per core.
 
     Raises:
         UserError: the texts do not match, or a folder belongs to another job

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, program, whole
 
-NAME = "average"
 MOST = 10**6  # checkpoints
 DESCRIPTION = """Average checkpoints of one training (fairseq's --save-dir) into OUT.pt, which has the size of one
 model: it holds no optimizer state. It serves wherever fairseq takes a checkpoint. No update is counted twice:
@@ -15,8 +13,6 @@ EPILOG = """An existing OUT.pt is replaced when the new one is complete.
 
 example:
   deepnmt average checkpoints/de-en checkpoints/de-en/average.pt --last 5"""
-
-
 # Options; exactly one must be given.
 WHICH = {
     "--last": "number of the last checkpoints to average",
@@ -29,7 +25,7 @@ WHICH = {
 
 def parser() -> Parser:
     """Return the parser of the command line."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    parser = Parser(program("average"), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("save", type=Path, metavar="SAVE_DIR", help="folder of the training's checkpoints")
     add("output", type=Path, metavar="OUT.pt", help="checkpoint to write")
@@ -39,7 +35,7 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Average the checkpoints that a command line names."""
     given = parser().parse_args(words)
     ((kind, number),) = ((name, value) for name, value in vars(given).items() if name in WHICH and value is not None)

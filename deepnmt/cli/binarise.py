@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, add_workers, listable, program, single_threaded
 from deepnmt.errors import UserError
@@ -19,7 +18,7 @@ example:
   deepnmt binarise --like data/de-en --mono raw/news --lang en --symbols '<BT>' --dest data/news"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Make the data folder that a command line describes."""
     given = parser().parse_args(words)
     for fault, is_so in {

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, program
 
-NAME = "bleu-per-depth"
 USAGE = """%(prog)s CHECKPOINT DATA OUT [--encoder-every N,N...] [--decoder-every N,N...] [--subset SUBSET]
                               [fairseq-generate options]"""
 DESCRIPTION = """Translate and score a subset of a data folder with the whole model, then with models shrunk by `deepnmt
@@ -23,9 +21,9 @@ example:
   deepnmt bleu-per-depth checkpoints/de-en/average.pt data/de-en results/depths --encoder-every 2,3,4,6,12"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Score the models that a command line names. Exits with the status of the step that fails."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    parser = Parser(program("bleu-per-depth"), DESCRIPTION, EPILOG, usage=USAGE)
     add = parser.add_argument
     add("checkpoint", type=Path, metavar="CHECKPOINT", help="model")
     add("data", type=Path, metavar="DATA", help="folder made by preprocess")

@@ -1,14 +1,12 @@
 """`deepnmt clean`: keep the pairs of a corpus that are worth training on."""
 
-from __future__ import annotations
-
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from deepnmt.console import Parser, add_workers, program, single_threaded, whole
-from deepnmt.corpus.cleaning.filter_recipe import OPTIONS, Filter, joined, parse_filter, read_recipe
+from deepnmt.corpus.cleaning.filter_recipe import OPTIONS, joined, parse_filter, read_recipe
 from deepnmt.corpus.cleaning.filters import KINDS
 from deepnmt.text.in_order import cores
 
@@ -72,7 +70,7 @@ def parser() -> Parser:
     return parser
 
 
-def options_of(given: Namespace) -> Options:
+def options_of(given: Namespace) -> "Options":
     """Return the options that decide which pairs are kept, from the recipe and the command line."""
     from deepnmt.corpus.cleaning.clean_job import Options
 
@@ -102,5 +100,4 @@ class FilterAction(Action):
     def __call__(self, parser: ArgumentParser, space: Namespace, value: object, option: str | None = None) -> None:
         """Append a filter."""
         name = str(option).removeprefix("--").removesuffix("-filter")
-        filters: list[Filter] = [*space.filters, parse_filter(name, str(value or ""), str(option))]
-        space.filters = filters
+        space.filters = [*space.filters, parse_filter(name, str(value or ""), str(option))]

@@ -3,12 +3,9 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, program
 from deepnmt.reference import add_reference_option
-
-NAME = "datastore"
 
 EPILOG = """OUT gets an entry per target token of the subset: the token, and the input of the decoder's output layer
 before it, in half precision. It fits this model alone. With --datastore OUT, a search mixes the tokens that followed
@@ -20,9 +17,10 @@ example:
     deepnmt generate checkpoints/de-en/average.pt data/de-en results/de-en --datastore checkpoints/de-en/datastore"""
 
 
-def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser(program(NAME), "Store the states of a model's decoder on the text that it was trained on.", EPILOG)
+    about = "Store the states of a model's decoder on the text that it was trained on."
+    parser = Parser(program("datastore"), about, EPILOG)
     parser.add_argument("checkpoint", type=Path, help="model")
     parser.add_argument("data", type=Path, help="data folder of its training, or another with its dictionaries")
     parser.add_argument("out", type=Path, help="folder for the datastore")
@@ -32,10 +30,9 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Store the states that a command line describes."""
     given = parse(words)
-    # Here, since it takes longer than --help may.
-    from deepnmt.reranking.datastore import store
+    from deepnmt.reranking.datastore import store  # takes longer than --help may
 
     store(given)

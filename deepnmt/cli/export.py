@@ -5,15 +5,13 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, program
 from deepnmt.engines.engine import RERANKING, WEIGHTS, SearchSettings
-from deepnmt.engines.registry import ENGINES
+from deepnmt.engines.registry import AUTO, ENGINES
 from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 
-NAME = "export"
 EPILOG = """MODEL appears when it is complete and has passed its check: for validation pairs, it must give the
 checkpoints' log-probabilities and translations. With --weights other than float32, at most 1.0 BLEU may be lost. An
 existing model folder is replaced. docs/translating.md lists the models that each engine can run.
@@ -21,34 +19,32 @@ existing model folder is replaced. docs/translating.md lists the models that eac
 example: deepnmt export checkpoints/de-en/average.pt data/de-en model"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Export the checkpoints that the command line names."""
     arguments = parse(words)
     # The fast paths in use do not matter here.
     logging.getLogger("deepnmt").setLevel(logging.WARNING)
-    # here, since it takes seconds
-    from deepnmt.export.exporter import Export, export
+    from deepnmt.export.exporter import Export, export  # takes seconds
     from deepnmt.reranking.weights_file import as_option
 
     paths = [Path(path) for path in arguments.checkpoints.split(os.pathsep)]
     rerank = as_option(arguments.rerank, RERANKING) if arguments.rerank else ""
     search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen, rerank=rerank)
-    task = Export(
-        paths, arguments.data, arguments.engine, arguments.weights, arguments.check, arguments.allow_loss, search
-    )
-    result = export(task, arguments.model)
+    kind = arguments.engine, arguments.weights, arguments.check, arguments.allow_loss
+    result = export(Export(paths, arguments.data, *kind, search), arguments.model, print)
     print(f"check of {result}" if result else "not checked, as --check 0 says")
     print(f"{arguments.model} is ready")
 
 
-def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser(program(NAME), "Write a model folder, which translates by itself.", EPILOG)
+    parser = Parser(program("export"), "Write a model folder, which translates by itself.", EPILOG)
     add = parser.add_argument
     add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="checkpoint of fairseq-train, or ensemble")
-    add("data", type=Path, metavar="DATA", help="folder, made by preprocess.sh, of its training")
+    add("data", type=Path, metavar="DATA", help="folder, made by deepnmt preprocess, of its training")
     add("model", type=Path, metavar="MODEL", help="folder to make")
-    add("--engine", choices=tuple(ENGINES), default="torch", help="inference engine (default: torch)")
+    add("--engine", choices=(AUTO, *ENGINES), default=AUTO, help="inference engine; auto: the fastest installed one "
+        "that computes the model (default: auto)")  # fmt: skip
     add("--weights", choices=WEIGHTS, default="float32", help="number format of the weights (default: float32)")
     add("--check", type=int, default=200, metavar="N", help="validation pairs to compare; 0: no check (default: 200)")
     add("--allow-loss", action="store_true", help="export reduced weights even if more than 1.0 BLEU is lost")

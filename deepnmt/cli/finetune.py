@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.cli.train import PLACES
 from deepnmt.console import Parser, program
@@ -21,15 +20,14 @@ EPILOG = f"""All other options go to fairseq-train and override the recipe's, su
 {PLACES}
 example:
   deepnmt finetune checkpoints/de-en/average.pt data/de-en-news checkpoints/de-en-news"""
-DATA = (
-    "data folder with the model's dictionaries, such as one made by select; its validation set chooses the best model"
-)
+DATA = """data folder with the model's dictionaries, such as one made by select; its validation set chooses the best
+model"""
 FILES = "folder for the checkpoints, train.log, recipe.yaml, and finetune.json, which names the start of the training"
 OLD = "data folder whose validation set is also used, as 'old', to show how much of the model's earlier skill is lost"
 START = "--finetune-from-model"
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Train the model that a command line names. Exits with fairseq-train's status if that fails."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="model, such as one made by average")

@@ -3,14 +3,13 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, program
 from deepnmt.limits import DEFAULT_BATCH_SIZE, DEFAULT_BEAM
 
 NAME = "generate"
-DESCRIPTION = """Translate a subset of DATA, a folder made by preprocess.sh, with one checkpoint or an ensemble. The
-search runs on the GPU in half precision if there is one, else on the CPU."""
+DESCRIPTION = """Translate a subset of DATA, a folder made by deepnmt preprocess, with one checkpoint or an ensemble. On
+a GPU, the search runs in half precision; else it runs on the CPU."""
 DEFAULTS = f"--beam {DEFAULT_BEAM} --batch-size {DEFAULT_BATCH_SIZE}"
 EPILOG = f"""All other options go to fairseq-generate and override the defaults {DEFAULTS}. docs/search.md
 lists this package's options: length and coverage penalties, length ranges, stopping rules, ensembles. They and --nbest
@@ -40,25 +39,23 @@ def parser() -> Parser:
         "coverage, unk.")  # fmt: skip
     add("--glossary", type=Path, metavar="FILE", help="glossary to follow: on each line a term, a tab, and its "
         "translation. If the output lacks it, the sentence is translated again with it beside the term. Needs models "
-        "and data of preprocess.sh --glossary-training (docs/glossary.md).")  # fmt: skip
+        "and data of deepnmt preprocess --glossary-training (docs/glossary.md).")  # fmt: skip
     add("--terms", type=Path, metavar="FILE", help="terms, as for --glossary, whose translations are forced. The "
         "output has the translation wherever the source has the term, for any model, but the rest of the sentence "
         "suffers. Slower; cannot be combined with this package's search options.")  # fmt: skip
     return parser
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Translate the subset that a command line names."""
     given, options = parser().parse_before_options(words, "fairseq-generate")
-    # Here, since it takes longer than --help may.
-    from deepnmt.generation.translated_subset import TranslatedSubset
+    from deepnmt.generation.translated_subset import TranslatedSubset  # takes longer than --help may
     from deepnmt.text.translated_folder import data_settings
 
     if given.nbest:
         options += ["--nbest", given.nbest]
     checkpoints = [Path(path) for path in given.checkpoints.split(os.pathsep)]
-    TranslatedSubset(
-        checkpoints, given.data, given.out, given.subset, given.reverse, given.terms, given.glossary, options
-    ).make(program(NAME))
+    places = checkpoints, given.data, given.out, given.subset
+    TranslatedSubset(*places, given.reverse, given.terms, given.glossary, options).make(program(NAME))
     target = data_settings(given.data, given.reverse).target_lang
     print(f"{given.out} is ready: translations in {given.out}/hyp.{target}")

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Optional
 
 import deepnmt
 from deepnmt.checkpoints.plans import STRATEGIES
@@ -10,7 +9,6 @@ from deepnmt.cli.rewriting import by_stack, depth_parser, show
 from deepnmt.console import program
 from deepnmt.model.stack import STACKS
 
-NAME = "grow"
 EPILOG = """strategies, for 3 layers:
   stack        repeat the whole stack                  1 2 3 1 2 3
   top          repeat the upper layers                 1 2 3 2 3
@@ -23,27 +21,21 @@ groups, and the new checkpoint as --restore-file, or as checkpoint_last.pt of it
 example: deepnmt grow checkpoints/6/checkpoint_last.pt checkpoints/12/checkpoint_last.pt --encoder-layers 12"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Grow the checkpoint that the command line names, and print a summary."""
     arguments = parse(words)
     deepnmt.register()
     from deepnmt.checkpoints.grow import Growth, grow_checkpoint
 
-    growth = Growth(
-        depths=by_stack(arguments, "layers"),
-        groups=by_stack(arguments, "groups"),
-        strategy=arguments.strategy,
-        function_preserving=arguments.function_preserving,
-    )
-    lines = grow_checkpoint(
-        arguments.checkpoint, arguments.out, growth, arguments.carry_moments, arguments.keep_schedule
-    )
-    show(lines, arguments.out)
+    depths, groups = by_stack(arguments, "layers"), by_stack(arguments, "groups")
+    growth = Growth(depths, groups, arguments.strategy, arguments.function_preserving)
+    moments, schedule = arguments.carry_moments, arguments.keep_schedule
+    show(grow_checkpoint(arguments.checkpoint, arguments.out, growth, moments, schedule), arguments.out)
 
 
-def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = depth_parser(program(NAME), "Write a deeper checkpoint made from a shallower one.", EPILOG)
+    parser = depth_parser(program("grow"), "Write a deeper checkpoint made from a shallower one.", EPILOG)
     for stack in STACKS:
         parser.add_argument(f"--{stack}-layers", type=int, metavar="N", help=f"new depth of the {stack}")
     for stack in STACKS:

@@ -4,14 +4,12 @@ import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 import deepnmt
 from deepnmt.cli.rewriting import by_stack, show
 from deepnmt.console import Parser, program
 from deepnmt.model.stack import STACKS
 
-NAME = "import"
 EPILOG = """STATE_DICT is a file of torch.save with the tensors by name. It is read with weights only: no code in it can
 run. docs/importing.md has the names. The tensors give depths, widths, groups, relative positions and shared embeddings.
 All other facts must be given; an error names the missing options.
@@ -19,7 +17,7 @@ All other facts must be given; an error names the missing options.
 example: deepnmt import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm post --decoder-norm post"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Import the parameters that the command line names, and print a summary."""
     arguments = parse(words)
     deepnmt.register()
@@ -42,13 +40,10 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     show(lines, arguments.out)
 
 
-def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser(
-        program(NAME),
-        description="Write a checkpoint made from the parameters of the published DLCL or SDT code.",
-        epilog=EPILOG,
-    )
+    about = "Write a checkpoint made from the parameters of the published DLCL or SDT code."
+    parser = Parser(program("import"), about, EPILOG)
     parser.add_argument("state_dict", type=Path, metavar="STATE_DICT", help="parameters, as torch.save writes them")
     parser.add_argument("out", type=Path, metavar="OUT", help="checkpoint, which must not exist")
     parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess, with the model's "

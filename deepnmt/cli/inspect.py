@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Optional
@@ -9,12 +10,10 @@ from typing import NamedTuple, Optional
 from deepnmt.console import Parser, program
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
+from deepnmt.recipe import named_recipes
 from deepnmt.reference import add_reference_option
 
-NAME = "inspect"
-DESCRIPTION = (
-    """Measure gradients, activations, residual branches and weights of recipes and checkpoints, side by side."""
-)
+DESCRIPTION = "Measure gradients, activations, residual branches and weights of recipes and checkpoints, side by side."
 EPILOG = """A recipe is measured as built, before its first update; a checkpoint is measured as trained. The measurement
 uses the first batches of the first epoch, of the recipe's or checkpoint's own size, on the CPU, in training mode. The
 table goes to the standard output."""
@@ -34,9 +33,9 @@ class Source(NamedTuple):
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line, with `sources`, `depths` and `options` made from its parts."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
-    parser.add_argument("source", nargs="+", help="recipe (.yaml) or checkpoint (.pt); LABEL=PATH gives it another "
-        "name")  # fmt: skip
+    parser = Parser(program("inspect"), DESCRIPTION, EPILOG)
+    parser.add_argument("source", nargs="+", help="recipe (a name that 'deepnmt recipe' lists, or .yaml) or checkpoint "
+        "(.pt); LABEL=PATH or LABEL=NAME gives it another label")  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess")
     parser.add_argument("--batches", type=positive, default=4, help="maximum number of batches (default: 4)")
     for stack in STACKS:
@@ -56,10 +55,9 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     arguments.sources = [source(word) for word in arguments.source]
     arguments.options = dict(option(word) for word in arguments.set)
     arguments.depths = depths(arguments)
-    labels = [each.label for each in arguments.sources]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise UserError(f"labels must differ, but '{label}' names {labels.count(label)} sources: write LABEL=PATH")
+    for label, count in Counter(each.label for each in arguments.sources).items():
+        if count > 1:
+            raise UserError(f"labels must differ, but '{label}' names {count} sources: write LABEL=PATH")
     if arguments.options and all(each.is_checkpoint for each in arguments.sources):
         raise UserError("--set needs a recipe among SOURCE")
     return arguments
@@ -80,12 +78,11 @@ def numbers(text: str) -> list[str]:
 def source(word: str) -> Source:
     """Return a recipe or a checkpoint, which must exist."""
     label, equals, rest = word.partition("=")
-    path = Path(rest) if equals and label and not Path(word).exists() else Path(word)
-    if not path.is_file():
-        raise UserError(f"{path}: SOURCE not found")
+    name = rest if equals and label and not Path(word).exists() else word
+    path = named_recipes.find(name, "SOURCE")
     if path.suffix not in (".yaml", ".yml", ".pt"):
         raise UserError(f"{path}: SOURCE must be a recipe (.yaml) or a checkpoint (.pt), but is neither")
-    return Source(label if path == Path(rest) else path.stem, path)
+    return Source(label if name == rest else path.stem, path)
 
 
 def option(word: str) -> tuple[str, str]:
@@ -98,11 +95,8 @@ def option(word: str) -> tuple[str, str]:
 
 def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
     """Return the options that make each depth of a recipe; one empty entry without any."""
-    given = {
-        f"{stack}-layers": getattr(arguments, f"{stack}_layers")
-        for stack in STACKS
-        if getattr(arguments, f"{stack}_layers") is not None
-    }
+    named = {f"{stack}-layers": getattr(arguments, f"{stack}_layers") for stack in STACKS}
+    given = {name: values for name, values in named.items() if values is not None}
     for name in given:
         for each in arguments.sources:
             if each.is_checkpoint:
@@ -120,7 +114,6 @@ def depths(arguments: argparse.Namespace) -> list[dict[str, str]]:
 def main(words: Optional[Sequence[str]] = None) -> None:
     """Measure the models that a command line names."""
     given = parse(words)
-    # Here, since it takes longer than --help may.
-    from deepnmt.inspection.inspected import measure_and_write
+    from deepnmt.inspection.inspected import measure_and_write  # takes longer than --help may
 
     measure_and_write(given)

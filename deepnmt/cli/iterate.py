@@ -1,7 +1,5 @@
 """`deepnmt iterate`: back-translation or distillation in rounds; each round's models make text for the next."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,14 +8,13 @@ from typing import TYPE_CHECKING, Optional
 
 from deepnmt import cli
 from deepnmt.cli import synthesise
-from deepnmt.console import Parser, program
+from deepnmt.console import Parser, program, write_whole
 from deepnmt.errors import UserError
 
 if TYPE_CHECKING:
     from deepnmt.jobs.in_place import InPlace
     from deepnmt.synthetic.rounds import Rounds, Step
 
-NAME = "iterate"
 DESCRIPTION = """Run the rounds of a recipe, such as a recipe in configs/synthetic/. Stop after a round that gains less
 than --min-gain on validation, or after N. The command can be stopped at any moment; run it again to resume.
 
@@ -46,7 +43,7 @@ def parser() -> Parser:
     """Return the parser of the command line."""
     from deepnmt.synthetic.round_recipe import KEYS
 
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    parser = Parser(program("iterate"), DESCRIPTION, EPILOG, usage=USAGE)
     parser.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe for the rounds, a YAML file")
     for key in KEYS:
         if key != "kind":
@@ -59,8 +56,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     """Run the rounds that a command line names."""
     rounds = read_rounds(sys.argv[1:] if words is None else words)
     # They import numpy.
-    from deepnmt.console import whole_file
     from deepnmt.synthetic.rounds import table
+    from deepnmt.text.columns import in_columns
 
     with check(rounds).begun():
         while (step := rounds.next_step()) is not None:
@@ -69,16 +66,13 @@ def main(words: Optional[Sequence[str]] = None) -> None:
             if step.mark:
                 step.result.touch()
         text = table(rounds)
-        with whole_file(rounds.save / "rounds.tsv") as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_whole(rounds.save / "rounds.tsv", text)
     rows = [line.split("\t") for line in text.splitlines()]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        print("  ".join(value.ljust(width) for value, width in zip(row, widths)).rstrip())
+    print("\n".join(line.rstrip() for line in in_columns(rows, left=len(rows[0]))))
     print(f"{rounds.save} is ready")
 
 
-def read_rounds(words: Sequence[str]) -> Rounds:
+def read_rounds(words: Sequence[str]) -> "Rounds":
     """Return the rounds of a recipe; the command line's keys override it."""
     from deepnmt.recipe import read_recipe
     from deepnmt.synthetic.rounds import Rounds
@@ -94,7 +88,7 @@ def read_rounds(words: Sequence[str]) -> Rounds:
     return Rounds.read(path, read_recipe(path), {key: value for key, value in given.items() if value is not None})
 
 
-def check(rounds: Rounds) -> InPlace:
+def check(rounds: "Rounds") -> "InPlace":
     """Check everything before anything is trained, and return the job.
 
     Raises:
@@ -109,7 +103,7 @@ def check(rounds: Rounds) -> InPlace:
     return job
 
 
-def check_synthesis(rounds: Rounds) -> None:
+def check_synthesis(rounds: "Rounds") -> None:
     """Raise `UserError` for options that synthesise would refuse, before any model is trained."""
     from deepnmt.synthetic.synthesis import BACK, DISTIL
 
@@ -126,7 +120,7 @@ def check_synthesis(rounds: Rounds) -> None:
             raise UserError(*(f"synthesis: {fault}" for fault in str(error).splitlines())) from None
 
 
-def run(step: Step) -> None:
+def run(step: "Step") -> None:
     """Run the subcommand of a step."""
     name, *words = step.command
     if name not in HERE:

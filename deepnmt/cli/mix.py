@@ -1,7 +1,6 @@
 """`deepnmt mix`: join real and synthetic pairs in one data folder."""
 
 from collections.abc import Sequence
-from typing import Optional
 
 from deepnmt.console import Parser, listable, place, program, single_threaded, whole
 
@@ -15,7 +14,7 @@ example:
   deepnmt mix data/de-en-mixed data/de-en data/news-back --upsample 4"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Mix the folders that a command line names."""
     given = parser().parse_intermixed_args(words)
     single_threaded()

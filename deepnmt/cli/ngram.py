@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, add_workers, program, single_threaded
 from deepnmt.text.in_order import cores
@@ -44,7 +43,7 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Estimate or score, as a command line says."""
     given = parser().parse_args(words)
     single_threaded()

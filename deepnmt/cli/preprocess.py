@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, add_workers, decimal, program, single_threaded, whole
 from deepnmt.preparation.preprocessing import MERGES, PAIR_COUNT, TYPES, Preprocessing
@@ -19,15 +18,15 @@ text. text/SPLIT.KIND.LANG are the texts, where KIND is raw, tok (tokenised) or 
 done. Run again with the same input and options, the command checks the files and does nothing.
 
 With --copies, DIR holds the first copy, and DIR/copy1, DIR/copy2, ... the others. Train on all, an epoch each, with
-train.sh RECIPE DIR:DIR/copy1:DIR/copy2:... SAVE. The dictionary has the types of the text without dropout and every
-symbol that dropout can leave; text/train.bpe.LANG is without dropout.
+deepnmt train RECIPE DIR:DIR/copy1:DIR/copy2:... SAVE. The dictionary has the types of the text without dropout and
+every symbol that dropout can leave; text/train.bpe.LANG is without dropout.
 
 example:
   deepnmt preprocess --source-lang de --target-lang en --train raw/train --valid raw/valid --test raw/test \\
       --dest data/de-en --bpe-merges 8000"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Make the data folder that a command line describes."""
     given = vars(parser().parse_args(words))
     workers = given.pop("workers")
@@ -35,12 +34,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     preprocess(Preprocessing(**given), workers)
 
 
-def preprocess(options: Preprocessing, workers: Optional[int] = None) -> None:
-    """Make a data folder, unless the same one is there.
-
-    Args:
-        options: options of the data folder
-        workers: processes (default: one per core)
+def preprocess(options: Preprocessing, workers: int | None = None) -> None:
+    """Make a data folder, unless the same one is there, by default with a process per core.
 
     Raises:
         UserError: options or texts do not match, or the folder belongs to another job
@@ -54,7 +49,7 @@ def preprocess(options: Preprocessing, workers: Optional[int] = None) -> None:
     made = job.make(lambda folder: Pipeline(folder, options, workers or cores()).run())
     if made and options.copies:
         copies = [f"{options.dest}/copy{number}" for number in range(1, options.copies)]
-        print(f"train on all copies with: scripts/train.sh RECIPE {':'.join([str(options.dest), *copies])} SAVE")
+        print(f"train on all copies with: deepnmt train RECIPE {':'.join([str(options.dest), *copies])} SAVE")
 
 
 def parser() -> Parser:
@@ -113,7 +108,7 @@ def _add_text(parser: Parser) -> None:
     add("--lowercase", action="store_true", help="lower-case all text by the rules of its language; scores are then "
         "case-insensitive")  # fmt: skip
     add("--truecase", action="store_true", help="give the first word of each sentence its most frequent form elsewhere "
-        "in the training text. generate.sh and deepnmt translate capitalise sentences "
+        "in the training text. deepnmt generate and deepnmt translate capitalise sentences "
         "again.")  # fmt: skip
     add("--segment", metavar="jieba", help="jieba: cut Chinese into words (pip install 'deepnmt[chinese]')")
     add("--protect", type=Path, metavar="FILE", help="patterns, a regular expression per line; matching words are "

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 import yaml
 
@@ -10,7 +9,6 @@ from deepnmt.console import Parser, program
 from deepnmt.recipe import named_recipes
 from deepnmt.recipe.recipe_file import Option, read_stages
 
-NAME = "recipe"
 DESCRIPTION = "List the installed recipes, or print one, merged with the recipes that it extends."
 EPILOG = """The printed recipe can be saved, edited and trained: deepnmt recipe deep-12 > my.yaml
 
@@ -19,9 +17,9 @@ examples:
   deepnmt recipe deep-30"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """List recipes, or print the one that a command line names."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    parser = Parser(program("recipe"), DESCRIPTION, EPILOG)
     parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="recipe's name or file (default: list all names)")
     given = parser.parse_args(words)
     print(listing() if given.recipe is None else merged(named_recipes.find(given.recipe)))

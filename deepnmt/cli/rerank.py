@@ -4,23 +4,20 @@ import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
-from deepnmt.console import Parser, program
+from deepnmt.console import Parser, as_number, program
 from deepnmt.errors import UserError
 from deepnmt.reference import add_reference_option
 from deepnmt.reranking import METRICS, STARTS
 from deepnmt.text import nbest
 
-NAME = "rerank"
-
-EPILOG = """The lists are written by generate.sh --nbest, for the same subset of DATA. Several lists are merged, and
+EPILOG = """The lists are written by deepnmt generate --nbest, for one subset of DATA. Several lists are merged, and
 equal translations become one. One list keeps its features (model, length, coverage, unk). Several keep length and unk;
 --score adds the models' scores. docs/search.md has the formulas.
 
-OUT gets generate.sh's files (hyp.LANG, ref.LANG, ..., for score.sh), rerank.json, and nbest.tsv in the new order with
-all features. With --tune, it gets weights.json. OUT/scores keeps each model's scores: a stopped command resumes, and
-other weights need no model.
+OUT gets the files of deepnmt generate (hyp.LANG, ref.LANG, ...) and rerank.json. Its nbest.tsv has the new order and
+all features. With --tune, it gets weights.json. OUT/scores keeps each model's scores: a stopped command
+resumes, and other weights need no model.
 example (the first command also for b.pt, and for test):
 
     deepnmt generate a.pt DATA valid.a --subset valid --nbest 12 --beam 12
@@ -32,11 +29,11 @@ example (the first command also for b.pt, and for test):
 OPTIONS = ("score", "reverse", "lm")
 
 
-def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line. Raises `UserError` if it is faulty."""
-    parser = Parser(program(NAME), "Choose the best translation of each sentence from n-best lists.", EPILOG)
+    parser = Parser(program("rerank"), "Choose the best translation of each sentence from n-best lists.", EPILOG)
     parser.add_argument("--nbest", nargs="+", type=Path, required=True, metavar="LIST", help="nbest.tsv, or its folder")
-    parser.add_argument("--data", type=Path, required=True, help="data folder, made by preprocess.sh")
+    parser.add_argument("--data", type=Path, required=True, help="data folder, made by deepnmt preprocess")
     for name, what in zip(OPTIONS, ("P(y | x)", "P(x | y), the other direction", "P(y), a language model")):
         parser.add_argument(f"--{name}", action="append", default=[], type=named_model, metavar="NAME=CHECKPOINT",
             help=f"name of a feature, log {what}; repeatable; CHECKPOINT:CHECKPOINT2 is an ensemble")  # fmt: skip
@@ -86,19 +83,15 @@ def whole(text: str) -> int:
 
 def finite(text: str) -> float:
     """Return a finite number."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = as_number(text)
     if not math.isfinite(number):
         raise argparse.ArgumentTypeError(f"must be a finite number, but is {text}")
     return number
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Choose translations from the lists that a command line names."""
     given = parse(words)
-    # Here, since it takes longer than --help may.
-    from deepnmt.reranking.reranked_lists import rerank
+    from deepnmt.reranking.reranked_lists import rerank  # takes longer than --help may
 
     rerank(given)

@@ -1,7 +1,5 @@
 """`deepnmt score`: score a folder of translations, or two texts."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +11,8 @@ from deepnmt.errors import UserError
 if TYPE_CHECKING:
     from deepnmt.text.corpus_scores import Scores
 
-NAME = "score"
-DESCRIPTION = """Score translations: a folder made by generate.sh, or a text and its reference, a sentence a line. The
-scores of a folder are also written to OUT_DIR/scores.json."""
+DESCRIPTION = """Score translations: a folder made by deepnmt generate, or a text and its reference, a sentence a line.
+The scores of a folder are also written to OUT_DIR/scores.json."""
 EPILOG = """Scores:
 
     tokenised BLEU    on tokens, as in papers on small corpora (as multi-bleu.perl, fairseq-score)
@@ -35,9 +32,9 @@ OF_TEXTS = ("language", "tokenizer", "lowercase", "pretokenized")
 
 def parser() -> Parser:
     """Return the parser of the command line."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    parser = Parser(program("score"), DESCRIPTION, EPILOG)
     add = parser.add_argument
-    add("translations", type=Path, metavar="OUT_DIR|HYP", help="folder made by generate.sh, or text to score")
+    add("translations", type=Path, metavar="OUT_DIR|HYP", help="folder made by deepnmt generate, or text to score")
     add("reference", type=Path, nargs="?", metavar="DATA|REF", help="data folder, if OUT_DIR has no generate.json, "
         "or reference of HYP")  # fmt: skip
     add("--reverse", action="store_true", help="score the other direction, from DATA's target to its source")
@@ -59,8 +56,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     if not place.exists():
         raise UserError(f"{place}: {'not found' if given.reference else 'no such folder'}")
     check_options(given)
-    # Here, since sacrebleu takes longer than --help may.
-    from deepnmt.text import corpus_scores as scores
+    from deepnmt.text import corpus_scores as scores  # sacrebleu takes longer than --help may
     from deepnmt.text.record import write_record
 
     if place.is_dir():
@@ -87,7 +83,7 @@ def check_options(given: Namespace) -> None:
         raise UserError("--split-compounds needs --pretokenized, since it splits tokens")
 
 
-def score_texts(given: Namespace) -> Scores:
+def score_texts(given: Namespace) -> "Scores":
     """Return the scores of a text. Raises `UserError` if its reference has another number of lines."""
     from deepnmt.text import corpus_scores as scores
     from deepnmt.text.casing import Casing

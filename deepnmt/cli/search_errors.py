@@ -1,17 +1,14 @@
 """`deepnmt search-errors`: how often the beam search misses the best string, by exhaustive search."""
 
-import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
-from deepnmt.console import Parser, program, whole
+from deepnmt.console import Parser, as_number, program, whole
 from deepnmt.errors import UserError
 from deepnmt.limits import BEAM
 
-NAME = "search-errors"
 DESCRIPTION = """Count the sentences with a string of higher log P than the beam search found, for several beams. These
 are errors of the search, not of the model. A depth-first search over all strings starts with the best string of any
 beam, and abandons every prefix of a lower log P. There is no length penalty: the sum of log P is compared, and the
@@ -27,7 +24,7 @@ PENALTIES = ("--lenpen", "--length-penalty", "--unnormalized")
 
 def parser() -> Parser:
     """Return the parser of the command line."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    parser = Parser(program("search-errors"), DESCRIPTION, EPILOG)
     add = parser.add_argument
     add("checkpoints", metavar="CHECKPOINT", help="checkpoint, or ensemble with colons between checkpoints")
     add("data", type=Path, metavar="DATA", help="data folder")
@@ -46,10 +43,7 @@ def parser() -> Parser:
 
 def seconds(text: str) -> float:
     """Return a number of seconds. Raises `UserError` for any other text."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = as_number(text)
     if not value > 0:
         raise UserError(f"--limit must be a number of seconds above 0, but is '{text}'")
     return value
@@ -62,18 +56,15 @@ def beams(text: str) -> list[int]:
     return sorted({int(word) for word in text.split(",")})
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Search as a command line says, and print the figures."""
     words = sys.argv[1:] if words is None else words
     if penalties := [name for word in words if (name := word.partition("=")[0]) in PENALTIES]:
         raise UserError(f"{penalties[0]} cannot be used here: sums of log P are compared, without a length penalty")
     given = parser().parse_args(words)
     out = given.out or Path(f"{given.checkpoints.split(os.pathsep)[0]}.search_errors")
-    # Here, since importing fairseq takes seconds.
-    from deepnmt.generation.missed_strings import REPORT, search_errors, shown
+    from deepnmt.generation.missed_strings import REPORT, search_errors, shown  # fairseq takes seconds
 
-    figures = search_errors(
-        given.checkpoints, given.data, out, given.subset, given.limit, given.beams, given.max_len, given.sentences
-    )
-    print(shown(figures))
+    places = given.checkpoints, given.data, out, given.subset
+    print(shown(search_errors(*places, given.limit, given.beams, given.max_len, given.sentences)))
     print(f"{out / REPORT} is ready")

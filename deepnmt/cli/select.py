@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, listable, place, program, single_threaded
 
@@ -22,7 +21,7 @@ example:
   deepnmt select data/de-en data/de-en-news --like raw/news.de --number 50000"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Select the pairs that a command line describes."""
     given = parser().parse_intermixed_args(words)
     single_threaded()

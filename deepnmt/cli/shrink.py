@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Optional
 
 import deepnmt
 from deepnmt.cli.rewriting import by_stack, depth_parser, show
@@ -10,7 +9,6 @@ from deepnmt.console import program
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
 
-NAME = "shrink"
 EPILOG = """The layers keep their order, their weights, and their groups where some of a group are left. In a history, a
 kept layer keeps its row, but the lowest layer gets the first row, which has the embeddings alone. The weight of a
 removed output goes to the nearest kept output below.
@@ -21,16 +19,14 @@ and the new checkpoint as --restore-file, or as checkpoint_last.pt of its --save
 example: deepnmt shrink checkpoints/12/checkpoint_best.pt 6.pt --encoder-every 2"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Shrink the checkpoint that the command line names, and print a summary."""
     arguments = parse(words)
     deepnmt.register()
     from deepnmt.checkpoints.shrink import Shrinking, shrink_checkpoint
 
-    shrinking = Shrinking(
-        keep={stack: _layers(stack, text) for stack, text in by_stack(arguments, "keep").items()},
-        every=by_stack(arguments, "every"),
-    )
+    keep = {stack: _layers(stack, text) for stack, text in by_stack(arguments, "keep").items()}
+    shrinking = Shrinking(keep, by_stack(arguments, "every"))
     lines = shrink_checkpoint(arguments.checkpoint, arguments.out, shrinking, arguments.keep_schedule)
     show(lines, arguments.out)
 
@@ -44,9 +40,9 @@ def _layers(stack: str, text: str) -> tuple[int, ...]:
         raise UserError(f"--{stack}-keep {error}") from error
 
 
-def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = depth_parser(program(NAME), "Write a shallower checkpoint made from a deeper one.", EPILOG)
+    parser = depth_parser(program("shrink"), "Write a shallower checkpoint made from a deeper one.", EPILOG)
     for stack in STACKS:
         which = parser.add_mutually_exclusive_group()
         which.add_argument(f"--{stack}-keep", metavar="LAYERS",

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.cli import average, generate, score
 from deepnmt.console import Parser, program
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPENS
 
-NAME = "sweep"
 DESCRIPTION = """Find the settings with which a trained model translates the validation set of DATA best. For each
 average of the last N checkpoints in SAVE and each beam, search once with --nbest. The translations for every length
 penalty come from these lists. fairseq's search applies the penalty only to finished hypotheses, so a search with that
 penalty would find the same ones. Finally, run a search with the best setting."""
-EPILOG = """Any other option goes to fairseq-generate, as in generate.sh.
+EPILOG = """Any other option goes to fairseq-generate, as in deepnmt generate.
 
 OUT gets sweep.tsv, a line per setting, the best first; best.json, the best setting; best.*, its translations and
 scores. It also gets the averages and their n-best lists. Test sets are not touched. The command can be stopped at any
@@ -29,7 +27,7 @@ example:
 def parser() -> Parser:
     """Return the parser of the command line."""
     usage = "%(prog)s SAVE DATA OUT [--last N,N...] [--beam N,N...] [--lenpen X,X...] [options of fairseq-generate]"
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=usage)
+    parser = Parser(program("sweep"), DESCRIPTION, EPILOG, usage=usage)
     add = parser.add_argument
     add("save", type=Path, metavar="SAVE", help="folder of a training's checkpoints")
     add("data", type=Path, metavar="DATA", help="data folder")
@@ -41,7 +39,7 @@ def parser() -> Parser:
     return parser
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Compare the settings that a command line names. Raises `UserError` if OUT has another origin or is in use."""
     given, options = parser().parse_before_options(words, "fairseq-generate")
     # Here, since it imports sacrebleu.

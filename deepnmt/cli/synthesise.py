@@ -1,7 +1,5 @@
 """`deepnmt synthesise`: make synthetic pairs by back- or forward-translation, by copying, or with a teacher."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,15 +18,15 @@ USAGE = """%(prog)s back REVERSE.pt[:REVERSE2.pt...] DATA MONO OUT [OPTION]...
        %(prog)s copy DATA MONO OUT [OPTION]...
        %(prog)s distil TEACHER.pt[:TEACHER2.pt...] DATA OUT [OPTION]..."""
 DESCRIPTION = """Make pairs for a model that translates from DATA's source language to its target language. They become
-the training text of a data folder OUT that is otherwise like DATA. mix.sh joins it with real pairs.
+the training text of a data folder OUT that is otherwise like DATA. deepnmt mix joins it with real pairs.
 
     back        text of the target in MONO, and its translations by a model of the other direction as the source
     forward     text of the source in MONO, and its translations as the target
     copy        text of the target in MONO on both sides; needs one dictionary for both languages
     distil      the source of DATA's training text, and a teacher's translations as the target
 
-    DATA        folder made by preprocess.sh or binarise.sh
-    MONO        folder made by binarise.sh --like DATA --mono
+    DATA        folder made by deepnmt preprocess or deepnmt binarise
+    MONO        folder made by deepnmt binarise --like DATA --mono
     Colons between checkpoints make an ensemble."""
 EPILOG = """Unfinished work is kept in OUT.parts. The command can be stopped at any moment; run it again to resume. The
 same files result after any number of starts and from any number of shards. OUT appears only when everything is done.
@@ -57,7 +55,7 @@ def parser() -> Parser:
     add("--max-ratio", type=float, metavar="R", help="highest length ratio of a pair, in tokens; 0: no limit "
         "(default: 0)")  # fmt: skip
     add("--noise", metavar="delete=P,blank=P,shuffle=K", help="noise on the words of a synthetic source: leave out, "
-        "blank, move up to K places. blank needs the symbol <BLANK> in MONO's dictionaries (binarise.sh "
+        "blank, move up to K places. blank needs the symbol <BLANK> in MONO's dictionaries (deepnmt binarise "
         "--symbols).")  # fmt: skip
     add("--tag", metavar="SYMBOL", help="symbol such as '<BT>' before each synthetic source; MONO's dictionaries must "
         "have it")  # fmt: skip
@@ -98,7 +96,7 @@ def parse(words: Optional[Sequence[str]]) -> Namespace:
     return given
 
 
-def synthesis_of(given: Namespace) -> Synthesis:
+def synthesis_of(given: Namespace) -> "Synthesis":
     """Return the synthesis that a command line describes. Raises `UserError` for a bad --method or model."""
     from dataclasses import fields
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.console import Parser, program
 from deepnmt.recipe import named_recipes
@@ -33,7 +32,7 @@ DATA = """folder made by preprocess; DATA0:DATA1:... take turns, an epoch each, 
 and the validation text of all"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Train the recipe that a command line names. Exits with fairseq-train's status if that fails."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
     parser.add_argument("recipe", metavar="RECIPE", help="name that 'deepnmt recipe' lists, or a YAML file")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.cli.train import PLACES
 from deepnmt.console import Parser, program
@@ -24,7 +23,7 @@ example:
       --lm-path checkpoints/lm/checkpoint_best.pt --lm-weight 0.2"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Train the language model that a command line describes. Exits with fairseq-train's status if that fails."""
     parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
     add = parser.add_argument

@@ -3,14 +3,12 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.cli.train import DATA, PLACES
 from deepnmt.console import Parser, listable, program
 from deepnmt.errors import UserError
 from deepnmt.recipe import named_recipes
 
-NAME = "train-progressive"
 USAGE = "%(prog)s RECIPE DATA SAVE [fairseq-train options]"
 DESCRIPTION = """Run all stages of a recipe. The first stage trains a model. Each later one grows the last checkpoint
 before it into a deeper model, resets the learning rate to its peak, and trains that. All stages are checked before the
@@ -28,9 +26,9 @@ example:
   deepnmt train-progressive progressive/multi30k data/multi30k checkpoints/multi30k/progressive"""
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Train the stages of a recipe that a command line names. Exits with the status of the step that fails."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    parser = Parser(program("train-progressive"), DESCRIPTION, EPILOG, usage=USAGE)
     recipes = "name that 'deepnmt recipe' lists, or a YAML file, with a list of stages"
     parser.add_argument("recipe", metavar="RECIPE", help=recipes)
     parser.add_argument("data", metavar="DATA", help=DATA)
@@ -39,7 +37,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     recipe = named_recipes.find(given.recipe)
     for folder in given.data.split(os.pathsep):
         if not Path(folder).is_dir():
-            raise UserError(f"{folder}: not found; DATA must be a folder made by preprocess.sh")
+            raise UserError(f"{folder}: not found; DATA must be a folder made by deepnmt preprocess")
     # It imports fairseq.
     from deepnmt.progressive.stage_runs import run
 

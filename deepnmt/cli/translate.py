@@ -1,13 +1,15 @@
 """`deepnmt translate`: translate raw text."""
 
 import argparse
+import gc
 import logging
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Optional
+from typing import Any, BinaryIO, Optional
 
 from deepnmt.console import Parser, program, progress, whole_file
 from deepnmt.engines.engine import FUSION, MORE, RERANKING, Value
@@ -20,7 +22,6 @@ from deepnmt.translator.translator import BATCH, Translator
 
 CHUNK = 2_000
 OWN = ("beam", "lenpen", "max_len_a", "max_len_b", "nbest")
-NAME = "translate"
 EPILOG = """Each input line gives one output line. An empty line gives an empty line, and so does a line that is too
 long for the model, with a warning. At a terminal, each line is answered at once.
 
@@ -36,21 +37,22 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     logging.getLogger("deepnmt").setLevel(logging.WARNING)
     _check(arguments)
     given = _given(arguments)
-    translator = _translator(arguments)
+    collects = gc.isenabled()
+    # Imports leave no garbage, but looking for it takes a fifth of their time.
+    gc.disable()
+    try:
+        translator = _translator(arguments)
+    finally:
+        if collects:
+            gc.enable()
     if (beam := given.get("beam")) and "nbest" not in given:
         # The model's own number was not requested.
         given["nbest"] = min(translator.search.nbest, int(beam))
     settings = translator.settings(**given)
     several = bool(arguments.nbest) or settings.nbest > 1
-    stream = LineStream(
-        translator,
-        settings,
-        as_json if arguments.json else numbered if several else scored if arguments.scores else plain,
-        arguments.batch_size,
-        arguments.buffer,
-        arguments.strict,
-        translator.glossary(arguments.glossary),
-    )
+    written = as_json if arguments.json else numbered if several else scored if arguments.scores else plain
+    glossary, sizes = translator.glossary(arguments.glossary), (arguments.batch_size, arguments.buffer)
+    stream = LineStream(translator, settings, written, *sizes, arguments.strict, glossary)
     with ExitStack() as stack:
         source, total = _input(arguments.input, stack)
         if arguments.output:
@@ -61,8 +63,29 @@ def main(words: Optional[Sequence[str]] = None) -> None:
             stream.chunk = 1
             stream.run(source, "line", output, lambda lines: None)
             return
-        bar = stack.enter_context(progress(total, "translating", " sentences"))
+        bar = _Bar(total, stack)
         stream.run(source, str(arguments.input or "standard input"), output, bar.update)
+
+
+class _Bar:
+    """A progress bar; of a text of unknown length it appears after a second, since a sentence takes less than it."""
+
+    def __init__(self, total: int | None, stack: ExitStack) -> None:
+        self._stack, self._start, self._before = stack, time.monotonic(), 0
+        self._bar = None if total is None else self._shown(total)
+
+    def update(self, lines: int) -> None:
+        """Count further lines."""
+        if self._bar is None and time.monotonic() > self._start + 1:
+            self._bar = self._shown(None)
+            lines += self._before
+        if self._bar is None:
+            self._before += lines
+        else:
+            self._bar.update(lines)
+
+    def _shown(self, total: int | None) -> Any:
+        return self._stack.enter_context(progress(total, "translating", " sentences"))
 
 
 def _input(path: Path | None, stack: ExitStack) -> tuple[BinaryIO, int | None]:
@@ -84,12 +107,9 @@ def _translator(arguments: argparse.Namespace) -> Translator:
 
 def _given(arguments: argparse.Namespace) -> dict[str, Value]:
     """Return the given options of the search; the engine knows their permitted values."""
-    names = [*OWN, *MORE]
+    values = {name: getattr(arguments, name) for name in [*OWN, *MORE]}
     # 0 is a value, though it equals False.
-    values = {name: getattr(arguments, name) for name in names}
-    given: dict[str, Value] = {
-        name: value for name, value in values.items() if value is not None and value is not False
-    }
+    given: dict[str, Value] = {name: each for name, each in values.items() if each is not None and each is not False}
     if arguments.rerank:
         from deepnmt.reranking.weights_file import as_option  # here, since it imports sacrebleu
 
@@ -131,44 +151,23 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser(program(NAME), "Translate raw text, a sentence a line.", EPILOG)
+    parser = Parser(program("translate"), "Translate raw text, a sentence a line.", EPILOG)
     add = parser.add_argument
-    add(
-        "model",
-        metavar="MODEL",
-        help="model folder made by deepnmt export; with --data, CHECKPOINT[:CHECKPOINT...] of fairseq-train",
-    )
+    add("model", metavar="MODEL", help="model folder made by deepnmt export; with --data, CHECKPOINT[:CHECKPOINT...] "
+        "of fairseq-train")  # fmt: skip
     add("input", type=Path, nargs="?", metavar="INPUT", help="text to translate (default: standard input)")
     add("--output", type=Path, metavar="FILE", help="file to write, complete or not at all (default: standard output)")
-    add(
-        "--data", metavar="DATA", help="folder, made by preprocess.sh, of a checkpoint's training, to translate with it"
-    )
+    add("--data", metavar="DATA", help="folder, made by deepnmt preprocess, of a checkpoint's training, to translate "
+        "with it")  # fmt: skip
     add("--beam", type=int, metavar="K", help="number of hypotheses kept per step (default: the model's, usually 5)")
     add("--lenpen", type=float, metavar="A", help="exponent of the length that divides scores (default: the model's)")
-    add(
-        "--max-len-a",
-        type=float,
-        metavar="A",
-        help="longest translation: A times the subwords of the longest source of its batch ...",
-    )
-    add(
-        "--max-len-b",
-        type=int,
-        metavar="B",
-        help="... plus B (default: the model's, usually 0 and 200); --max-len-ratio applies to each source",
-    )
-    add(
-        "--rerank",
-        type=Path,
-        metavar="FILE",
-        help="weights, found by deepnmt rerank --tune, to choose from the beam",
-    )
-    add(
-        "--glossary",
-        type=Path,
-        metavar="FILE",
-        help="glossary, a line each: term, tab, translation; for models of preprocess.sh --glossary-training",
-    )
+    add("--max-len-a", type=float, metavar="A", help="longest translation: A times the subwords of the longest source "
+        "of its batch ...")  # fmt: skip
+    add("--max-len-b", type=int, metavar="B", help="... plus B (default: the model's, usually 0 and 200); "
+        "--max-len-ratio applies to each source")  # fmt: skip
+    add("--rerank", type=Path, metavar="FILE", help="weights, found by deepnmt rerank --tune, to choose from the beam")
+    add("--glossary", type=Path, metavar="FILE", help="glossary, a line each: term, tab, translation; for models of "
+        "deepnmt preprocess --glossary-training")  # fmt: skip
     add("--nbest", type=int, metavar="N", help="translations per line to print, as LINE, score and text, tabs between")
     add("--scores", action="store_true", help="print the score and a tab before each translation")
     add("--json", action="store_true", help="print a JSON object per line: translations, scores, subwords")
@@ -179,10 +178,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add_reference_option(parser)
     more = parser.add_argument_group("options of the torch engine", "docs/search.md explains them").add_argument
     for name, row in SEARCHES.items():
-        if row.metavar:
-            more(option(name), metavar=row.metavar, help=row.help)
-        else:
-            more(option(name), action="store_true", help=row.help)
+        kind: dict[str, Any] = {"metavar": row.metavar} if row.metavar else {"action": "store_true"}
+        more(option(name), help=row.help, **kind)
     for name, metavar in FUSION.items():
         more(option(name), metavar=metavar)
     return parser.parse_intermixed_args(words)

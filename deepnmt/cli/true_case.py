@@ -1,12 +1,10 @@
 """`deepnmt truecase`: give the first words of sentences their usual case elsewhere, or undo this."""
 
 from collections.abc import Sequence
-from typing import Optional
 
 from deepnmt.console import Parser, add_workers, place, program
 from deepnmt.text.in_order import cores
 
-NAME = "truecase"
 DESCRIPTION = "Give sentences' first words their usual case elsewhere, or undo this. preprocess --truecase does it all."
 EPILOG = """TEXT is tokenised, a sentence per line. OUT appears only when everything is done, and may be TEXT.
 
@@ -24,7 +22,7 @@ COMMANDS = {
 }  # fmt: skip
 
 
-def main(words: Optional[Sequence[str]] = None) -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Learn, apply or undo true case, as a command line says."""
     given = parser().parse_args(words)
     from deepnmt.preparation.rewriting import apply_case, learn_case, undo_case
@@ -39,7 +37,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
 
 def parser() -> Parser:
     """Return the parser of the command line."""
-    parser = Parser(program(NAME), DESCRIPTION, EPILOG)
+    parser = Parser(program("truecase"), DESCRIPTION, EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
     for name, (places, summary) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)

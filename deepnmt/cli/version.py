@@ -14,15 +14,9 @@ FAIRSEQ = ("fairseq-fixed", "ve-fairseq", "fairseq")
 
 def version() -> str:
     """Return a line each for the package, fairseq, torch, Python and processor."""
-    return "\n".join(
-        (
-            f"deepnmt {deepnmt.__version__}",
-            distribution(*FAIRSEQ),
-            distribution("torch"),
-            f"Python {platform.python_version()}, {platform.platform(terse=True)}",
-            processor(),
-        )
-    )
+    python = f"Python {platform.python_version()}, {platform.platform(terse=True)}"
+    parts = distribution(*FAIRSEQ), distribution("torch"), python, processor()
+    return "\n".join((f"deepnmt {deepnmt.__version__}", *parts))
 
 
 def distribution(*names: str) -> str:

@@ -9,7 +9,7 @@ model is thus called once per backward, as distributed training requires.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
 from deepnmt.errors import UserError
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.linear_consistency import Coefficients, Pair, linear_consistency
+from deepnmt.options.option_table import described
 
 # Target positions compared at a time, so that intermediate tensors stay small beside N x V.
 ROWS = 512
@@ -33,9 +34,7 @@ ROWS = 512
 class ConsistencyConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
     """fairseq's options of the label-smoothed cross entropy, and the update at which the divergence begins to count."""
 
-    consistency_start_update: int = field(
-        default=0, metadata={"help": "number of initial updates with the plain loss, in one pass"}
-    )
+    consistency_start_update: int = described(0, "number of initial updates with the plain loss, in one pass")
 
 
 class ConsistencyCriterion(FusedLabelSmoothedCrossEntropy):

@@ -5,7 +5,7 @@
 import copy
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -19,6 +19,7 @@ from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_cross_entropy import Taught
 from deepnmt.kernels.projection import pieces
+from deepnmt.options.option_table import described
 
 NAME = "label_smoothed_cross_entropy_distillation"
 MISSING_TEACHER = f"--teacher must be given to train with --criterion {NAME}, but is not"
@@ -133,19 +134,15 @@ def _check_languages(path: str, cfg: Any, task: Any) -> None:
 class DistillationConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
     """fairseq's options of the label-smoothed cross entropy, and the teachers' options."""
 
-    teacher: Optional[str] = field(
-        default=None, metadata={"help": "checkpoint of the teacher, or several, colon-separated, whose mean is used"}
+    teacher: Optional[str] = described(
+        None, "checkpoint of the teacher, or several, colon-separated, whose mean is used"
     )
-    teacher_weight: float = field(
-        default=0.8, metadata={"help": "share of the loss that is the cross entropy with the teacher, from 0 to 1"}
+    teacher_weight: float = described(0.8, "share of the loss that is the cross entropy with the teacher, from 0 to 1")
+    teacher_types: int = described(
+        16, "number of a prediction's likeliest types to keep; the others share the rest evenly"
     )
-    teacher_types: int = field(
-        default=16,
-        metadata={"help": "number of a prediction's likeliest types to keep; the others share the rest evenly"},
-    )
-    teacher_memory: int = field(
-        default=2048,
-        metadata={"help": "MiB of predictions that a process keeps; others are predicted again in each epoch"},
+    teacher_memory: int = described(
+        2048, "MiB of predictions that a process keeps; others are predicted again in each epoch"
     )
 
 

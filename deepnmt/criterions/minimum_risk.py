@@ -10,7 +10,7 @@ import math
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -30,6 +30,7 @@ from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 from deepnmt.kernels.linear_log_probs import linear_log_probs
 from deepnmt.limits import BEAM, LENPEN
+from deepnmt.options.option_table import described
 from deepnmt.text.sentence_bleu import SentenceBleu
 from deepnmt.text.subwords import has_bytes, join_bpe, join_bytes
 from deepnmt.text.token_bleu import TokenBleu
@@ -99,17 +100,12 @@ class Translations:
 class MinimumRiskConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
     """fairseq's options of the label-smoothed cross entropy, and the risk's options."""
 
-    mrt_beam: int = field(default=4, metadata={"help": "translations of each sentence, found by a beam of this size"})
-    mrt_alpha: float = field(
-        default=1.0, metadata={"help": "sharpness of the distribution over the translations of a sentence, above 0"}
+    mrt_beam: int = described(4, "translations of each sentence, found by a beam of this size")
+    mrt_alpha: float = described(1.0, "sharpness of the distribution over the translations of a sentence, above 0")
+    mrt_lenpen: float = described(
+        1.0, "length penalty of the search and of the distribution: the --lenpen to translate with"
     )
-    mrt_lenpen: float = field(
-        default=1.0,
-        metadata={"help": "length penalty of the search and of the distribution: the --lenpen to translate with"},
-    )
-    mrt_nll_weight: float = field(
-        default=0.3, metadata={"help": "weight of the references' cross entropy beside the risk, at least 0"}
-    )
+    mrt_nll_weight: float = described(0.3, "weight of the references' cross entropy beside the risk, at least 0")
 
 
 class MinimumRisk(FusedLabelSmoothedCrossEntropy):

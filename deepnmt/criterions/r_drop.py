@@ -3,21 +3,20 @@
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from deepnmt.criterions.consistency import ConsistencyConfig, ConsistencyCriterion
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_consistency import Coefficients
+from deepnmt.options.option_table import described
 
 
 @dataclass
 class RDropConfig(ConsistencyConfig):
     """The options of consistency training, and the weight of the divergence."""
 
-    r_drop_alpha: float = field(
-        default=5.0, metadata={"help": "weight of the divergence between two dropout passes of a batch, at least 0"}
-    )
+    r_drop_alpha: float = described(5.0, "weight of the divergence between two dropout passes of a batch, at least 0")
 
 
 class RDrop(ConsistencyCriterion):

@@ -5,7 +5,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,18 +14,15 @@ from deepnmt.criterions.consistency import ConsistencyConfig, ConsistencyCriteri
 from deepnmt.errors import UserError
 from deepnmt.kernels.linear_consistency import Coefficients
 from deepnmt.kernels.word_dropout import dropped_source, dropped_target, without
+from deepnmt.options.option_table import described
 
 
 @dataclass
 class SimCutConfig(ConsistencyConfig):
     """The options of consistency training, the weight of the divergence and the share to cut."""
 
-    simcut_alpha: float = field(
-        default=3.0, metadata={"help": "weight of the divergence between a batch and the batch cut, at least 0"}
-    )
-    simcut_rate: float = field(
-        default=0.05, metadata={"help": "probability with which a token's embedding is cut, at least 0 and below 1"}
-    )
+    simcut_alpha: float = described(3.0, "weight of the divergence between a batch and the batch cut, at least 0")
+    simcut_rate: float = described(0.05, "probability with which a token's embedding is cut, at least 0 and below 1")
 
 
 class SimCut(ConsistencyCriterion):

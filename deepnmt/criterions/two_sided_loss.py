@@ -3,7 +3,7 @@
 # No postponed annotations here: fairseq builds its command line from the types of the fields.
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
@@ -14,6 +14,7 @@ from deepnmt.errors import UserError
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
 from deepnmt.kernels.reversal import reversed_words
+from deepnmt.options.option_table import described
 
 Losses = tuple[Tensor, Tensor]
 
@@ -22,8 +23,8 @@ Losses = tuple[Tensor, Tensor]
 class TwoSidedConfig(LabelSmoothedCrossEntropyCriterionConfig):  # type: ignore[misc]
     """fairseq's options of the label-smoothed cross entropy, and the weight of the forward decoder."""
 
-    two_sided_weight: float = field(
-        default=0.5, metadata={"help": "weight of the forward decoder's loss; the backward one's is the rest of 1"}
+    two_sided_weight: float = described(
+        0.5, "weight of the forward decoder's loss; the backward one's is the rest of 1"
     )
 
 

@@ -24,11 +24,7 @@ from deepnmt.text.subwords import CODES
 logger = logging.getLogger(__name__)
 BOTH, SOURCE, TARGET = SIDES = ("both", "source", "target")
 # fairseq's options that need fixed pieces, with the values that turn them off.
-NEEDS_ONE_CUT: dict[str, tuple[object, ...]] = {
-    "truncate_source": (False,),
-    "num_batch_buckets": (0,),
-    "load_alignments": (False,),
-}
+NEEDS_ONE_CUT = {"truncate_source": False, "num_batch_buckets": 0, "load_alignments": False}
 
 
 def option_faults(cfg: Any) -> Iterator[str]:
@@ -36,8 +32,8 @@ def option_faults(cfg: Any) -> Iterator[str]:
     if not 0 <= cfg.bpe_dropout < 1:
         yield f"--bpe-dropout must be at least 0 and below 1, but is {cfg.bpe_dropout}"
     elif cfg.bpe_dropout:
-        for name, values in NEEDS_ONE_CUT.items():
-            if getattr(cfg, name) not in values:
+        for name, value in NEEDS_ONE_CUT.items():
+            if getattr(cfg, name) != value:
                 yield f"--{name.replace('_', '-')} cannot be combined with --bpe-dropout"
     elif cfg.bpe_dropout_side != BOTH:
         yield "--bpe-dropout-side needs --bpe-dropout"
@@ -62,7 +58,7 @@ class RecutPairs(BaseWrapperDataset):  # type: ignore[misc]
 
     Args:
         pairs: fairseq's `LanguagePairDataset` of binarised text
-        folder: of the data, which must contain the codes
+        folder: data folder, which must contain the codes
         languages: of source and target
         rate: probability of dropping a merge, above 0 and below 1
         seed: of the training
@@ -121,11 +117,10 @@ def read_codes(folder: Path, language: str) -> dict[tuple[str, str], int]:
     if not codes.is_file():
         codes = folder / CODES
     if not codes.is_file():
-        raise UserError(f"--bpe-dropout: {folder} lacks the file {CODES} of preprocess.sh")
+        raise UserError(f"--bpe-dropout: {folder} lacks the file {CODES} of deepnmt preprocess")
     if (folder / RECORD).is_file() and "copies" in read_record(folder / RECORD):
-        raise UserError(
-            f"--bpe-dropout cannot be combined with {folder}, which was made by preprocess.sh --bpe-dropout --copies"
-        )
+        made = "deepnmt preprocess --bpe-dropout --copies"
+        raise UserError(f"--bpe-dropout cannot be combined with {folder}, which was made by {made}")
     return read_merges(codes)
 
 

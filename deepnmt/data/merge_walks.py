@@ -40,9 +40,7 @@ def read_merges(codes: Path) -> dict[tuple[str, str], int]:
 class MergeWalks:
     """The states that walks have reached so far; a state is a possible cut of a word, and has a number.
 
-    Args:
-        ranks: of the merges
-        types: numbers of the dictionary, by type
+    It takes the ranks of the merges, and the dictionary's numbers by type.
     """
 
     def __init__(self, ranks: Mapping[tuple[str, str], int], types: Mapping[str, int]) -> None:
@@ -66,11 +64,7 @@ class MergeWalks:
         return self._state((*word[:-1], word[-1] + END_OF_WORD))
 
     def fixed(self, pieces: Sequence[int]) -> int:
-        """Return a new final state, without further merges.
-
-        Args:
-            pieces: their numbers in the dictionary
-        """
+        """Return a new final state, without further merges, of pieces by their numbers in the dictionary."""
         return self._add((), 0, pieces)
 
     def merged(self, state: int) -> int:
@@ -80,12 +74,9 @@ class MergeWalks:
         return state
 
     def walk(self, states: Integers, rate: float, draw: Callable[[Integers, int], Floats]) -> Integers:
-        """Return the final states of walks.
+        """Return the final states of walks from `states`, with p = `rate`, above 0 and below 1.
 
-        Args:
-            states: their first states
-            rate: p, above 0 and below 1
-            draw: returns uniform numbers above 0 and at most 1 for walks, by their numbers, in a step
+        `draw` returns uniform numbers above 0 and at most 1 for walks, by their numbers, in a step.
         """
         current, walking, step = states.copy(), np.arange(len(states)), 0
         while len(walking):
@@ -114,13 +105,7 @@ class MergeWalks:
         return following
 
     def _follow(self, place: int, state: int, choice: int) -> int:
-        """Return the state after a merge.
-
-        Args:
-            place: of the merge in `following`
-            state: before the merge
-            choice: the number of the merge among the possible ones
-        """
+        """Return the state after a merge, with its place in `following` and its number among the possible merges."""
         if self.following[place] == MISSING:
             cut = self.cuts[state]
             _, position = self._merges(cut)[choice]

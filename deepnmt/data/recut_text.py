@@ -28,12 +28,9 @@ def mixed(numbers: Unsigned) -> Unsigned:
 
 
 class LineDraws:
-    """Draws for the words of lines.
+    """Draws for words, by the number of each word's line and its place there.
 
-    Args:
-        seeds: such as the training's, the epoch, and the side
-        lines: the number of each word's line
-        places: of the words in their lines
+    The seeds are, for example, the training's, the epoch, and the side.
     """
 
     def __init__(self, seeds: tuple[int, ...], lines: Integers, places: Integers) -> None:
@@ -76,12 +73,7 @@ class SentenceWords:
 
 
 def words_of(sentences: Iterable[Sequence[int]], types: Sequence[str]) -> SentenceWords:
-    """Return the words of sentences of token numbers.
-
-    Args:
-        sentences: each with its end symbol
-        types: of the dictionary, by number
-    """
+    """Return the words of sentences of token numbers, each with its end symbol; `types` are the dictionary's."""
     continued = [name.endswith(SEPARATOR) for name in types]
     numbers: dict[tuple[int, ...], int] = {}
     words: list[int] = []
@@ -119,10 +111,10 @@ class RecutText:
 
     Attributes:
         lengths: pieces of each sentence
-            kept: number of words that kept their cut because the dictionary lacks a type
+        kept: number of words that kept their cut because the dictionary lacks a type
 
-        Raises:
-            UserError: the merges contradict most of the given cuts
+    Raises:
+        UserError: the merges contradict most of the given cuts
     """
 
     def __init__(
@@ -148,12 +140,7 @@ class RecutText:
         return self.pieces[end - self.lengths[line] : end].astype(np.int64)
 
     def cut(self, rate: float, seeds: tuple[int, ...]) -> None:
-        """Cut the words anew.
-
-        Args:
-            rate: probability of dropping a merge, above 0 and below 1
-            seeds: such as the training's, the epoch, and the side
-        """
+        """Cut the words anew. `rate` is the probability of dropping a merge, above 0 and below 1."""
         if len(self.walks.cuts) > MOST_STATES:
             self.walks.forget()
             self._start()
@@ -186,10 +173,8 @@ class RecutText:
             ends.append(end)
         self.starts, self.ends = np.array(starts), np.array(ends)
         if (share := odd[self.text.words].mean()) > 0.5:
-            raise UserError(
-                "--bpe-dropout: the codes of DATA must match its training text, but "
-                f"{share:.0%} of its words are cut in another way"
-            )
+            actual = f"{share:.0%} of its words are cut in another way"
+            raise UserError(f"--bpe-dropout: the codes of DATA must match its training text, but {actual}")
 
     def _take(self, states: Integers) -> None:
         """Store the pieces of the text's words."""

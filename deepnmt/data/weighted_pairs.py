@@ -49,12 +49,7 @@ def read_weights(path: Path, pairs: int) -> Weights:
 
 
 class WeightedPairs(BaseWrapperDataset):  # type: ignore[misc]
-    """Pairs, and the weights of their batches.
-
-    Args:
-        pairs: fairseq's `LanguagePairDataset`, or one around it
-        weights: one for each pair
-    """
+    """Pairs of fairseq's `LanguagePairDataset`, or one around it, and the weights of their batches."""
 
     def __init__(self, pairs: Any, weights: Weights) -> None:
         super().__init__(pairs)

@@ -4,19 +4,21 @@
 - codes: merge operations of the BPE
 - truecase.LANG: forms of words, with true case alone
 - dict.LANG.txt: dictionaries, as fairseq names them
-- ...: the engine's own files, such as model.pt
+- ...: the engine's own files
+- model.pt: the torch engine's weights, in the folders of other engines too (`fallback.py`)
 
-model.json = {"format": 1 or 2, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
+model.json = {"format": 1, 2 or 3, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
               "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
               "weights": "float32", "longest": 1023,
-              "search": {"beam": 5, ...}, "check": {...}, "files": {"codes": "SHA-256", ...}, "version": "0.2.0"}
+              "search": {"beam": 5, ...}, "check": {...}, "architecture": {...}, "files": {"codes": "SHA-256", ...},
+              "version": "0.2.0"}
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,11 +29,13 @@ from deepnmt.engines.engine import KINDS, WEIGHTS, SearchSettings, kind_fault
 from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.text.record import MODEL_FOLDER, read_record, write_record
+from deepnmt.text.record import MODEL_FOLDER, read_record, sha256, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES
 
 RECORD = MODEL_FOLDER
+# The torch engine's files, of which other engines' folders have the first.
+TORCH = re.compile(r"model\d*\.pt")
 # Folders with text steps that the first format lacked say so, for versions that would omit the steps.
 FORMATS = (1, 2, 3)
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
@@ -49,6 +53,7 @@ class ModelFolder:
         longest: greatest number of subwords in a source
         search: defaults of the search
         check: result of the check during export; empty without a check
+        architecture: of the models, if torch computes them without fairseq (`torch/options.py`); otherwise empty
     """
 
     path: Path
@@ -58,17 +63,29 @@ class ModelFolder:
     longest: int = 1
     search: SearchSettings = field(default_factory=SearchSettings)
     check: Mapping[str, Any] = field(default_factory=dict)
+    architecture: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: str | Path) -> ModelFolder:
-        """Return a model folder, after checking that every file is present and unaltered since its export.
+        """Return a model folder, after checking that its engine's files are present and unaltered since its export.
 
         Raises:
             UserError: it is missing or of a later version, or a file is missing or altered
         """
         folder, record = cls.read(Path(path))
-        _check_files(folder.path, record["files"])
+        other = folder.engine != "torch"
+        files = {name: known for name, known in record["files"].items() if not (other and TORCH.fullmatch(name))}
+        _check_files(folder.path, files)
         return folder
+
+    def check_torch_weights(self) -> None:
+        """Raise `UserError` if the torch weights beside another engine's files are missing or altered."""
+        files = self.read(self.path)[1]["files"]
+        _check_files(self.path, {name: known for name, known in files.items() if TORCH.fullmatch(name)})
+
+    def has_torch_weights(self) -> bool:
+        """Return whether the folder has the torch engine's files; folders of earlier versions may lack them."""
+        return (self.path / "model.pt").is_file()
 
     @classmethod
     def read(cls, path: Path) -> tuple[ModelFolder, dict[str, Any]]:
@@ -108,7 +125,11 @@ class ModelFolder:
             raise UserError(f"{file}: 'longest' must be at least 1, but is {record['longest']}")
         text = TextSettings.from_record(record, file)
         search = _search_settings(file, record["search"])
-        folder = cls(path, text, record["engine"], record["weights"], record["longest"], search, record["check"])
+        # Earlier versions did not write it.
+        architecture = read_record(file, architecture=dict)["architecture"] if "architecture" in record else {}
+        folder = cls(
+            path, text, record["engine"], record["weights"], record["longest"], search, record["check"], architecture
+        )
         return folder, record
 
     @property
@@ -146,7 +167,8 @@ class ModelFolder:
             "longest": self.longest,
             "search": self.search.as_record(),
             "check": dict(self.check),
-            "files": {name: _checksum(self.path / name) for name in sorted(_files(self.path)) if name != RECORD},
+            **({"architecture": dict(self.architecture)} if self.architecture else {}),
+            "files": {name: sha256(self.path / name) for name in sorted(_files(self.path)) if name != RECORD},
             "version": deepnmt.__version__,
         }
         write_record(self.path / RECORD, record)
@@ -182,13 +204,5 @@ def _check_files(folder: Path, checksums: Mapping[str, Any]) -> None:
         path = folder / name
         if not path.is_file():
             raise UserError(f"{path}: not found, although {folder / RECORD} lists it")
-        if _checksum(path) != expected:
+        if sha256(path) != expected:
             raise UserError(f"{path}: was altered since the export; export the model again")
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -6,6 +6,9 @@ libraries of the engines that it uses:
     engine.py    load(folder: ModelFolder, threads: int | None) -> Engine
     writer.py    write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None
 
+A folder of another engine than torch also holds the torch engine's files. They translate where the engine is not
+installed, and compute search options that the engine lacks.
+
 The options.py of an engine with graphs of its own declares the models that it supports (`deepnmt/engines/support.py`).
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from deepnmt.errors import UserError
@@ -28,6 +32,16 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
     "ctranslate2": {"ctranslate2": "ctranslate2"},
     "onnx": {"onnxruntime": "onnx", "onnx": "onnx-export"},
 }
+# The choice of an export that names no engine.
+AUTO = "auto"
+# Channels of the widest models that CTranslate2 computes faster than ONNX Runtime (docs/translating.md).
+NARROW = 256
+
+
+def by_speed(width: int, weights: str) -> tuple[str, ...]:
+    """Return the engines for the CPU, the fastest first, for models of a width and their number format."""
+    faster = ("ctranslate2", "onnx") if width <= NARROW or weights != "float32" else ("onnx", "ctranslate2")
+    return (*faster, "torch")
 
 
 def load_engine(folder: ModelFolder, threads: int | None = None) -> Engine:
@@ -38,12 +52,31 @@ def load_engine(folder: ModelFolder, threads: int | None = None) -> Engine:
     """
     if threads is not None and threads < 1:
         raise UserError(f"--threads must be at least 1, but is {threads}")
-    engine: Engine = engine_module(folder.engine, "engine").load(folder, threads)
-    return engine
+    from deepnmt.engines.fallback import TorchWeights, WithFallback  # here, since the record of a folder imports this
+
+    def load(engine: str) -> Engine:
+        if engine != folder.engine:
+            folder.check_torch_weights()
+        loaded: Engine = engine_module(engine, "engine").load(folder, threads)
+        return loaded
+
+    if folder.engine == "torch" or not folder.has_torch_weights():
+        return load(folder.engine)
+    fallback = TorchWeights(folder.path, lambda: load("torch"))
+    try:
+        return WithFallback(load(folder.engine), fallback)
+    except MissingLibraryError as error:
+        if find_spec("torch") is None:
+            raise
+        return fallback.engine(f" ({error})")
+
+
+class MissingLibraryError(UserError):
+    """A library of an engine is not installed."""
 
 
 def engine_module(engine: str, part: str) -> Any:
-    """Return the module "engine" or "writer" of an engine. Raises `UserError` where a library is missing."""
+    """Return the module "engine" or "writer" of an engine. Raises `MissingLibraryError`."""
     try:
         return importlib.import_module(f"deepnmt.engines.{engine}.{part}")
     except ModuleNotFoundError as error:
@@ -51,4 +84,4 @@ def engine_module(engine: str, part: str) -> Any:
         extra = ENGINES[engine].get(library)
         if extra is None:
             raise
-        raise UserError(f"--engine {engine}: needs {library}; pip install 'deepnmt[{extra}]'") from error
+        raise MissingLibraryError(f"--engine {engine}: needs {library}; pip install 'deepnmt[{extra}]'") from error

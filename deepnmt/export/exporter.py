@@ -1,22 +1,28 @@
 """Export checkpoints as a model folder, which appears when it is complete and has passed its check."""
 
 import dataclasses
-import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from deepnmt.beside import whole_folder
 from deepnmt.checkpoints.data_fit import trained_settings
+from deepnmt.console import program
 from deepnmt.engines.engine import Engine, SearchSettings
-from deepnmt.engines.model_folder import ModelFolder, is_model_folder
-from deepnmt.engines.registry import engine_module, load_engine
-from deepnmt.engines.torch.engine import TorchEngine, load_checkpoints
+from deepnmt.engines.model_folder import RECORD, ModelFolder, is_model_folder
+from deepnmt.engines.registry import AUTO, by_speed, engine_module
+from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
+from deepnmt.engines.torch.options import describe
+from deepnmt.engines.torch.writer import write_models
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Result, compare, read_pairs
+from deepnmt.jobs.job import Job
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
+from deepnmt.text.settings import TextSettings
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,8 @@ class Export:
 
     Attributes:
         checkpoints: fairseq's, one or an ensemble
-        data: the folder of their training, made by preprocess.sh
-        engine: its name
+        data: the folder of their training, made by deepnmt preprocess
+        engine: its name, or "auto": the fastest one that is installed and computes the model exactly
         weights: type of the numbers
         check: number of validation pairs to compare; 0: no check
         allow_loss: export reduced weights even if BLEU is lost
@@ -42,27 +48,51 @@ class Export:
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
 
 
-def export(task: Export, target: Path) -> Result | None:
+def export(task: Export, target: Path, say: Callable[[str], object] = lambda line: None) -> Result | None:
     """Write a model folder, and return the result of its check; None without a check.
 
-    An existing model folder is replaced when the new one is complete.
+    An existing model folder is replaced when the new one is complete. `say` receives the choice of the engine.
 
     Raises:
         UserError: something is missing or faulty, the engine cannot express the model, or the check fails
     """
-    _check_target(target)
+    Job(program("export"), target, RECORD, option="MODEL").check_replaceable(is_model_folder)
     check_dictionaries(task.data, TextPipeline.read(task.data).settings.languages)
-    writer = engine_module(task.engine, "writer")
     settings = trained_settings(task.checkpoints, task.data)
     reference = load_checkpoints(task.checkpoints, task.data, settings.languages, device="cpu")
+    if task.engine != AUTO:
+        return _exported(task, settings, reference, target)
+    # Other engines are for the CPU.
+    width = reference.models[0].encoder.embed_tokens.embedding_dim
+    engines = ("torch",) if torch.cuda.is_available() else by_speed(width, task.weights)
+    passed_over = []
+    for engine in engines:
+        try:
+            result = _exported(dataclasses.replace(task, engine=engine), settings, reference, target)
+        except UserError as error:
+            if engine == engines[-1]:
+                raise
+            passed_over.append(f"not {engine}: {str(error).splitlines()[0].removeprefix(f'--engine {engine}: ')}")
+        else:
+            say(f"--engine auto: {engine}" + "".join(f"; {reason}" for reason in passed_over))
+            return result
+    raise AssertionError("the last engine is exported, or raises")
+
+
+def _exported(task: Export, settings: TextSettings, reference: TorchEngine, target: Path) -> Result | None:
+    writer = engine_module(task.engine, "writer")
     if reference.right_to_left and task.engine != "torch":
         raise UserError("models that translate from right to left: use --engine torch")
     with whole_folder(target) as temporary:
         writer.write(list(task.checkpoints), task.data, temporary, task.weights)
+        if task.engine != "torch":
+            write_models(list(task.checkpoints), temporary, task.weights)
         for name in (*text_files(settings), *(f"dict.{language}.txt" for language in settings.languages)):
             shutil.copyfile(task.data / name, temporary / name)
-        folder = ModelFolder(temporary, settings, task.engine, task.weights, reference.longest, task.search)
-        engine = load_engine(folder)
+        folder = ModelFolder(
+            temporary, settings, task.engine, task.weights, reference.longest, task.search, {}, describe(reference)
+        )
+        engine = engine_module(task.engine, "engine").load(folder, None)
         result = _checked(task, reference, engine, folder) if task.check else None
         record = result.as_record() if result else {"pairs": 0}
         dataclasses.replace(folder, longest=engine.longest, check=record).write()
@@ -77,12 +107,3 @@ def _checked(task: Export, reference: TorchEngine, engine: Engine, folder: Model
     if faults := list(result.faults(task.weights == "float32", task.allow_loss)):
         raise UserError(*(f"--engine {task.engine} --weights {task.weights}: {fault}" for fault in faults))
     return result
-
-
-def _check_target(target: Path) -> None:
-    if not target.parent.is_dir():
-        raise UserError(f"{target.parent}: the folder of the new model was not found")
-    if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
-        return
-    if not target.is_dir() or not is_model_folder(target):
-        raise UserError(f"{target} exists, but is not a model folder")

@@ -17,7 +17,7 @@ from deepnmt.generation.search_inputs import contents
 from deepnmt.jobs.child_steps import run_step
 from deepnmt.jobs.in_place import InPlace
 from deepnmt.model.stack import STACKS
-from deepnmt.text.columns import in_columns
+from deepnmt.text.columns import in_columns, write_rows
 from deepnmt.text.lines import whole_text
 from deepnmt.text.record import read_record, size_and_time
 from deepnmt.text.translated_folder import check_data
@@ -143,6 +143,5 @@ def table(output: Path) -> None:
         layers = {key: value for key, value in model.items() if key != "option"}
         rows.append({**layers, **{name: f"{entry['score']:.2f}" for name, entry in scores.items()}})
     lines = [list(rows[0]), *([str(row.get(key, "")) for key in rows[0]] for row in rows)]
-    with console.whole_file(output / TABLE) as temporary:
-        temporary.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    write_rows(output / TABLE, lines)
     print("\n".join(in_columns(lines)))

@@ -18,7 +18,7 @@ from fairseq.data.data_utils import collate_tokens
 import deepnmt
 from deepnmt import console
 from deepnmt.checkpoints.data_fit import trained_settings
-from deepnmt.console import whole_file
+from deepnmt.console import write_whole
 from deepnmt.errors import UserError
 from deepnmt.jobs.in_place import InPlace
 from deepnmt.search.exact import MARGIN, String, best_string, sentence_predictor, string_log_prob
@@ -121,8 +121,7 @@ def sentences_done(folder: Path) -> list[Sentence]:
         return []
     # Where it was killed, half a line may be left.
     lines = [line for line in read_lines(folder / LINES) if line.endswith("\n")]
-    with whole_file(folder / LINES) as temporary:
-        temporary.write_text("".join(lines), encoding="utf-8")
+    write_whole(folder / LINES, "".join(lines))
     return [Sentence.of(line) for line in lines]
 
 

@@ -4,7 +4,6 @@ fairseq's search applies a length penalty to finished hypotheses alone. So one s
 beam has the translations of every penalty.
 """
 
-import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,6 +15,7 @@ from deepnmt.errors import UserError
 from deepnmt.generation.search_inputs import contents
 from deepnmt.jobs.in_place import InPlace
 from deepnmt.limits import BEAM, LENPEN
+from deepnmt.text.columns import in_columns, write_rows
 from deepnmt.text.corpus_scores import TOKENISED, tokenised_bleu
 from deepnmt.text.lines import read_text
 from deepnmt.text.nbest import FILE, LENGTH, MODEL, Translation, read_nbest
@@ -45,10 +45,7 @@ def whole_numbers(option: str, text: str, most: int) -> list[int]:
 
 def penalties(text: str) -> list[float]:
     """Return the numbers of --lenpen. Raises `UserError` if one is too large, or is no number."""
-    try:
-        values = sorted({float(word) for word in text.split(",")})
-    except ValueError:
-        values = [math.nan]
+    values = sorted({console.as_number(word) for word in text.split(",")})
     if not all(-LENPEN <= value <= LENPEN for value in values):
         raise UserError(f"--lenpen must be numbers from {-LENPEN} to {LENPEN}, such as 0.6,1, but is '{text}'")
     return values
@@ -130,11 +127,8 @@ def table(output: Path) -> dict[str, Any]:
     """Write OUT/sweep.tsv, show it, and return the best setting."""
     settings = rows(output)
     lines = [list(settings[0]), *([str(value) for value in row.values()] for row in settings)]
-    with console.whole_file(output / TABLE) as temporary:
-        temporary.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    for line in lines:
-        print(*(value.rjust(width) for value, width in zip(line, widths)), sep="  ", file=sys.stderr)
+    write_rows(output / TABLE, lines)
+    print("\n".join(in_columns(lines, left=0)), file=sys.stderr)
     return settings[0]
 
 
@@ -154,8 +148,7 @@ def best(output: Path, folder: Path) -> None:
         "lenpen": float(setting["lenpen"]),
         TOKENISED: score,
     }
-    with console.whole_file(output / BEST) as temporary:
-        write_record(temporary, kept)
+    write_record(output / BEST, kept)
     print(
         f"{output} is ready: the best of {output / TABLE} is {output / checkpoint} with --beam {setting['beam']}",
         end=" ",

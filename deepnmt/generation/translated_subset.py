@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.beside import whole_folder
 from deepnmt.errors import UserError
 from deepnmt.generation.given_options import TASK, check_options, value_of
 from deepnmt.generation.inline_sources import InlineSources
 from deepnmt.generation.term_constraints import write_constraints
+from deepnmt.jobs.job import Job
 from deepnmt.limits import DEFAULT_BATCH_SIZE, DEFAULT_BEAM
 from deepnmt.text.found_terms import note_terms
 from deepnmt.text.nbest import FILE as NBEST
@@ -42,8 +42,8 @@ class TranslatedSubset:
     out: Path
     subset: str = "test"
     reverse: bool = False
-    terms: Optional[Path] = None
-    glossary: Optional[Path] = None
+    terms: Path | None = None
+    glossary: Path | None = None
     options: Sequence[str] = ()
 
     def make(self, program: str) -> None:
@@ -52,7 +52,11 @@ class TranslatedSubset:
         Raises:
             UserError: files or options do not match, or the search has failed
         """
-        self._check_place(program)
+        # Others write a generate.json, too.
+        job = Job(program, self.out, RECORD, option="OUT_DIR")
+        job.check_replaceable(lambda folder: all((folder / name).is_file() for name in (RECORD, LOG)))
+        if self.terms and self.glossary:
+            raise UserError("--glossary cannot be combined with --terms")
         check_options(self.options)
         check_direction(self.data, self.reverse)
         sentences = check_data(self.data, self.subset)
@@ -62,10 +66,8 @@ class TranslatedSubset:
         stores = value_of(self.options, "--datastore")
         datastores = [Path(store) for store in stores.split(os.pathsep) if store]
         selected_on = check_checkpoints(self.checkpoints, self.data, self.reverse, datastores)
-        out = self.out.absolute()
-        out.parent.mkdir(parents=True, exist_ok=True)
-        failed = out.with_name(f"{out.name}.failed.log")
-        with whole_folder(out) as folder, _kept_on_failure(folder / LOG, failed):
+        failed = job.out.absolute().with_name(f"{job.out.name}.failed.log")
+        with whole_folder(job.out) as folder, _kept_on_failure(folder / LOG, failed):
             found, note = self._search(folder, sentences)
             if left_out := sentences - len(found):
                 print(
@@ -79,16 +81,6 @@ class TranslatedSubset:
                 write_nbest(folder / NBEST, read_nbest(folder / NBEST, in_order=False))
             note(folder)
         failed.unlink(missing_ok=True)
-
-    def _check_place(self, program: str) -> None:
-        if self.out.exists() and not self.out.is_dir():
-            raise UserError(f"{self.out} exists, and is not a folder; remove it or choose another OUT_DIR")
-        # Others write a generate.json, too.
-        made = all((self.out / name).is_file() for name in (RECORD, LOG))
-        if self.out.is_dir() and any(self.out.iterdir()) and not made:
-            raise UserError(f"{self.out} exists, and was not made by {program}; remove it or choose another OUT_DIR")
-        if self.terms and self.glossary:
-            raise UserError("--glossary cannot be combined with --terms")
 
     def _words(self, folder: Path) -> Iterator[str]:
         source, target = data_settings(self.data, self.reverse).languages

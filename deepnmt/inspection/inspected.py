@@ -16,21 +16,14 @@ import fairseq
 import torch
 
 import deepnmt
-from deepnmt.console import whole_file
+from deepnmt.console import write_whole
 from deepnmt.errors import UserError
 from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summary, table, write_json
 from deepnmt.inspection.table import title
 
 
 def measure_and_write(arguments: argparse.Namespace) -> None:
-    """Read everything, check it, measure, write and print.
-
-    Args:
-        arguments: as `deepnmt inspect` reads them
-
-    Raises:
-        UserError: an argument or a file is faulty
-    """
+    """Read, check, measure, write and print by the arguments of `deepnmt inspect`. Raises `UserError` for a fault."""
     deepnmt.register()
     about = facts(arguments)
     # fairseq reports every step of loading data.
@@ -85,12 +78,7 @@ def try_to_write(folder: Path, path: Path) -> None:
 
 def measure(arguments: argparse.Namespace) -> list[Report]:
     """Return a report for each source and depth, with a line of progress for each."""
-    common: dict[str, Any] = {
-        "data": arguments.data,
-        "batches": arguments.batches,
-        "subset": arguments.subset,
-        "seed": arguments.seed,
-    }
+    common: dict[str, Any] = {name: getattr(arguments, name) for name in ("data", "batches", "subset", "seed")}
     reports = []
     todo = [(each, depth) for each in arguments.sources for depth in arguments.depths]
     for index, (each, depth) in enumerate(todo, start=1):
@@ -108,23 +96,17 @@ def measure(arguments: argparse.Namespace) -> list[Report]:
 def write(arguments: argparse.Namespace, reports: list[Report], about: dict[str, str]) -> None:
     """Write the requested files."""
     if arguments.json is not None:
-        put(arguments.json, write_json(reports, about).encode())
+        write_whole(arguments.json, write_json(reports, about))
     if not (arguments.html or arguments.pictures):
         return
     from deepnmt.inspection.page import page, pictures
 
     drawn = pictures(reports)
     if arguments.html is not None:
-        put(arguments.html, page(reports, about, drawn).encode())
+        write_whole(arguments.html, page(reports, about, drawn))
     if arguments.pictures is not None:
         for name, picture in drawn.items():
-            put(arguments.pictures / name, picture)
-
-
-def put(path: Path, content: bytes) -> None:
-    """Write a whole file."""
-    with whole_file(path) as temporary:
-        temporary.write_bytes(content)
+            write_whole(arguments.pictures / name, picture)
 
 
 def show(text: str) -> None:

@@ -91,13 +91,7 @@ def _training(model: nn.Module, criterion: nn.Module) -> Iterator[None]:
 
 
 class _Probe:
-    """The hooks on one stack, and their records.
-
-    Args:
-        name: of the stack
-        stack: fairseq's encoder or decoder, or one derived from it
-        hooks: removes the hooks
-    """
+    """The hooks on fairseq's encoder or decoder, or one derived from it, and their records; `hooks` removes them."""
 
     def __init__(self, name: str, stack: Any, hooks: ExitStack) -> None:
         self.name = name
@@ -264,8 +258,5 @@ def _gradient_norm(parameters: Iterable[nn.Parameter], batches: int) -> Optional
 
 def _weight_statistics(parameters: Iterable[nn.Parameter]) -> dict[str, float]:
     entries = torch.cat([parameter.detach().double().flatten() for parameter in parameters if parameter.dim() > 1])
-    return {
-        "weight_std": float(entries.std(correction=0)),
-        "weight_max": float(entries.abs().max()),
-        "weight_norm": float(entries.norm()),
-    }
+    spread, largest, norm = entries.std(correction=0), entries.abs().max(), entries.norm()
+    return {"weight_std": float(spread), "weight_max": float(largest), "weight_norm": float(norm)}

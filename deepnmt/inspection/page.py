@@ -32,14 +32,7 @@ DPI = 90
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity against depth, and its drawing.
-
-    Attributes:
-        name: of the number in `Sublayer`, and of the file
-        heading: of the section on the page
-        axis: label of the logarithmic axis
-        text: explanation of the quantity
-    """
+    """A quantity against depth: its name in `Sublayer` and of the file, heading, label of the axis, explanation."""
 
     name: str
     heading: str
@@ -86,13 +79,7 @@ def pictures(reports: Sequence[Report]) -> dict[str, bytes]:
 
 
 def page(reports: Sequence[Report], about: dict[str, str], drawn: dict[str, bytes]) -> str:
-    """One self-contained HTML page: the measurements, the pictures, and the tables of all sublayers.
-
-    Args:
-        reports: of all settings and depths
-        about: facts about them, by name
-        drawn: the results of `pictures` for the reports
-    """
+    """One self-contained HTML page of reports: facts about them, the results of `pictures`, tables of all sublayers."""
     return render(
         "inspection.html",
         title="What happens inside: " + ", ".join(dict.fromkeys(report.label for report in reports)),
@@ -195,18 +182,10 @@ def by_depth(reports: Sequence[Report]) -> list[Report]:
 def grid(
     stacks: Sequence[str], columns: int, size: tuple[float, float], top: float, right: float, gap: float, **options: Any
 ) -> tuple[Figure, Any]:
-    """A figure with a row of panels for each stack, all measures in inches.
+    """A figure with a row of panels for each of at least one stack, all measures in inches.
 
-    Placed by hand: matplotlib's layout engines take most of the time of a figure with many panels.
-
-    Args:
-        stacks: one at least
-        columns: panels of a row
-        size: width and height of a panel
-        top: margin
-        right: margin
-        gap: between the panels of a row
-        options: of matplotlib's `subplots`
+    Placed by hand: matplotlib's layout engines take most of the time of a figure with many panels. `size` is the width
+    and height of a panel, and `gap` the distance between panels of a row; matplotlib's `subplots` takes the options.
     """
     wide, high = size
     left, bottom, between = 1.0, 0.5, 0.6

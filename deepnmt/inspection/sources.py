@@ -50,12 +50,10 @@ def inspect_recipe(
     An initialiser that needs batches, such as Admin, has seen the first one.
 
     Args:
-        path: the recipe, YAML
         data: a folder made by fairseq-preprocess
         label: name of the report; by default the file's name
         options: as in a recipe; they override the recipe's options
         batches: greatest number of batches, from the start of the first epoch
-        subset: of the data
         seed: of the weights, the order of the batches and dropout
 
     Raises:
@@ -76,23 +74,15 @@ def inspect_recipe(
 
 
 def inspect_checkpoint(
-    path: Path,
-    data: Path,
-    label: Optional[str] = None,
-    batches: int = 4,
-    subset: str = "train",
-    seed: int = 1,
+    path: Path, data: Path, label: Optional[str] = None, batches: int = 4, subset: str = "train", seed: int = 1
 ) -> Report:
     """Measure a trained model, with the criterion and batch size of its training, or batches of `TOKENS`.
 
     A distilled model's loss excludes the share of the teachers, whose files are not opened.
 
     Args:
-        path: one of fairseq's checkpoints
         data: a folder made by fairseq-preprocess, with the dictionaries of the model's training
-        label: name of the report; by default the file's name
-        batches: greatest number of batches, from the start of the first epoch
-        subset: of the data
+        label, batches: as for `inspect_recipe`
         seed: of the order of the batches and dropout
 
     Raises:

@@ -52,7 +52,6 @@ class Report:
 
     Attributes:
         label: its name in tables and plots
-        batches: number of batches
         loss: mean over the batches, each divided by its sample size
         sublayers: in the order of the model, the encoder's first
         dlcl: for each stack with a history `W` as applied, (G + 1) x (G + 1), lower-triangular. It includes window and

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from deepnmt.beside import remove_remains_in
-from deepnmt.console import whole_file
 from deepnmt.jobs.job import LOCK, Job, flat, locked
 from deepnmt.text.record import CONTENTS, difference, read_record, write_record
 
@@ -68,8 +67,7 @@ class InPlace(Job):
     def write(self) -> None:
         """Write the record, which keeps further entries of an earlier start."""
         before = read_record(self.record) if self.record.exists() else {}
-        with whole_file(self.record) as temporary:
-            write_record(temporary, {**before, **self.made_with, **self.told})
+        write_record(self.record, {**before, **self.made_with, **self.told})
 
     def _difference(self, path: Path) -> str:
         record = {key: value for key, value in read_record(path).items() if key not in self.told}

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from deepnmt.beside import is_built_as, remove_remains, try_lock, whole_folder
-from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.record import INPUT, check_kinds, difference, read_record, write_record
 
@@ -127,8 +126,7 @@ class Job:
                 else:
                     # Nothing can be used without knowing its options and inputs.
                     _clear(self.parts)
-                    with whole_file(record) as temporary:
-                        write_record(temporary, dict(self.made_with))
+                    write_record(record, dict(self.made_with))
                 yield self.parts
             except BaseException as error:
                 # Work that was begun for a faulty file would refuse the command with the right one.
@@ -150,11 +148,21 @@ class Job:
             files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
             write_record(folder / self.name, {**self.made_with, "counts": dict(counts), "files": files})
 
+    def check_replaceable(self, is_result: Callable[[Path], bool], kept: str = "") -> None:
+        """Raise `UserError` unless a command that makes its result anew each time may replace `out`.
+
+        `out` may be missing, empty, a result, or hold just the entry `kept`.
+        """
+        if self.out.exists() and not (self.out.is_dir() and ({*os.listdir(self.out)} <= {kept} or is_result(self.out))):
+            raise self._foreign(self.out)
+
     def _refuse_foreign(self, path: Path) -> None:
         if os.path.lexists(path) and not (path.is_dir() and all(map(self._is_ours, path.iterdir()))):
-            raise UserError(
-                f"{path} exists, and was not made by {self.program}; remove it or choose another {self.option}"
-            )
+            raise self._foreign(path)
+
+    def _foreign(self, path: Path) -> UserError:
+        must = f"remove it or choose another {self.option}"
+        return UserError(f"{path} exists, and was not made by {self.program}; {must}")
 
     def _is_ours(self, path: Path) -> bool:
         """Return whether a command that was killed at once may have left a file."""

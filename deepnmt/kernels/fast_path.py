@@ -13,7 +13,6 @@ DEEPNMT_REFERENCE=1, which --reference-kernels sets, turns all of them off: a fa
 """
 
 import logging
-from typing import Optional
 
 import torch
 from torch import nn
@@ -29,7 +28,7 @@ EXACT = (torch.float32, torch.float64)
 logged: set[tuple[str, str]] = set()
 
 
-def may_take(path: str, obstacle: Optional[str]) -> bool:
+def may_take(path: str, obstacle: str | None) -> bool:
     """Return whether a fast path is free; log each obstacle once.
 
     The obstacle, if any, completes "fast attention is not used: ...".
@@ -44,7 +43,7 @@ def may_take(path: str, obstacle: Optional[str]) -> bool:
     return False
 
 
-def linear_obstacle(linear: nn.Module) -> Optional[str]:
+def linear_obstacle(linear: nn.Module) -> str | None:
     """Return the reason why a kernel cannot use the weights of a map instead of calling it, or None."""
     if type(linear) is not nn.Linear or linear.bias is None:
         return "a projection is not a plain linear map with a bias"

@@ -7,15 +7,13 @@ nothing is NaN, which the gradient of the weights would spread everywhere. The r
 it may see all keys: that is finite, and has no gradient.
 """
 
-from typing import Optional
-
 import torch
 from torch import Tensor
 
 HIDDEN = float("-inf")
 
 
-def may_blind(padding: Optional[Tensor], mask: Optional[Tensor]) -> bool:
+def may_blind(padding: Tensor | None, mask: Tensor | None) -> bool:
     """Return whether a query may have no visible key. A device's host waits for the answer.
 
     Args:
@@ -29,7 +27,7 @@ def may_blind(padding: Optional[Tensor], mask: Optional[Tensor]) -> bool:
     return bool(suspects.any())
 
 
-def seen_keys(padding: Tensor, mask: Optional[Tensor], dtype: torch.dtype) -> Tensor:
+def seen_keys(padding: Tensor, mask: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Return the mask to add to the scores of all heads, B x T x S or B x 1 x S: -inf at hidden keys."""
     added = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding.bool(), HIDDEN)
     added = added.unsqueeze(1) if mask is None else added.unsqueeze(1) + mask

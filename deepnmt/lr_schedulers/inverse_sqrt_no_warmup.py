@@ -11,18 +11,16 @@ from omegaconf import II
 
 from deepnmt.errors import UserError
 from deepnmt.lr_schedulers.inverse_sqrt import cooldown_faults, cooled, decayed, low_fault, peak_faults
+from deepnmt.options.option_table import described
 
 
 @dataclass
 class InverseSqrtNoWarmupConfig(FairseqDataclass):  # type: ignore[misc]
     """The options; `lr` is fairseq's --lr, the peak, and must be one rate."""
 
-    decay_period: int = field(
-        default=4000, metadata={"help": "c in the rate lr sqrt(c / (c + t)) after t updates, at least 1"}
-    )
-    cooldown_updates: int = field(
-        default=0,
-        metadata={"help": "number of updates before --max-update in which the rate falls linearly to zero (0: none)"},
+    decay_period: int = described(4000, "c in the rate lr sqrt(c / (c + t)) after t updates, at least 1")
+    cooldown_updates: int = described(
+        0, "number of updates before --max-update in which the rate falls linearly to zero (0: none)"
     )
     lr: list[float] = field(default=II("optimization.lr"))
     max_update: int = II("optimization.max_update")

@@ -14,6 +14,7 @@ from omegaconf import II
 
 from deepnmt.errors import UserError
 from deepnmt.lr_schedulers.inverse_sqrt import cooldown_faults, cooled, decayed, low_fault, peak_faults
+from deepnmt.options.option_table import described
 
 RESETS = "resets"
 
@@ -22,24 +23,17 @@ RESETS = "resets"
 class InverseSqrtResetConfig(FairseqDataclass):  # type: ignore[misc]
     """The options; `lr` is fairseq's --lr, the peak, and must be one rate."""
 
-    warmup_updates: int = field(
-        default=4000, metadata={"help": "number of initial updates with linear warm-up of the rate (0: none)"}
-    )
-    warmup_init_lr: float = field(
-        default=-1, metadata={"help": "learning rate at the start of the warm-up (negative: 0)"}
-    )
-    decay_period: int = field(
-        default=0,
-        metadata={"help": "c in the rate lr sqrt(c / (c + s)), s updates after the last peak (0: --warmup-updates)"},
+    warmup_updates: int = described(4000, "number of initial updates with linear warm-up of the rate (0: none)")
+    warmup_init_lr: float = described(-1, "learning rate at the start of the warm-up (negative: 0)")
+    decay_period: int = described(
+        0, "c in the rate lr sqrt(c / (c + s)), s updates after the last peak (0: --warmup-updates)"
     )
     # Text on the command line; a file for Hydra may also have a list or a single number.
-    reset_updates: Any = field(
-        default="",
-        metadata={"help": "numbers of updates after which the rate returns to its peak, without warm-up: 10000,20000"},
+    reset_updates: Any = described(
+        "", "numbers of updates after which the rate returns to its peak, without warm-up: 10000,20000"
     )
-    cooldown_updates: int = field(
-        default=0,
-        metadata={"help": "number of updates before --max-update in which the rate falls linearly to zero (0: none)"},
+    cooldown_updates: int = described(
+        0, "number of updates before --max-update in which the rate falls linearly to zero (0: none)"
     )
     lr: list[float] = field(default=II("optimization.lr"))
     max_update: int = II("optimization.max_update")

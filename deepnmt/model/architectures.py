@@ -36,22 +36,12 @@ PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
 # Settings of the published code of DLCL, SDT, sublayer skipping and Admin beside the method.
 CODE_OF_2019 = {"initializer": "fairseq-2019"}
 DROPOUTS = {"attention_dropout": 0.1, "activation_dropout": 0.1}
-RELATIVE_KEYS = {
-    "encoder_max_relative_length": 8,
-    "decoder_max_relative_length": 8,
-    "relative_positions": "keys",
-}
+RELATIVE_KEYS = {"encoder_max_relative_length": 8, "decoder_max_relative_length": 8, "relative_positions": "keys"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method at the two sizes.
-
-    Attributes:
-        iwslt: layers of encoder and decoder at the size of IWSLT14
-        wmt: and at the base size of WMT14
-        options: its settings
-    """
+    """A method's settings, and its layers of encoder and decoder at the size of IWSLT14 and the base size of WMT14."""
 
     iwslt: tuple[int, int]
     wmt: tuple[int, int]
@@ -94,14 +84,7 @@ METHODS = {
     "sdt": Method(
         (24, 6),
         (48, 6),
-        {
-            **PRE_NORM,
-            **CODE_OF_2019,
-            **DROPOUTS,
-            **RELATIVE_KEYS,
-            "encoder_groups": "6",
-            "decoder_groups": "none",
-        },
+        {**PRE_NORM, **CODE_OF_2019, **DROPOUTS, **RELATIVE_KEYS, "encoder_groups": "6", "decoder_groups": "none"},
     ),
 }
 

@@ -6,12 +6,20 @@
 from typing import Any, Optional
 
 import torch
+from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from deepnmt.kernels.fast_path import has_hooks, linear_obstacle, may_take
 from deepnmt.kernels.short_attention import SHORT, Settings, attention
 from deepnmt.model.fast_dropout import FastDropout
-from deepnmt.model.named_attention import NamedAttention
+
+
+class NamedAttention(MultiheadAttention):  # type: ignore[misc]
+    """fairseq's module, in subclasses too known to `--retain-dropout-modules` by its own name."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.dropout_module.module_name = MultiheadAttention.__name__
 
 
 class Attention(NamedAttention):

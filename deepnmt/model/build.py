@@ -1,28 +1,27 @@
 """The modules requested by the options of one stack."""
 
 from dataclasses import fields
-from typing import Optional
 
-from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.dlcl import HistoryOptions, LayerHistory
-from deepnmt.model.relative_position import RelativePositionOptions
+from deepnmt.model.relative_scores import RelativePositionOptions
 from deepnmt.model.residual import Residual
 from deepnmt.model.skipping import SublayerSkipping
+from deepnmt.model.stack_choices import StackChoices
 
 
-def build_residual(config: DLCLTransformerConfig, stack: str) -> Residual:
+def build_residual(config: StackChoices, stack: str) -> Residual:
     """Return a new residual for one sublayer of a stack."""
     options = config.stack(stack)
     return Residual(options.width, options.residual_scale, options.residual_trained)
 
 
-def build_skipping(config: DLCLTransformerConfig, stack: str) -> Optional[SublayerSkipping]:
+def build_skipping(config: StackChoices, stack: str) -> SublayerSkipping | None:
     """Return the skipping of a stack's sublayers, or None if none is ever skipped."""
     options = config.stack(stack)
     return SublayerSkipping(stack, options.layers, len(options.sublayers), options.skip) if options.skip.rate else None
 
 
-def build_history(config: DLCLTransformerConfig, stack: str) -> Optional[LayerHistory]:
+def build_history(config: StackChoices, stack: str) -> LayerHistory | None:
     """Return the connections of a stack, or None for a plain stack."""
     options = config.stack(stack)
     if options.boundaries is None:
@@ -38,7 +37,7 @@ def build_history(config: DLCLTransformerConfig, stack: str) -> Optional[LayerHi
     )
 
 
-def relative_positions(config: DLCLTransformerConfig, stack: str) -> RelativePositionOptions:
+def relative_positions(config: StackChoices, stack: str) -> RelativePositionOptions:
     """Return the relative positions of a stack's self-attention."""
     return RelativePositionOptions(
         max_length=getattr(config, f"{stack}_max_relative_length"),

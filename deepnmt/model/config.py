@@ -17,10 +17,11 @@ from omegaconf import DictConfig, OmegaConf
 from deepnmt.errors import UserError
 from deepnmt.model.dlcl import HistoryOptions
 from deepnmt.model.initializers import INITIALIZERS
-from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
+from deepnmt.model.norm_position import NORM_POSITIONS
 from deepnmt.model.residual import RESIDUALS
-from deepnmt.model.stack import STACKS, SkippingOptions, StackOptions
-from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION, SUBLAYERS
+from deepnmt.model.stack import STACKS
+from deepnmt.model.stack_choices import StackChoices
+from deepnmt.options.option_table import described
 
 NORMS = ["auto", *NORM_POSITIONS]
 
@@ -47,132 +48,69 @@ FlatTransformerConfig: Any = dataclasses.make_dataclass(
 
 
 @dataclass
-class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
+class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignore[misc]
     """fairseq's `TransformerConfig` under its command line's names, and the axes that this package adds."""
 
-    encoder_groups: str = field(
-        default="1",
-        metadata={
-            "help": "connections of the encoder: 1 for DLCL, n for group-dense with groups of n layers, boundaries "
-            "such as 0,6,12,21 for ragged groups, none for a plain stack"
-        },
-    )
-    decoder_groups: str = field(default="1", metadata={"help": "connections of the decoder, as --encoder-groups"})
-    dlcl_granularity: str = field(
-        default="scalar",
-        metadata={
-            "help": "weights per layer output: scalar, a number n for one per slice of 1/n of the channels, or vector "
-            "for one per channel"
-        },
-    )
-    dlcl_init: ChoiceEnum(["mean", "one"]) = field(  # type: ignore[valid-type]
-        default=HistoryOptions.init, metadata={"help": "initial weights: the mean of the outputs, or one for each"}
-    )
-    dlcl_window: int = field(
-        default=HistoryOptions.window, metadata={"help": "number of latest outputs to combine (0: all)"}
-    )
-    dlcl_freeze: bool = field(
-        default=HistoryOptions.freeze, metadata={"help": "keep the weights as they were initialised"}
-    )
-    dlcl_softmax: bool = field(
-        default=HistoryOptions.softmax, metadata={"help": "normalise the weights of a row by a softmax"}
-    )
-    dlcl_dropout: float = field(
-        default=HistoryOptions.dropout, metadata={"help": "dropout probability on the combination"}
-    )
-    dlcl_embedding_norm: bool = field(
-        default=HistoryOptions.embedding_norm,
-        metadata={"help": "normalise the embedding too before it is combined"},
-    )
-    encoder_max_relative_length: int = field(
-        default=0,
-        metadata={"help": "largest relative distance in the encoder; others are clipped (0: no relative positions)"},
-    )
-    decoder_max_relative_length: int = field(
-        default=0,
-        metadata={"help": "as --encoder-max-relative-length, in the decoder's self-attention"},
-    )
-    relative_positions: ChoiceEnum(["keys", "keys-values"]) = field(  # type: ignore[valid-type]
-        default="keys-values", metadata={"help": "add relative positions to the keys, or to keys and values"}
-    )
-    encoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
-        default="auto",
-        metadata={
-            "help": "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or post "
-            "with the layer's input added again before the last norm (b2t). auto is pre with "
-            "--encoder-normalize-before, else post"
-        },
-    )
-    decoder_norm: ChoiceEnum(NORMS) = field(  # type: ignore[valid-type]
-        default="auto", metadata={"help": "layer norms of the decoder, as --encoder-norm"}
-    )
-    residual_scale: ChoiceEnum(list(RESIDUALS)) = field(  # type: ignore[valid-type]
-        default="plain",
-        metadata={
-            "help": "factor of a sublayer's input in the residual connection: 1, DeepNorm's constant, or Admin's "
-            "trained vector"
-        },
-    )
-    initializer: ChoiceEnum(list(INITIALIZERS)) = field(  # type: ignore[valid-type]
-        default="default",
-        metadata={
-            "help": "initial weights: fairseq's (default), fairseq's of 2019, or a method's for deep models, by the "
-            "paper or by its released code"
-        },
-    )
-    ds_init_alpha: float = field(default=1.0, metadata={"help": "alpha of --initializer ds-init, in (0, 1]"})
-    merged_attention: bool = field(
-        default=False,
-        metadata={"help": "a cumulative mean and the cross-attention in one sublayer, instead of self-attention"},
-    )
-    encoder_word_dropout: float = field(
-        default=0.0,
-        metadata={
-            "help": "probability of zeroing the embedding of a source token in training, its end symbol excepted"
-        },
-    )
-    decoder_word_dropout: float = field(
-        default=0.0,
-        metadata={"help": "as --encoder-word-dropout, for decoder inputs, the first token excepted; targets stay"},
-    )
-    encoder_skip: float = field(
-        default=0.0, metadata={"help": "probability of skipping a sublayer of the encoder in training"}
-    )
-    decoder_skip: float = field(default=0.0, metadata={"help": "as --encoder-skip, in the decoder"})
-    skip_schedule: ChoiceEnum(["linear", "constant"]) = field(  # type: ignore[valid-type]
-        default="linear",
-        metadata={"help": "let the probability grow linearly up to the last sublayer, or be the same in all"},
-    )
-    skip_scale: ChoiceEnum(["training", "inference"]) = field(  # type: ignore[valid-type]
-        default="training",
-        metadata={"help": "rescale kept sublayers in training, or all sublayers at inference"},
-    )
-
-    two_sided: bool = field(
-        default=False,
-        metadata={
-            "help": "let the decoder also attend to the states of a second decoder, which has translated the sentence "
-            "from its end; trained by --criterion label_smoothed_cross_entropy_two_sided"
-        },
-    )
-
-    fast_dropout: bool = field(
-        default=False,
-        metadata={
-            "help": "draw dropout on the CPU from fewer random numbers; the rate is the same, the draws differ from "
-            "fairseq's. With --attention-dropout above 0, training on the CPU needs it for fast attention. Autocast, "
-            "half precision, quantisation noise and sentences of more than 128 tokens also switch fast attention off. "
-            "--activation-dropout and activations other than relu switch the fast feed-forward sublayer off. The log "
-            "reports each reason once"
-        },
-    )
+    # fmt: off
+    encoder_groups: str = described(
+        "1", "connections of the encoder: 1 for DLCL, n for group-dense with groups of n layers, boundaries such as "
+        "0,6,12,21 for ragged groups, none for a plain stack")
+    decoder_groups: str = described("1", "connections of the decoder, as --encoder-groups")
+    dlcl_granularity: str = described(
+        "scalar", "weights per layer output: scalar, a number n for one per slice of 1/n of the channels, or vector "
+        "for one per channel")
+    dlcl_init: ChoiceEnum(["mean", "one"]) = described(  # type: ignore[valid-type]
+        HistoryOptions.init, "initial weights: the mean of the outputs, or one for each")
+    dlcl_window: int = described(HistoryOptions.window, "number of latest outputs to combine (0: all)")
+    dlcl_freeze: bool = described(HistoryOptions.freeze, "keep the weights as they were initialised")
+    dlcl_softmax: bool = described(HistoryOptions.softmax, "normalise the weights of a row by a softmax")
+    dlcl_dropout: float = described(HistoryOptions.dropout, "dropout probability on the combination")
+    dlcl_embedding_norm: bool = described(
+        HistoryOptions.embedding_norm, "normalise the embedding too before it is combined")
+    encoder_max_relative_length: int = described(
+        0, "largest relative distance in the encoder; others are clipped (0: no relative positions)")
+    decoder_max_relative_length: int = described(0, "as --encoder-max-relative-length, in the decoder's self-attention")
+    relative_positions: ChoiceEnum(["keys", "keys-values"]) = described(  # type: ignore[valid-type]
+        "keys-values", "add relative positions to the keys, or to keys and values")
+    encoder_norm: ChoiceEnum(NORMS) = described(  # type: ignore[valid-type]
+        "auto", "layer norms of the encoder: after each sublayer (post), before it (pre), none at all, or post with "
+        "the layer's input added again before the last norm (b2t). auto is pre with --encoder-normalize-before, else "
+        "post")
+    decoder_norm: ChoiceEnum(NORMS) = described(  # type: ignore[valid-type]
+        "auto", "layer norms of the decoder, as --encoder-norm")
+    residual_scale: ChoiceEnum(list(RESIDUALS)) = described(  # type: ignore[valid-type]
+        "plain", "factor of a sublayer's input in the residual connection: 1, DeepNorm's constant, or Admin's trained "
+        "vector")
+    initializer: ChoiceEnum(list(INITIALIZERS)) = described(  # type: ignore[valid-type]
+        "default", "initial weights: fairseq's (default), fairseq's of 2019, or a method's for deep models, by the "
+        "paper or by its released code")
+    ds_init_alpha: float = described(1.0, "alpha of --initializer ds-init, in (0, 1]")
+    merged_attention: bool = described(
+        False, "a cumulative mean and the cross-attention in one sublayer, instead of self-attention")
+    encoder_word_dropout: float = described(
+        0.0, "probability of zeroing the embedding of a source token in training, its end symbol excepted")
+    decoder_word_dropout: float = described(
+        0.0, "as --encoder-word-dropout, for decoder inputs, the first token excepted; targets stay")
+    encoder_skip: float = described(0.0, "probability of skipping a sublayer of the encoder in training")
+    decoder_skip: float = described(0.0, "as --encoder-skip, in the decoder")
+    skip_schedule: ChoiceEnum(["linear", "constant"]) = described(  # type: ignore[valid-type]
+        "linear", "let the probability grow linearly up to the last sublayer, or be the same in all")
+    skip_scale: ChoiceEnum(["training", "inference"]) = described(  # type: ignore[valid-type]
+        "training", "rescale kept sublayers in training, or all sublayers at inference")
+    two_sided: bool = described(
+        False, "let the decoder also attend to the states of a second decoder, which has translated the sentence from "
+        "its end; trained by --criterion label_smoothed_cross_entropy_two_sided")
+    fast_dropout: bool = described(
+        False, "draw dropout on the CPU from fewer random numbers; the rate is the same, the draws differ from "
+        "fairseq's. With --attention-dropout above 0, training on the CPU needs it for fast attention. Autocast, half "
+        "precision, quantisation noise and sentences of more than 128 tokens also switch fast attention off. "
+        "--activation-dropout and activations other than relu switch the fast feed-forward sublayer off. The log "
+        "reports each reason once")
+    # fmt: on
 
     @classmethod
     def from_options(cls, options: Any) -> "DLCLTransformerConfig":
-        """Return the configuration from any of the forms in which fairseq hands it over.
-
-        Args:
-            options: this dataclass, a Namespace, or a mapping of omegaconf
+        """Return the configuration from a form of fairseq's: this dataclass, a Namespace, or a mapping of omegaconf.
 
         Raises:
             UserError: a mapping, as fairseq-hydra-train reads it, has an unknown key, or a value outside the option's
@@ -180,21 +118,16 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
         """
         if isinstance(options, cls):
             return options
-        if isinstance(options, DictConfig):
-            values = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
-        else:
-            values = dict(vars(options))
+        is_mapping = isinstance(options, DictConfig)
+        values = OmegaConf.to_container(options, resolve=True, enum_to_str=True) if is_mapping else dict(vars(options))
         assert isinstance(values, dict)
         names = {option.name for option in dataclasses.fields(cls)}
         unknown = sorted(str(name) for name in values if name not in names)
-        if unknown and isinstance(options, DictConfig):
+        if unknown and is_mapping:
             raise UserError(*(f"model.{name} is not an option of dlcl_transformer" for name in unknown))
-        empty = [
-            each.name
-            for each in dataclasses.fields(cls)
-            if each.default is not None and values.get(each.name, 0) is None
-        ]
-        if empty and isinstance(options, DictConfig):
+        must = [each.name for each in dataclasses.fields(cls) if each.default is not None]
+        empty = [name for name in must if values.get(name, 0) is None]
+        if empty and is_mapping:
             raise UserError(*(f"model.{name} must have a value, but is null" for name in empty))
         config = cls(**{name: value for name, value in values.items() if name in names})
         if faults := list(config._choice_faults()):
@@ -209,73 +142,9 @@ class DLCLTransformerConfig(FlatTransformerConfig):  # type: ignore[misc]
                     name = option.name.replace("_", "-")
                     yield f"--{name} must be one of {', '.join(choices)}, but is {value}"
 
-    def stack(self, name: str) -> StackOptions:
-        """Return the numbers of a stack, "encoder" or "decoder"."""
-        residual = RESIDUALS[str(self.residual_scale)]
-        return StackOptions(
-            name=name,
-            layers=self.depth(name),
-            width=self.width(name),
-            heads=int(getattr(self, f"{name}_attention_heads")),
-            sublayers=self._sublayers(name),
-            norm=self.norm(name),
-            groups=str(getattr(self, f"{name}_groups")),
-            window=self.dlcl_window,
-            residual_scale=residual.scale(name, self.encoder_layers, self.decoder_layers),
-            residual_trained=residual.trained,
-            skip=SkippingOptions(
-                rate=getattr(self, f"{name}_skip"),
-                linear=str(self.skip_schedule) == "linear",
-                scale_training=str(self.skip_scale) == "training",
-            ),
-        )
-
-    @property
-    def one_table(self) -> bool:
-        """Whether source, target and output have one embedding table."""
-        return bool(self.share_all_embeddings or self.merge_src_tgt_embed)
-
-    def depth(self, stack: str) -> int:
-        """Return the number of layers of a stack."""
-        return int(getattr(self, f"{stack}_layers"))
-
-    def width(self, stack: str) -> int:
-        """Return the number of channels of a stack."""
-        return int(getattr(self, f"{stack}_embed_dim"))
-
-    def norm(self, stack: str) -> NormPosition:
-        """Return the position of a stack's layer norms."""
-        name = str(getattr(self, f"{stack}_norm"))
-        if name == "auto":
-            name = "pre" if getattr(self, f"{stack}_normalize_before") else "post"
-        return NORM_POSITIONS[name]
-
-    def slices(self, stack: str) -> int:
-        """Return the number of weights per layer output. Raises `ValueError` for a wrong `dlcl_granularity`."""
-        names = {"scalar": 1, "vector": self.width(stack)}
-        text = str(self.dlcl_granularity)
-        slices = names[text] if text in names else int(text) if text.isdecimal() else 0
-        if slices < 1:
-            raise ValueError(f"must be 'scalar', 'vector' or a number of slices, but is '{text}'")
-        if self.width(stack) % slices:
-            raise ValueError(f"must divide --{stack}-embed-dim {self.width(stack)}, but is {slices}")
-        return slices
-
-    def _sublayers(self, stack: str) -> tuple[str, ...]:
-        absent = set()
-        if stack == "encoder" or self.no_cross_attention:
-            absent.add(CROSS_ATTENTION)
-        if stack == "decoder" and self.merged_attention:
-            absent.add(SELF_ATTENTION)
-        return tuple(name for name in SUBLAYERS if name not in absent)
-
 
 class NestedConfig(TransformerConfig):  # type: ignore[misc]
-    """fairseq's nested form of the options, for its encoder, decoder and layers.
-
-    Attributes:
-        deep: all options, flat
-    """
+    """fairseq's nested form of the options, for its encoder, decoder and layers; `deep` has all options, flat."""
 
     deep: DLCLTransformerConfig
 

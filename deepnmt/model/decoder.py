@@ -15,19 +15,13 @@ from deepnmt.model.build import build_history, build_skipping
 from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
 from deepnmt.model.layers import DeepDecoderLayer, DeepLayer
-
-# Additions to the encoder's output for a two-sided decoder: states, L x B x C, and their padding, B x L.
-BACKWARD = BACKWARD_STATES, BACKWARD_PADDING = "backward_out", "backward_padding_mask"
+from deepnmt.model.sublayers import BACKWARD
 
 
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's decoder; `history` is added to them unless the layers form a plain chain.
 
-    Args:
-        cfg: fairseq's options, and the package's own
-        dictionary: target dictionary
-        embed_tokens: embedding table, V x C
-        no_encoder_attn: leave the cross-attention out
+    `embed_tokens` is the embedding table, V x C; `no_encoder_attn` leaves the cross-attention out.
     """
 
     def __init__(

@@ -86,10 +86,11 @@ class LayerHistory(nn.Module):
         self.register_buffer("reads", reads.unsqueeze(-1), persistent=False)
         self.layer_norms = nn.ModuleList(OutputNorm(width) for _ in range(groups))
         self.embedding_norm = OutputNorm(width) if options.embedding_norm else None
-        # Without a model, as for plans of growth, fairseq is not imported.
-        from fairseq.modules import FairseqDropout
+        if options.dropout:
+            # here, since plans of growth and inference do without fairseq
+            from fairseq.modules import FairseqDropout
 
-        self.dropout_module = FairseqDropout(options.dropout, module_name=type(self).__name__)
+            self.dropout_module = FairseqDropout(options.dropout, module_name=type(self).__name__)
 
     def initial_weight(self, groups: int) -> Tensor:
         """Return the first `W`, R x R x S, lower-triangular; row g stands at index g - 1."""

@@ -20,10 +20,7 @@ from deepnmt.model.layers import DeepEncoderLayer, DeepLayer
 class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's encoder; `history` is added to them unless the layers form a plain chain.
 
-    Args:
-        cfg: fairseq's options, and the package's own
-        dictionary: source dictionary
-        embed_tokens: embedding table, V x C
+    `embed_tokens` is the embedding table, V x C.
     """
 
     def __init__(self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Embedding) -> None:

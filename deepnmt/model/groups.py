@@ -1,18 +1,14 @@
 """The division of a stack into groups of layers (methods 3): one option spans DLCL, group-dense and plain stacks."""
 
 import re
-from typing import Optional
 
 PLAIN = "none"
 
 
-def group_boundaries(groups: str, depth: int) -> Optional[tuple[int, ...]]:
+def group_boundaries(groups: str, depth: int) -> tuple[int, ...] | None:
     """Return the first layer of each group and, last, the depth; None for a plain stack.
 
-    Args:
-        groups: "none", layers per group ("1" is DLCL; the last group may be smaller), or the boundaries themselves
-            ("0,6,12,21")
-        depth: layers of the stack
+    `groups` is "none", layers per group ("1" is DLCL; the last group may be smaller), or the boundaries ("0,6,12,21").
 
     Raises:
         ValueError: names the required form of `groups` and its value

@@ -70,14 +70,9 @@ class DeepLayer(nn.Module):
     def sublayer(
         self, name: str, x: Tensor, branch: Callable[[Tensor], Tensor], factor: float, layer_input: Tensor
     ) -> Tensor:
-        """Return the output of one sublayer, T x B x C.
+        """Return the output of one sublayer of `sublayers.py`, T x B x C, for its input x, T x B x C.
 
-        Args:
-            name: of `sublayers.py`
-            x: its input, T x B x C
-            branch: F
-            factor: the multiplier of F; 0: it is skipped
-            layer_input: the input of the layer, which the last sublayer may add
+        F, `branch`, is multiplied by the factor; 0 skips it. The last sublayer may add the layer's input.
         """
         position = self.norm_position
         norm: Any = getattr(self, f"{name}_layer_norm")
@@ -111,11 +106,8 @@ class DeepLayer(nn.Module):
 
     def attention_options(self, cfg: NestedConfig) -> dict[str, Any]:
         """Return fairseq's arguments for every attention of a layer."""
-        return {
-            "dropout": cfg.attention_dropout,
-            "q_noise": self.quant_noise,
-            "qn_block_size": self.quant_noise_block_size,
-        }
+        noise = {"q_noise": self.quant_noise, "qn_block_size": self.quant_noise_block_size}
+        return {"dropout": cfg.attention_dropout, **noise}
 
 
 class DeepEncoderLayer(DeepLayer, TransformerEncoderLayerBase):  # type: ignore[misc]

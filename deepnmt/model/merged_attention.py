@@ -13,7 +13,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from deepnmt.model.named_attention import NamedAttention
+from deepnmt.model.attention import NamedAttention
 
 IncrementalState = dict[str, dict[str, Optional[Tensor]]]
 
@@ -41,9 +41,8 @@ class MergedAttention(NamedAttention):
     ) -> None:
         for width in (kdim, vdim):
             if width not in (None, embed_dim):
-                raise ValueError(
-                    f"with merged attention the encoder's width must be the decoder's, {embed_dim}, but is {width}"
-                )
+                must = f"the encoder's width must be the decoder's, {embed_dim}"
+                raise ValueError(f"with merged attention {must}, but is {width}")
         super().__init__(embed_dim, num_heads, encoder_decoder_attention=True, **kwargs)
 
     def forward(

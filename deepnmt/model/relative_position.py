@@ -3,41 +3,20 @@
     e_ij = q_i . (k_j + aK[clip(j-i, -r, r)]) / sqrt(D)
     o_i  = sum_j softmax(e)_ij (v_j + aV[clip(j-i, -r, r)])                                  (7)
 
-Shapes: T x B x C is time, batch, channel; H heads of D channels; T queries, S keys, R = 2r + 1 distances. No tensor of
-T x S x D is built. One product compares a query with the R vectors, and is then gathered. The probabilities are summed
-by distance before they meet aV.
+Shapes: T x B x C is time, batch, channel; H heads of D channels; T queries, S keys, R = 2r + 1 distances.
+`relative_scores.py` computes it.
 """
 # Twin: deepnmt/search/incremental/attention_steps.py computes this for one position in a search; change both.
 # Twin: deepnmt/engines/onnx/attention.py computes it in ONNX Runtime; change this too.
 
-from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
 
 from deepnmt.kernels.hidden_keys import seen_keys
-from deepnmt.model.named_attention import NamedAttention
-
-
-@dataclass(frozen=True)
-class RelativePositionOptions:
-    """The choices of one stack.
-
-    Attributes:
-        max_length: r, the distance from which positions are not distinguished; 0: no relative positions
-        values: aV beside aK
-    """
-
-    max_length: int = 0
-    values: bool = True
-
-
-def relative_index(queries: int, keys: int, max_length: int, device: torch.device) -> Tensor:
-    """Return the rows of aK and aV, T x S: clip(j - i, -r, r) + r; the last query is at the last key."""
-    position = torch.arange(keys, device=device)
-    distance = position.unsqueeze(0) - position[keys - queries :].unsqueeze(1)
-    return distance.clamp(-max_length, max_length) + max_length
+from deepnmt.model.attention import NamedAttention
+from deepnmt.model.relative_scores import RelativePositionOptions, attend
 
 
 class RelativeSelfAttention(NamedAttention):
@@ -90,24 +69,11 @@ class RelativeSelfAttention(NamedAttention):
         if incremental_state is not None:
             k, v, key_padding_mask = self._append_to_state(incremental_state, k, v, key_padding_mask)
 
-        index = relative_index(length, k.size(2), self.max_length, query.device).expand(batch, self.num_heads, -1, -1)
-        scores = torch.matmul(q, k.transpose(2, 3))  # B x H x T x S
-        scores = scores + torch.matmul(q, self.relative_keys.t()).gather(-1, index)
+        mask = attn_mask
         if key_padding_mask is not None:
-            scores = scores + seen_keys(key_padding_mask, attn_mask, scores.dtype)[:, None]
-        elif attn_mask is not None:
-            scores = scores + attn_mask
-        # In half precision the sum of many exponentials needs float32, as in fairseq's attention.
-        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-        probabilities = self.dropout_module(weights.type_as(scores))
-
-        attended = torch.matmul(probabilities, v)  # B x H x T x D
-        if self.relative_values is not None:
-            # Many small ones in half precision: added one by one, they would be lost beside their sum.
-            exact = torch.promote_types(probabilities.dtype, torch.float32)
-            by_distance = probabilities.new_zeros(*probabilities.shape[:3], len(self.relative_values), dtype=exact)
-            by_distance = by_distance.scatter_add(-1, index, probabilities.to(exact)).type_as(probabilities)
-            attended = attended + torch.matmul(by_distance, self.relative_values)
+            mask = seen_keys(key_padding_mask, attn_mask, q.dtype)[:, None]
+        vectors = self.relative_keys, self.relative_values
+        attended, weights = attend(q, k, v, vectors, mask, self.dropout_module)
         # B x H x T x D -> T x B x C
         attended = attended.permute(2, 0, 1, 3).reshape(length, batch, self.embed_dim)
         if need_head_weights:
@@ -137,7 +103,6 @@ class RelativeSelfAttention(NamedAttention):
             src_len=k.size(2),
             static_kv=False,
         )
-        self._set_input_buffer(
-            incremental_state, {"prev_key": k, "prev_value": v, "prev_key_padding_mask": key_padding_mask}
-        )
+        new = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": key_padding_mask}
+        self._set_input_buffer(incremental_state, new)
         return k, v, key_padding_mask

@@ -9,19 +9,15 @@ The positions of the layer norms, and the weights inside F, are other axes.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Optional
 
 import torch
 from torch import Tensor, nn
 
 
 class Residual(nn.Module):
-    """One sublayer's `scale * x + F(x)`.
+    """One sublayer's `scale * x + F(x)`, of `width` channels, C.
 
-    Args:
-        width: channels, C
-        scale: a constant factor
-        trained: multiply by a trained vector `weight` instead; it starts as ones
+    If `trained`, a trained vector `weight` takes the place of the constant; it starts as ones.
     """
 
     def __init__(self, width: int, scale: float = 1.0, trained: bool = False) -> None:
@@ -29,7 +25,7 @@ class Residual(nn.Module):
         self.scale = scale
         self.weight = nn.Parameter(torch.ones(width)) if trained else None
 
-    def forward(self, x: Tensor, branch: Optional[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, branch: Tensor | None) -> Tensor:
         """Return the sum, T x B x C, of a sublayer's input and output; a skipped sublayer's output is missing."""
         if self.weight is not None:
             x = x * self.weight

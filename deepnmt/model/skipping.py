@@ -71,12 +71,8 @@ def zero_grads_for(modules: Iterable[nn.Module], x: Tensor, *inputs: Tensor) -> 
     """Return `x`, giving the parameters of skipped modules zero gradients.
 
     PyTorch's distributed training waits for every parameter's gradient. An optimizer then treats a skipped parameter in
-    one process as it does in several.
-
-    Args:
-        modules: the skipped modules
-        x: the input of the sublayer, T x B x C
-        inputs: other inputs of the modules; they and their sources get zero gradients, too
+    one process as it does in several. `x` is the input of the sublayer, T x B x C; the other inputs of the modules, and
+    their sources, get zero gradients, too.
     """
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
     result: Tensor = _Unused.apply(x, *parameters, *inputs)  # type: ignore[no-untyped-call]

@@ -4,7 +4,6 @@
 """
 
 from dataclasses import dataclass
-from typing import Optional
 
 from deepnmt.model.groups import group_boundaries, oldest_output
 from deepnmt.model.norm_position import NormPosition
@@ -42,9 +41,7 @@ class StackOptions:
 
     Attributes:
         name: "encoder" or "decoder"
-        layers: number of layers
         width: channels
-        heads: of its attention
         sublayers: names of each layer's sublayers, in their order
         norm: position of its layer norms
         groups: its division into groups, as in --encoder-groups
@@ -67,7 +64,7 @@ class StackOptions:
     skip: SkippingOptions
 
     @property
-    def boundaries(self) -> Optional[tuple[int, ...]]:
+    def boundaries(self) -> tuple[int, ...] | None:
         """See `group_boundaries`; None for a plain stack."""
         return group_boundaries(self.groups, self.layers)
 

@@ -6,6 +6,8 @@ SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD = "self_attn", "encoder_attn", "fi
 # The feed-forward sublayer is always there, and the last one.
 SUBLAYERS = (SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD)
 BACKWARD_ATTENTION = "backward_attn"
+# Additions to the encoder's output for a two-sided decoder: states, L x B x C, and their padding, B x L.
+BACKWARD = BACKWARD_STATES, BACKWARD_PADDING = "backward_out", "backward_padding_mask"
 
 
 def sublayers_of(layer: Any) -> list[str]:

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from deepnmt.kernels.reversal import reversed_words
-from deepnmt.model.decoder import BACKWARD_PADDING, BACKWARD_STATES, DeepDecoder
+from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
+from deepnmt.model.sublayers import BACKWARD_PADDING, BACKWARD_STATES
 
 # A backward translation has at most A words for each of its source, and B more. The rule is its own: neither the
 # reference nor the other sentences of a batch may matter.
@@ -50,11 +51,7 @@ class TwoSidedEncoder(DeepEncoder):
         longest = (LONGEST_A * words + LONGEST_B).clamp(max=int(decoder.max_positions()) - 1)
         tokens = greedy_translation(decoder, found, longest)
         states, _ = decoder.extract_features(tokens, encoder_out=found)
-        return {
-            **found,
-            BACKWARD_STATES: [states.transpose(0, 1)],
-            BACKWARD_PADDING: [tokens.eq(self.padding_idx)],
-        }
+        return {**found, BACKWARD_STATES: [states.transpose(0, 1)], BACKWARD_PADDING: [tokens.eq(self.padding_idx)]}
 
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Return the sentences of a batch in a new order, some of them perhaps several times."""
@@ -66,10 +63,7 @@ class TwoSidedEncoder(DeepEncoder):
     def backward_output(self, prev_output_tokens: Tensor, encoder_out: Any, features_only: bool = False) -> Tensor:
         """Return the backward decoder's logits, B x T x V, or features, B x T x C, for the reversed reference.
 
-        Args:
-            prev_output_tokens: of the forward decoder, B x T
-            encoder_out: what `forward` returned
-            features_only: return features
+        `prev_output_tokens` are the forward decoder's, B x T.
         """
         decoder = self.backward_decoder
         tokens = reversed_words(prev_output_tokens, decoder.dictionary.eos(), self.padding_idx)
@@ -81,10 +75,7 @@ class TwoSidedEncoder(DeepEncoder):
 def greedy_translation(decoder: DeepDecoder, encoder_out: dict[str, list[Tensor]], longest: Tensor) -> Tensor:
     """Return the most probable token after token, B x L: the end symbol first, padding after the last word.
 
-    Args:
-        decoder: in training, its dropout rests meanwhile
-        encoder_out: of the source
-        longest: words that each translation may have, B
+    Each translation has at most `longest` words, B. The dropout of a decoder in training rests meanwhile.
     """
     eos, pad, training = decoder.dictionary.eos(), decoder.dictionary.pad(), decoder.training
     decoder.eval()

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
-from typing import Optional
 
 from deepnmt.errors import in_place_of
 from deepnmt.literals import evaluate_literal, literal_fault
@@ -15,9 +14,7 @@ from deepnmt.model.norm_position import NORM_POSITIONS
 from deepnmt.model.stack import STACKS
 from deepnmt.options.option_table import MODEL, TRAINING, dashed, range_faults
 
-HISTORY_OPTIONS = {
-    option.name: option.default for option in fields(DLCLTransformerConfig) if option.name.startswith("dlcl_")
-}
+HISTORY_OPTIONS = {each.name: each.default for each in fields(DLCLTransformerConfig) if each.name.startswith("dlcl_")}
 ONE_DICTIONARY = "needs one dictionary for both languages (preprocess without separate ones)"
 
 
@@ -51,21 +48,16 @@ def split_pairs(config: DLCLTransformerConfig) -> Iterator[str]:
     norms = [config.norm(stack).name for stack in STACKS]
     # The norms of a history's rows may stay.
     if initializer.startswith("t-fixup") and norms != ["none", "none"]:
-        yield (
-            f"--encoder-norm and --decoder-norm are none with --initializer {initializer} in the paper, "
-            f"but are {norms[0]} and {norms[1]}"
-        )
+        paper = f"none with --initializer {initializer} in the paper"
+        yield f"--encoder-norm and --decoder-norm are {paper}, but are {norms[0]} and {norms[1]}"
     if (initializer == "deepnorm") != (scale == "deepnorm"):
-        yield (f"--initializer and --residual-scale are both deepnorm in the paper, but are {initializer} and {scale}")
+        yield f"--initializer and --residual-scale are both deepnorm in the paper, but are {initializer} and {scale}"
     if scale == "admin" and not initializer.startswith("admin"):
         yield f"--initializer is admin with --residual-scale admin in the paper, but is {initializer}"
 
 
 def training_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     """Yield options that would be ignored; checkpoints with such options can be read."""
-    for name in ("adaptive_input", "char_inputs", "export"):
-        if getattr(config, name):
-            yield f"--{dashed(name)} must not be given: the model has nothing that it would change"
     if config.dlcl_softmax and str(config.dlcl_init) != "mean":
         yield f"--dlcl-init must be mean with --dlcl-softmax, which begins with means, but is {config.dlcl_init}"
 
@@ -128,10 +120,8 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--{stack}-xformers-att-config {fault}"
     for name in ("merged_attention", "cross_self_attention"):
         if getattr(config, name) and config.width("encoder") != config.width("decoder"):
-            yield (
-                f"--decoder-embed-dim must be --encoder-embed-dim {config.width('encoder')} with --{dashed(name)}, "
-                f"but is {config.width('decoder')}"
-            )
+            must = f"--encoder-embed-dim {config.width('encoder')} with --{dashed(name)}"
+            yield f"--decoder-embed-dim must be {must}, but is {config.width('decoder')}"
     if not config.merged_attention:
         return
     for name in ("no_cross_attention", "cross_self_attention", "decoder_max_relative_length"):
@@ -139,7 +129,7 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--{dashed(name)} and --merged-attention exclude each other: there is no self-attention"
 
 
-def _xformers_fault(text: Optional[str]) -> Optional[str]:
+def _xformers_fault(text: str | None) -> str | None:
     """Return the fault of an option that leaves the attention to xFormers, or None."""
     if text is None:
         return None
@@ -178,15 +168,11 @@ def _position_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         if length > 0 and getattr(config, f"{stack}_xformers_att_config"):
             yield f"--{stack}-xformers-att-config and --{stack}-max-relative-length {length} exclude each other"
     if str(config.relative_positions) == "keys" and not any(lengths):
-        yield (
-            "--relative-positions keys needs --encoder-max-relative-length or --decoder-max-relative-length, "
-            "but both are 0"
-        )
+        needed = "--encoder-max-relative-length or --decoder-max-relative-length"
+        yield f"--relative-positions keys needs {needed}, but both are 0"
     if config.cross_self_attention and lengths[1] > 0:
-        yield (
-            f"--cross-self-attention and --decoder-max-relative-length {lengths[1]} exclude each other: "
-            "there is no distance between a source and a target position"
-        )
+        reason = "there is no distance between a source and a target position"
+        yield f"--cross-self-attention and --decoder-max-relative-length {lengths[1]} exclude each other: {reason}"
 
 
 def _embedding_faults(config: DLCLTransformerConfig, joined: bool) -> Iterator[str]:
@@ -199,33 +185,23 @@ def _embedding_faults(config: DLCLTransformerConfig, joined: bool) -> Iterator[s
     if config.one_table:
         option = "--share-all-embeddings" if config.share_all_embeddings else "--merge-src-tgt-embed"
         if widths[0] != widths[1]:
-            yield (
-                f"{option} needs --encoder-embed-dim and --decoder-embed-dim to be equal, "
-                f"but they are {widths[0]} and {widths[1]}"
-            )
+            actual = f"they are {widths[0]} and {widths[1]}"
+            yield f"{option} needs --encoder-embed-dim and --decoder-embed-dim to be equal, but {actual}"
     path = config.decoder_embed_path
     if config.share_all_embeddings and path and path != config.encoder_embed_path:
         yield "--share-all-embeddings and --decoder-embed-path exclude each other"
     if config.one_table or config.share_decoder_input_output_embed:
         for name in ("decoder_input_dim", "decoder_output_dim"):
-            if getattr(config, name) not in (None, widths[1]):
-                yield (
-                    f"--{dashed(name)} must be --decoder-embed-dim {widths[1]} where the decoder's embeddings are "
-                    f"shared, but is {getattr(config, name)}"
-                )
+            if (width := getattr(config, name)) not in (None, widths[1]):
+                must = f"--decoder-embed-dim {widths[1]} where the decoder's embeddings are shared"
+                yield f"--{dashed(name)} must be {must}, but is {width}"
 
 
 def _two_sided_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     if not config.two_sided:
         return
-    for name in (
-        "no_cross_attention",
-        "cross_self_attention",
-        "encoder_layers_to_keep",
-        "decoder_layers_to_keep",
-        "base_layers",
-        "adaptive_softmax_cutoff",
-    ):
+    kept = [f"{stack}_layers_to_keep" for stack in STACKS]
+    for name in ("no_cross_attention", "cross_self_attention", *kept, "base_layers", "adaptive_softmax_cutoff"):
         if value := getattr(config, name):
             yield f"--two-sided cannot be combined with --{dashed(name)} {value}"
     if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):

@@ -12,16 +12,15 @@ A row has a role, which says who checks values against its rule:
 Rules between options stand where both are known: `recipe/combinations.py`, `model/validate.py`, `search/options.py`.
 """
 
-import ast
 import contextlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, Union
 
 from deepnmt.limits import BEAM, LENPEN
-from deepnmt.literals import evaluated_fault
+from deepnmt.literals import evaluated_fault, literal
 
 # The largest number that fairseq's tensors and counters hold.
 INT = 2**31 - 1
@@ -55,13 +54,10 @@ def each(rule: Rule) -> Rule:
 
 def is_betas(value: object) -> bool:
     """Return whether a value is Adam's pair, or the text of one."""
-    try:
-        value = ast.literal_eval(str(value))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    pair = literal(value)
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         return False
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        return False
-    return all(type(part) in (int, float) and 0 <= part < 1 for part in value)
+    return all(type(part) in (int, float) and 0 <= part < 1 for part in pair)
 
 
 def beam_fits(arguments: object) -> bool:
@@ -80,10 +76,7 @@ def is_json_mapping(arguments: object) -> bool:
 
 def is_increasing(value: object) -> bool:
     """Return whether a list of whole numbers, or the text of one, starts above 0 and increases."""
-    try:
-        numbers = ast.literal_eval(str(value))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return False
+    numbers = literal(value)
     numbers = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
     return all(type(each) is int for each in numbers) and all(low < high for low, high in zip([0, *numbers], numbers))
 
@@ -241,8 +234,7 @@ OPTIONS: dict[str, Row] = {
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),
     "warmup_init_lr": Row(
-        TRAINING,
-        Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or number(0).holds(x)),
+        TRAINING, Rule("-1 (automatic), or a finite number of at least 0", lambda x: x == -1 or number(0).holds(x))
     ),
     "fp16_init_scale": Row(TRAINING, whole(1)),
     "min_loss_scale": Row(TRAINING, POSITIVE),
@@ -326,6 +318,11 @@ def literal_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
 def option(name: str) -> str:
     """Return an option as written on a command line."""
     return f"--{dashed(name)}"
+
+
+def described(default: Any, text: str) -> Any:
+    """Return a field of a dataclass of fairseq's, with its default and help text."""
+    return field(default=default, metadata={"help": text})
 
 
 def dashed(name: str) -> str:

@@ -2,23 +2,37 @@
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
+from deepnmt.preparation.cut_text import Output, cut_words, write_texts
 from deepnmt.preparation.inline_pairs import make_inline, part_name
+from deepnmt.preparation.numbered_text import number_texts
 from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
-from deepnmt.preparation.rewriting import Segmentation, case_like, learn_case, tag
+from deepnmt.preparation.rewriting import Dropout, case_like, learn_case, tag
 from deepnmt.preparation.splits import Rules, hold_out, prepare_split
-from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, types_of, write_dictionary
+from deepnmt.preparation.stage_bar import Stages, unseen
+from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, write_dictionary
 from deepnmt.text.dictionary import read_types
-from deepnmt.text.index_file import binarise
+from deepnmt.text.index_file import Binarised, binarise
 from deepnmt.text.inline_targets import MARKS
 from deepnmt.text.like_folder import side_name
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.subwords import CODES, VOCABULARY, byte_symbols, codes_name, read_vocabulary, write_vocabulary
+from deepnmt.text.subwords import (
+    CODES,
+    VOCABULARY,
+    Subwords,
+    byte_symbols,
+    codes_name,
+    read_vocabulary,
+    write_vocabulary,
+)
 from deepnmt.text.truecase import model_name
 
 LOG = "preprocess.log"
@@ -42,7 +56,6 @@ class Pipeline:
         self.languages = self.settings.languages
         self.text, self.work = folder / "text", folder / "work"
         self.tokens = partial(self._sides, self.text, ".tok")
-        self.pieces = partial(self._sides, self.text, ".bpe")
         self.splits: list[str] = []
         self.counts: dict[str, dict[str, Any]] = {}
 
@@ -54,22 +67,46 @@ class Pipeline:
         """
         self.text.mkdir()
         self.work.mkdir()
-        self._prepare()
-        if self.options.truecase:
-            self._true_case()
-        if self.options.placeholders:
-            self._tag()
-        self._learn()
-        if self.options.limited:
-            self._limit()
-        for split in self.splits:
-            self._segmentation().write(self.tokens(split), self.pieces(split), self.workers)
-        if self.options.glossary_training is not None:
-            self._make_inline(self.options.glossary_training)
-        self._write_dictionaries()
-        self._binarise()
+        with Stages(self._times()) as self.stages:
+            self._prepare()
+            if self.options.truecase:
+                self._true_case()
+            if self.options.placeholders:
+                self._tag()
+            self._number()
+            self._learn()
+            if self.options.limited:
+                self._limit()
+            self._cut()
+            if self.options.glossary_training is not None:
+                self._make_inline(self.options.glossary_training)
+            self._write_dictionaries()
+            self._binarise()
         shutil.rmtree(self.work)
         return self.counts
+
+    def _times(self) -> dict[str, float]:
+        """Return the stages, with their expected times: microseconds on an Intel Xeon, for German and English text."""
+        options, each = self.options, 1 / self.workers
+        sizes = {
+            split.name: sum(Path(f"{split.prefix}.{language}").stat().st_size for language in self.languages)
+            for split in options.splits()
+        }
+        total = sum(sizes.values())
+        # Of text that grows, distinct words become fewer and fewer.
+        words = 0.75 * sizes[TRAIN] ** 0.7
+        times = {f"preparing {name}": 0.45 * size * each for name, size in sizes.items()}
+        if options.truecase:
+            times["casing"] = (0.15 + 0.1 * each) * total
+        if options.placeholders:
+            times["tagging"] = 0.6 * total * each
+        times["numbering words"] = 0.11 * total * each
+        times["learning subwords"] = 100.0 * (options.merges or options.types) + 10 * words
+        times["cutting words"] = 14 * words * each
+        for number in range(options.copies or 0):
+            times[f"copy {number}"] = 3 * sizes[TRAIN] * each
+        times["writing"] = 0.04 * total * each
+        return times
 
     def _sides(self, folder: Path, kind: str, split: str) -> list[Path]:
         """Return the files of a split's texts."""
@@ -81,48 +118,72 @@ class Pipeline:
             limits = (options.max_len, options.max_ratio) if name == TRAIN else (0, 0)
             given = [prefix for prefix in prefixes if prefix]
             output = str(self.text / name)
-            counts = prepare_split(given, output, Rules(self.settings, *limits), self.workers)
+            with self.stages.stage(f"preparing {name}") as done:
+                counts = prepare_split(given, output, Rules(self.settings, *limits), self.workers, done)
             self.counts[name] = counts
             if name == TRAIN and options.valid_every:
                 moved = hold_out(self.text / TRAIN, self.text / VALID, options.valid_every)
                 self.counts[name] = {**counts, "kept": counts["kept"] - moved, "held_out": moved}
                 self.counts[VALID] = {"read": moved, "kept": moved}
-                print(f"{moved} pairs held out for validation")
+                tqdm.write(f"{moved} pairs held out for validation")
         self.splits = list(self.counts)
 
     def _true_case(self) -> None:
-        for language, text in zip(self.languages, self.tokens(TRAIN)):
-            learn_case(text, self.folder / model_name(language), language)
-        for split in self.splits:
-            case_like(self.folder, self.settings, self.languages, self.tokens(split), self.workers)
+        with self.stages.stage("casing") as done:
+            for language, text in zip(self.languages, self.tokens(TRAIN)):
+                learn_case(text, self.folder / model_name(language), language)
+            for split in self.splits:
+                told = done if split == TRAIN else unseen
+                case_like(self.folder, self.settings, self.languages, self.tokens(split), self.workers, told)
 
     def _tag(self) -> None:
         untagged = self.tokens
         self.tokens = partial(self._sides, self.work, ".tagged")
-        for split in self.splits:
-            tag(self.settings, untagged(split), self.tokens(split), split == TRAIN, self.workers)
+        with self.stages.stage("tagging") as done:
+            for split in self.splits:
+                told = done if split == TRAIN else unseen
+                tag(self.settings, untagged(split), self.tokens(split), split == TRAIN, self.workers, told)
+
+    def _number(self) -> None:
+        """Number the words of all texts; work goes on with the distinct words."""
+        sides = [(split, language) for split in self.splits for language in self.languages]
+        texts = [text for split in self.splits for text in self.tokens(split)]
+        with self.stages.stage("numbering words") as done:
+            numbered = number_texts(texts, self.work, self.workers, done)
+        self.numbered = dict(zip(sides, numbered))
+        self.words = {language: self.numbered[TRAIN, language].words for language in self.languages}
 
     def _learn(self) -> None:
-        texts = dict(zip(self.languages, self.tokens(TRAIN)))
         names = {codes_name(self.settings, language): language for language in self.languages}
-        for name, language in names.items():
-            learnt_from = [texts[language]] if self.options.separate else list(texts.values())
-            print(f"learning subwords: {name}", file=sys.stderr)
-            if self.options.merges:
-                learn_merges(self.folder / name, self.options.merges, learnt_from)
-            else:
-                kind, least = self.options.subwords, self.options.least_pairs
-                learn(kind, self.folder / name, self.options.types, learnt_from, least)
+        with self.stages.stage("learning subwords") as done:
+            for name, language in names.items():
+                learnt_from = [self.words[language]] if self.options.separate else list(self.words.values())
+                if self.options.merges:
+                    learn_merges(self.folder / name, self.options.merges, learnt_from, done)
+                else:
+                    kind, least = self.options.subwords, self.options.least_pairs
+                    learn(kind, self.folder / name, self.options.types, learnt_from, least, done)
 
-    def _segmentation(self, **how: Any) -> Segmentation:
-        return Segmentation(self.folder, self.settings, self.languages, **how)
+    def _cutters(self, limited: bool = True) -> dict[str, Subwords]:
+        return {name: Subwords(self.folder, self.settings, name, limited) for name in self.languages}
 
     def _limit(self) -> None:
         """Write the types of the training text, which are cut by no others."""
-        self._segmentation(limited=False).write(self.tokens(TRAIN), self.pieces(TRAIN), self.workers)
+        cutters = self._cutters(limited=False)
+        texts = [(self.numbered[TRAIN, language], cutters[language]) for language in self.languages]
         least = max(self.options.vocabulary_threshold, 1)
-        for language, text in zip(self.languages, self.pieces(TRAIN)):
-            write_vocabulary(self.folder / f"{VOCABULARY}.{language}", text, least, self.options.spell_unknown)
+        for language, pieces in zip(self.languages, cut_words(texts, self.workers)):
+            counts = pieces.counts(self.words[language].counts)
+            write_vocabulary(self.folder / f"{VOCABULARY}.{language}", counts, least, self.options.spell_unknown)
+
+    def _cut(self) -> None:
+        cutters = self._cutters()
+        texts = [(text, cutters[language]) for (_, language), text in self.numbered.items()]
+        with self.stages.stage("cutting words") as done:
+            self.cut = dict(zip(self.numbered, cut_words(texts, self.workers, done)))
+        self.types = {
+            language: self.cut[TRAIN, language].counts(words.counts) for language, words in self.words.items()
+        }
 
     def _make_inline(self, share: float) -> None:
         from deepnmt.corpus.alignment.align_job import ALIGNMENTS, AlignJob
@@ -144,38 +205,52 @@ class Pipeline:
         return self.folder / f"dict.{language}.txt"
 
     def _write_dictionaries(self) -> None:
-        texts = dict(zip(self.languages, self.pieces(TRAIN)))
         if self.options.separate_dictionaries:
-            for language, text in texts.items():
-                write_dictionary(self._dictionary(language), [text], self._more_types([language]))
+            for language, types in self.types.items():
+                write_dictionary(self._dictionary(language), types, self._more_types([language]))
         else:
             source, target = map(self._dictionary, self.languages)
-            write_dictionary(source, [*texts.values()], self._more_types(self.languages))
+            both: Counter[str] = Counter()
+            for types in self.types.values():
+                both.update(types)
+            write_dictionary(source, both, self._more_types(self.languages))
             shutil.copyfile(source, target)
 
     def _more_types(self, languages: Sequence[str]) -> set[str]:
         """Return the entries of a dictionary of some languages beside the types of their training text."""
-        options, texts = self.options, dict(zip(self.languages, self.pieces(TRAIN)))
+        options = self.options
         types: set[str] = set()
         if options.copies:
-            types |= dropout_types(self.folder / CODES, [texts[language] for language in languages])
+            words = chain.from_iterable(self.words[language].distinct() for language in languages)
+            types |= dropout_types(self.folder / CODES, words)
         if options.limited:
             types |= set(chain.from_iterable(read_vocabulary(self.folder / f"{VOCABULARY}.{n}") for n in languages))
         if options.byte_fallback:
             types |= set(byte_symbols())
         if options.glossary_training is not None:
             # Inline targets are words of the other language.
-            types |= types_of([*texts.values()]) | set(MARKS)
+            types |= set(chain(*self.types.values(), MARKS))
         return types
 
     def _binarise(self) -> None:
-        for split in self.splits:
-            if split != TRAIN or not self.options.copies:
-                self._binarise_split(self.folder, split, self.pieces(split))
+        outputs, types = [], {name: read_types(self._dictionary(name)) for name in self.languages}
+        for split, language in self.numbered:
+            prefix = self.folder / side_name(split, self.languages, language)
+            # Written from the copies.
+            prefix = None if split == TRAIN and self.options.copies else prefix
+            text = self.text / f"{split}.bpe.{language}"
+            sources = self.numbered[split, language], self.cut[split, language]
+            outputs.append(Output(*sources, text, prefix, types[language]))
+        with self.stages.stage("writing") as done:
+            sides = write_texts(outputs, self.workers, done)
+        for output, (_, language), side in zip(outputs, self.numbered, sides):
+            if output.prefix:
+                self._log(output.text, language, len(output.types), side)
         for number in range(self.options.copies or 0):
             texts = self._sides(self.work, f".{number}", TRAIN)
-            dropout = self.options.bpe_dropout or 0
-            self._segmentation(dropout=dropout, seed=number + 1).write(self.tokens(TRAIN), texts, self.workers)
+            dropout = Dropout(self.folder, self.settings, self.languages, self.options.bpe_dropout or 0, number + 1)
+            with self.stages.stage(f"copy {number}") as done:
+                dropout.write(self.tokens(TRAIN), texts, self.workers, done)
             folder = self.folder / f"copy{number}" if number else self.folder
             folder.mkdir(exist_ok=True)
             self._binarise_split(folder, TRAIN, texts)
@@ -193,11 +268,13 @@ class Pipeline:
 
     def _binarise_text(self, text: Path, prefix: Path, language: str) -> None:
         types = read_types(self._dictionary(language))
-        side = binarise(text, str(prefix), types)
+        self._log(text, language, len(types), binarise(text, str(prefix), types))
+
+    def _log(self, text: Path, language: str, types: int, side: Binarised) -> None:
+        """Write the counts of a text, as fairseq-preprocess does."""
         share = f"{100 * side.unknown / side.tokens:.3}% replaced (by <unk>)"
         said = f"{side.sentences} sents, {side.tokens} tokens, {share}"
-        # As fairseq-preprocess writes it.
-        lines = f"[{language}] Dictionary: {len(types)} types\n[{language}] {text.relative_to(self.folder)}: {said}\n"
-        print(lines, end="", file=sys.stderr)
+        lines = f"[{language}] Dictionary: {types} types\n[{language}] {text.relative_to(self.folder)}: {said}\n"
+        tqdm.write(lines, end="", file=sys.stderr)
         with (self.folder / LOG).open("a", encoding="utf-8", newline="\n") as log:
             log.write(lines)

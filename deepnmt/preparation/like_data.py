@@ -4,16 +4,21 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.preparation.rewriting import Segmentation, case_like
+from deepnmt.preparation.cut_text import Output, cut_words, write_texts
+from deepnmt.preparation.numbered_text import number_texts
+from deepnmt.preparation.rewriting import case_like
 from deepnmt.preparation.splits import Rules, prepare_split
+from deepnmt.preparation.stage_bar import Stages
 from deepnmt.text.data_record import checksums
+from deepnmt.text.dictionary import read_types
+from deepnmt.text.index_file import Binarised
 from deepnmt.text.like_folder import (
     TRAIN,
-    binarise_text,
     check_absent,
     check_like,
     check_symbols,
@@ -23,8 +28,11 @@ from deepnmt.text.like_folder import (
     leaks,
     like_record,
     settings_record,
+    side_name,
 )
 from deepnmt.text.lines import read_lines
+from deepnmt.text.settings import TextSettings
+from deepnmt.text.subwords import Subwords
 
 MONO = "mono"
 
@@ -96,20 +104,47 @@ class MoreText:
         text = folder / "text"
         text.mkdir()
         rules = Rules(settings, limits.get("max_len", 0), limits.get("max_ratio", 0), self.language)
-        counts: dict[str, Any] = prepare_split([self.prefix], str(text / self.subset), rules, workers)
+        times = {"preparing": 70, "casing": 10 * settings.truecase, "numbering words": 20, "writing": 10}
+        with Stages(times) as stages:
+            return self._make(folder, settings, rules, workers, stages)
+
+    def _make(self, folder: Path, settings: TextSettings, rules: Rules, workers: int, stages: Stages) -> dict[str, Any]:
+        text = folder / "text"
+        with stages.stage("preparing") as done:
+            counts: dict[str, Any] = prepare_split([self.prefix], str(text / self.subset), rules, workers, done)
         tokens, pieces = ([text / f"{self.subset}.{kind}.{name}" for name in self.languages] for kind in ("tok", "bpe"))
         if settings.truecase:
-            case_like(self.like, settings, self.languages, tokens, workers)
+            with stages.stage("casing") as done:
+                case_like(self.like, settings, self.languages, tokens, workers, done)
         if self.drop_overlap:
             counts |= self._drop_overlap(text, counts["kept"])
-        Segmentation(self.like, settings, self.languages).write(tokens, pieces, workers)
         check_absent(self.symbols, tokens)
         copy_frame(self.like, folder, self.symbols, subsets=not self.language)
-        for name, side in binarise_text(folder, self.subset, self.languages).items():
+        for name, side in zip(self.languages, self._binarise(folder, settings, tokens, pieces, workers, stages)):
             counts[name] = asdict(side)
             share = side.unknown / max(side.tokens - side.sentences, 1)
             print(f"{name}: {side.sentences} sentences, {side.tokens} tokens, {share:.2%} unknown", file=sys.stderr)
         return counts
+
+    def _binarise(
+        self,
+        folder: Path,
+        settings: TextSettings,
+        tokens: Sequence[Path],
+        pieces: Sequence[Path],
+        workers: int,
+        stages: Stages,
+    ) -> list[Binarised]:
+        """Write the text in subwords and its numbers, and return the counts of each language."""
+        cutters = [Subwords(self.like, settings, name) for name in self.languages]
+        with TemporaryDirectory(dir=folder) as work:
+            with stages.stage("numbering words") as done:
+                numbered = number_texts(tokens, Path(work), workers, done)
+            cut = cut_words(list(zip(numbered, cutters)), workers)
+            prefixes = [folder / side_name(self.subset, settings.languages, name) for name in self.languages]
+            types = [read_types(folder / f"dict.{name}.txt") for name in self.languages]
+            with stages.stage("writing") as done:
+                return write_texts(list(map(Output, numbered, cut, pieces, prefixes, types)), workers, done)
 
     def _drop_overlap(self, folder: Path, kept: int) -> dict[str, int]:
         """Leave out the lines that the data folder validates or tests on. Raises `UserError` if none is left."""

@@ -50,12 +50,13 @@ class Mixture:
         inputs: dict[str, str] = {}
         for number, part in enumerate(self.parts):
             check_like(part)
-            check_same_subwords(part, real, f"binarise.sh --like {real} or synthesise.sh")
+            check_same_subwords(part, real, f"deepnmt binarise --like {real} or deepnmt synthesise")
             if "copies" in read_record(part / RECORD):
-                raise UserError(f"{part}: must be without copies, but was made by preprocess.sh --bpe-dropout --copies")
+                made = "deepnmt preprocess --bpe-dropout --copies"
+                raise UserError(f"{part}: must be without copies, but was made by {made}")
             pairs = check_subset(part, TRAIN, languages, check_dictionaries(part, languages))
             if pairs is None:
-                raise UserError(f"{part}: must be binarised by preprocess.sh, but is in an older format of fairseq's")
+                raise UserError(f"{part}: must be binarised by deepnmt preprocess, but is in fairseq's older format")
             check_texts(part, TRAIN, [f"{kind}.{name}" for kind in KINDS for name in languages], pairs)
             for name in languages:
                 inputs[f"part{number}.{name}"] = sha256(Path(f"{subset_prefix(part, TRAIN, languages)}.{name}.bin"))

@@ -1,8 +1,4 @@
-"""Rewrites texts line by line, on all cores: true case, tags, subwords.
-
-subword-nmt is called as a library. Its commands leave files unclosed: a full disk truncates them with status 0. They
-also read a text with one process whatever --num-workers says.
-"""
+"""Rewrites texts line by line, on all cores: true case, tags, subwords with dropout."""
 
 import os
 import random
@@ -12,12 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Optional
 
-from deepnmt.console import progress, whole_file
+from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.text.in_order import lines_in_order
-from deepnmt.text.lines import check_parallel, read_lines
+from deepnmt.preparation.stage_bar import Done, Stages, unseen
+from deepnmt.text.in_order import Block, blocks_in_order, lines_of
+from deepnmt.text.lines import check_parallel
 from deepnmt.text.pipeline import placeholders_of, whole_units
 from deepnmt.text.placeholders import first_tag
 from deepnmt.text.settings import TextSettings
@@ -28,18 +24,15 @@ Lines = tuple[str, ...]
 Rewriter = Callable[[tuple[int, Lines]], Lines]
 
 
-def rewrite(
-    make: Callable[[], Rewriter], sources: Sequence[Path], targets: Sequence[Path], workers: int, doing: str
-) -> None:
+def rewrite(function: Rewriter, sources: Sequence[Path], targets: Sequence[Path], workers: int, done: Done) -> None:
     """Write a function's result for each line, or for each line of several parallel texts.
 
     Args:
-        make: returns the function of a line's number, from 0, and its text in each of the sources; called once in each
-            process
+        function: function of a line's number, from 0, and its text in each of the sources
         sources: texts to read
         targets: as many texts to write; each appears when it is complete, and may be a source
         workers: maximum number of processes
-        doing: text of the progress bar
+        done: told of the parts that are done
 
     Raises:
         UserError: the texts are empty, or of different lengths, a line is not UTF-8, or the disk is full
@@ -47,13 +40,23 @@ def rewrite(
     total = check_parallel(sources)
     with ExitStack() as stack:
         temporary = [stack.enter_context(whole_file(path)) for path in targets]
-        files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
-        bar = stack.enter_context(progress(total, f"{doing} {targets[0].name}", " lines"))
-        texts = ((line.removesuffix("\n") for line in read_lines(path)) for path in sources)
-        for lines in lines_in_order(make, enumerate(zip(*texts)), workers, total):
-            for file, line in zip(files, lines):
-                file.write(line + "\n")
-            bar.update()
+        files = [stack.enter_context(path.open("wb")) for path in temporary]
+        for lines, texts in blocks_in_order(_of_block(function, sources), sources, workers, total):
+            for file, text in zip(files, texts):
+                file.write(text)
+            done(lines / total)
+
+
+def _of_block(function: Rewriter, sources: Sequence[Path]) -> Callable[[Block], tuple[int, list[bytes]]]:
+    """Return the function that rewrites a block of lines; it returns their number and the new texts."""
+
+    def rewritten(block: Block) -> tuple[int, list[bytes]]:
+        first, texts = block
+        lines = zip(*(lines_of(text, str(path), first) for text, path in zip(texts, sources)))
+        made = list(map(function, enumerate(lines, start=first - 1)))
+        return len(made), ["\n".join([*side, ""]).encode() for side in zip(*made)]
+
+    return rewritten
 
 
 def learn_case(text: Path, model: Path, language: str) -> None:
@@ -64,7 +67,12 @@ def learn_case(text: Path, model: Path, language: str) -> None:
 
 
 def case_like(
-    data: Path, settings: TextSettings, languages: Sequence[str], texts: Sequence[Path], workers: int
+    data: Path,
+    settings: TextSettings,
+    languages: Sequence[str],
+    texts: Sequence[Path],
+    workers: int,
+    done: Done = unseen,
 ) -> None:
     """Give texts the true case of a data folder, in their place.
 
@@ -73,23 +81,26 @@ def case_like(
         settings: settings of the data
         languages: languages of the texts
         texts: texts in tokens
-        workers: processes, at most
+        workers: maximum number of processes
+        done: told of the parts that are done
     """
     cases = [(data / model_name(language), settings.case_language(language)) for language in languages]
-    rewrite(partial(_caser, cases, whole_units(settings)), texts, texts, workers, "casing")
+    rewrite(_caser(cases, whole_units(settings)), texts, texts, workers, done)
 
 
 def apply_case(model: Path, text: Path, output: Path, language: str, workers: int) -> None:
     """Write a text in true case. Raises `UserError` if a file is faulty."""
-    rewrite(partial(_caser, [(model, language)], ()), [text], [output], workers, "casing")
+    with Stages({"casing": 1}) as stages, stages.stage("casing") as done:
+        rewrite(_caser([(model, language)], ()), [text], [output], workers, done)
 
 
 def undo_case(text: Path, output: Path, language: str, workers: int) -> None:
     """Write a text whose sentences begin with a capital. Raises `UserError` if a line is not UTF-8."""
-    rewrite(partial(_each, [partial(sentence_case, language=language)]), [text], [output], workers, "casing")
+    with Stages({"casing": 1}) as stages, stages.stage("casing") as done:
+        rewrite(_each([partial(sentence_case, language=language)]), [text], [output], workers, done)
 
 
-def _caser(cases: Sequence[tuple[Path, Optional[str]]], units: Container[str]) -> Rewriter:
+def _caser(cases: Sequence[tuple[Path, str | None]], units: Container[str]) -> Rewriter:
     return _each([Truecaser(model, units, language) for model, language in cases])
 
 
@@ -102,7 +113,14 @@ def _each(functions: Sequence[Callable[[str], str]]) -> Rewriter:
     return all_sides
 
 
-def tag(settings: TextSettings, texts: Sequence[Path], outputs: Sequence[Path], training: bool, workers: int) -> None:
+def tag(
+    settings: TextSettings,
+    texts: Sequence[Path],
+    outputs: Sequence[Path],
+    training: bool,
+    workers: int,
+    done: Done = unseen,
+) -> None:
     """Write both sides of a split with tags.
 
     Args:
@@ -111,12 +129,13 @@ def tag(settings: TextSettings, texts: Sequence[Path], outputs: Sequence[Path], 
         outputs: files to write
         training: tag the source as its target, and not all its units, as in translation
         workers: maximum number of processes
+        done: told of the parts that are done
 
     Raises:
         UserError: a tag occurs in the text
     """
     names = tuple(path.name for path in texts)
-    rewrite(partial(_tagger, settings, names, training), texts, outputs, workers, "tagging")
+    rewrite(_tagger(settings, names, training), texts, outputs, workers, done)
 
 
 def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rewriter:
@@ -142,51 +161,49 @@ def _tagger(settings: TextSettings, names: Sequence[str], training: bool) -> Rew
 
 
 @dataclass(frozen=True)
-class Segmentation:
-    """How text is cut.
+class Dropout:
+    """How text is cut with merges left out at random.
 
     Attributes:
         folder: folder with the codes
         settings: settings of its data
         languages: languages of the texts that are cut side by side
-        limited: also limited by the types of the training text, if the settings say so
-        dropout: probability with which a merge is left out
-        seed: seed of dropout
+        probability: probability with which a merge is left out
+        seed: seed of the draws
     """
 
     folder: Path
     settings: TextSettings
     languages: tuple[str, ...]
-    limited: bool = True
-    dropout: float = 0
-    seed: int = 1
+    probability: float
+    seed: int
 
-    def write(self, texts: Sequence[Path], outputs: Sequence[Path], workers: int) -> None:
+    def write(self, texts: Sequence[Path], outputs: Sequence[Path], workers: int, done: Done = unseen) -> None:
         """Write texts in subwords.
 
         Args:
             texts: texts in tokens, one of each language
             outputs: files to write
-            workers: processes, at most
+            workers: maximum number of processes
+            done: told of the parts that are done
 
         Raises:
             UserError: a text or the codes are faulty, or the disk is full
         """
-        rewrite(partial(_segmenter, self), texts, outputs, workers, "segmenting")
+        rewrite(_segmenter(self), texts, outputs, workers, done)
 
 
-def _segmenter(how: Segmentation) -> Rewriter:
-    """Return the function that cuts lines; with dropout, by random numbers that the line's number seeds."""
-    cutters = [Subwords(how.folder, how.settings, language, how.limited) for language in how.languages]
+def _segmenter(how: Dropout) -> Rewriter:
+    """Return the function that cuts lines, by random numbers that the line's number seeds."""
+    cutters = [Subwords(how.folder, how.settings, language) for language in how.languages]
 
     def segment(numbered: tuple[int, Lines]) -> Lines:
         number, lines = numbered
         cut = []
         for cutter, line in zip(cutters, lines):
-            if how.dropout:
-                # The same whatever the number of processes.
-                random.seed(f"{how.seed} {number}")
-            cut.append(cutter(line, how.dropout))
+            # The same whatever the number of processes.
+            random.seed(f"{how.seed} {number}")
+            cut.append(cutter(line, how.probability))
         return tuple(cut)
 
     return segment

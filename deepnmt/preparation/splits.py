@@ -8,19 +8,22 @@ import os
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from deepnmt import console
+from tqdm import tqdm
+
 from deepnmt.errors import UserError
+from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
-from deepnmt.text.in_order import lines_in_order
-from deepnmt.text.lines import check_parallel, clean, read_lines
-from deepnmt.text.pipeline import LONG_WORD, Tokenizer
+from deepnmt.text.in_order import Block, blocks_in_order, lines_of
+from deepnmt.text.lines import check_parallel, clean
+from deepnmt.text.pipeline import Tokenizer, has_long_word
 from deepnmt.text.settings import TextSettings
-from deepnmt.text.words import counted_words
+from deepnmt.text.words import number_of_words
 
 SUBWORD = re.compile(r"\S@@ ")
 
@@ -48,8 +51,7 @@ class Rules:
         return "line" if self.only else "pair"
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """The tokenised sentences of a pair and its raw text, or the reason why it was skipped."""
 
     tokenised: tuple[str, ...] = ()
@@ -70,20 +72,20 @@ class Preparer:
         cleaned = [clean(line) for line in lines]
         tokenised = tuple(tokenize(line) for tokenize, line in zip(self.tokenizers, cleaned))
         lengths = sorted(
-            len(counted_words(line, language, tokens=True)) for line, language in zip(tokenised, self.rules.languages)
+            number_of_words(line, language, tokens=True) for line, language in zip(tokenised, self.rules.languages)
         )
         if lengths[0] == 0 or not all(cleaned):
             return Prepared(skipped="empty")
-        if 0 < self.rules.max_len < lengths[-1] or any(map(LONG_WORD.search, tokenised)):
+        if 0 < self.rules.max_len < lengths[-1] or any(map(has_long_word, tokenised)):
             return Prepared(skipped="too_long")
         if 0 < self.rules.max_ratio * lengths[0] < lengths[-1]:
             return Prepared(skipped="ratio")
         raw = cleaned[len(tokenised) :] if self.rules.text.pretokenized else cleaned
-        in_subwords = any(SUBWORD.search(line) for line in cleaned[: len(tokenised)])
+        in_subwords = any("@@ " in line and SUBWORD.search(line) for line in cleaned[: len(tokenised)])
         return Prepared(tokenised=tokenised, raw=tuple(raw), in_subwords=in_subwords)
 
 
-def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) -> dict[str, int]:
+def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int, done: Done = unseen) -> dict[str, int]:
     """Prepare the files of one split, and return the counts.
 
     Args:
@@ -91,6 +93,7 @@ def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) 
         output: prefix of the files to write
         rules: rules for each pair
         workers: maximum number of processes
+        done: told of the parts that are done
 
     Raises:
         UserError: the files are faulty or of different length, no pair is left, or the disk is full
@@ -104,17 +107,13 @@ def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) 
     in_subwords = 0
     try:
         with ExitStack() as stack:
-            files = [stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in paths]
-            bar = stack.enter_context(console.progress(total, f"preparing {Path(output).name}", " lines"))
-            for prepared in lines_in_order(partial(Preparer, rules), zip(*map(read_lines, inputs)), workers, total):
-                bar.update()
-                counts[prepared.skipped or "kept"] += 1
-                in_subwords += prepared.in_subwords
-                if rules.text.pretokenized:
-                    _check_symbols(inputs, counts.total() - total, prepared.tokenised)
-                if not prepared.skipped:
-                    for file, text in zip(files, prepared.tokenised + prepared.raw):
-                        file.write(text + "\n")
+            files = [stack.enter_context(open(path, "wb")) for path in paths]
+            for texts, reasons, subwords in blocks_in_order(_preparer(rules, inputs), inputs, workers, total):
+                done(reasons.total() / total)
+                counts.update(reasons)
+                in_subwords += subwords
+                for file, text in zip(files, texts):
+                    file.write(text)
     except OSError as error:
         # Without a name where a write fails, as on a full disk.
         raise error if error.filename else UserError(f"cannot write {output}.*: {error.strerror}") from None
@@ -125,13 +124,35 @@ def prepare_split(prefixes: list[str], output: str, rules: Rules, workers: int) 
     if counts["kept"] == 0:
         raise UserError(f"no {rules.unit} of {names} is left: {said}")
     if in_subwords > counts["kept"] / 100:
-        print(
+        tqdm.write(
             f"warning: {names} seem to have had BPE already: {in_subwords} of {counts['kept']} "
             f"{rules.unit}s have words that end in @@",
             file=sys.stderr,
         )
-    print(f"{prefixes[0]}: {said}", file=sys.stderr)
+    tqdm.write(f"{prefixes[0]}: {said}", file=sys.stderr)
     return dict(counts)
+
+
+def _preparer(rules: Rules, inputs: list[Path]) -> Callable[[Block], tuple[list[bytes], Counter[str], int]]:
+    """Return the function that prepares a block of pairs.
+
+    It returns the text of each file, the numbers of pairs that were kept and skipped, and of pairs in subwords.
+    """
+    prepare = Preparer(rules)
+
+    def prepared(block: Block) -> tuple[list[bytes], Counter[str], int]:
+        first, texts = block
+        lines = [lines_of(text, str(path), first) for text, path in zip(texts, inputs)]
+        pairs = list(map(prepare, zip(*lines)))
+        if rules.text.pretokenized:
+            for number, pair in enumerate(pairs, start=first):
+                _check_symbols(inputs, number, pair.tokenised)
+        kept = [pair for pair in pairs if not pair.skipped]
+        columns = zip(*(pair.tokenised + pair.raw for pair in kept))
+        written = ["\n".join([*column, ""]).encode() for column in columns]
+        return written, Counter(pair.skipped or "kept" for pair in pairs), sum(pair.in_subwords for pair in kept)
+
+    return prepared
 
 
 def _check_symbols(inputs: list[Path], line: int, tokenised: tuple[str, ...]) -> None:

@@ -2,38 +2,45 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
+
+from tqdm import tqdm
 
 from deepnmt import console
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
+from deepnmt.preparation.merge_learning import learn_pairs
+from deepnmt.preparation.numbered_text import Words
+from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import read_lines
-from deepnmt.text.subwords import CHARACTERS, MERGES, SEPARATOR, join_bpe
+from deepnmt.text.subwords import CHARACTERS, MERGES, SEPARATOR
 from deepnmt.text.unigram import learn_unigram
 from deepnmt.text.word_pieces import learn_word_pieces, symbols_of
 
 
-def learn(kind: str, codes: Path, size: int, texts: Sequence[Path], least: int) -> None:
+def learn(kind: str, codes: Path, size: int, texts: Sequence[Words], least: int, done: Done = unseen) -> None:
     """Write codes of `size` types.
 
     Args:
         kind: one of `preprocessing.KINDS`
         codes: codes to write
         size: number of types, including characters; unused for the kind of characters
-        texts: texts in tokens
+        texts: words of texts in tokens
         least: number of times that two word pieces must be adjacent to be merged
+        done: told of the parts that are done
 
     Raises:
         UserError: the size leaves no room beside the characters, sentencepiece is missing, or the disk is full
     """
     if kind == "char":
-        with console.whole_file(codes) as temporary:
-            temporary.write_text(f"{CHARACTERS}\n", encoding="utf-8")
+        console.write_whole(codes, f"{CHARACTERS}\n")
         return
-    words = Counter(word for line in _lines(texts) for word in line.split())
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(dict(zip(text.distinct(), text.counts.tolist())))
     characters = len({symbol for cut in symbols_of(words) for symbol in cut})
     if size <= characters:
         raise UserError(
@@ -41,11 +48,11 @@ def learn(kind: str, codes: Path, size: int, texts: Sequence[Path], least: int) 
             f"their ends, but is {size}"
         )
     if kind == "bpe":
-        learn_merges(codes, size - characters, texts)
+        learn_merges(codes, size - characters, texts, done)
         return
     with console.whole_file(codes) as temporary:
         if kind == "unigram":
-            model = learn_unigram(_lines(texts), size)
+            model = learn_unigram(chain.from_iterable(read_lines(text.source) for text in texts), size)
             model.write(temporary)
             made = len(model.log_probs)
         else:
@@ -59,45 +66,38 @@ def learn(kind: str, codes: Path, size: int, texts: Sequence[Path], least: int) 
                 file.write(f"{MERGES}\n")
                 file.writelines(f"{first} {second}\n" for first, second in merges)
     if made < size:
-        print(f"warning: --vocabulary is {size}, but the text has only {made} types to learn", file=sys.stderr)
+        tqdm.write(f"warning: --vocabulary is {size}, but the text has only {made} types to learn", file=sys.stderr)
 
 
-def learn_merges(codes: Path, merges: int, texts: Sequence[Path]) -> int:
+def learn_merges(codes: Path, merges: int, texts: Sequence[Words], done: Done = unseen) -> int:
     """Write the codes of a BPE, and return how many merges the texts had for them.
 
     Raises:
         UserError: there is nothing to merge, or the disk is full
     """
-    from subword_nmt.learn_bpe import learn_bpe
-
-    names = " and ".join(map(str, texts))
-    nothing = UserError(
-        f"{names}: contain no adjacent symbols that occur twice for the BPE to merge; is there more text?"
-    )
-    with console.whole_file(codes) as temporary:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            try:
-                learn_bpe(_lines(texts), file, merges)
-            except ValueError:
-                # Of `max` over no pairs at all: every word has one character.
-                raise nothing from None
-        with temporary.open("rb") as file:
-            made = sum(1 for _ in file) - 1
+    made = 0
+    with console.whole_file(codes) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f"{MERGES}\n")
+        for pair in learn_pairs([(text.text, text.counts) for text in texts], merges):
+            file.write(" ".join(pair) + "\n")
+            made += 1
+            done(1 / merges)
         if not made:
-            raise nothing
+            names = " and ".join(str(text.source) for text in texts)
+            raise UserError(
+                f"{names}: contain no adjacent symbols that occur twice for the BPE to merge; is there more text?"
+            )
     if made < merges:
-        print(f"warning: --bpe-merges is {merges}, but the text has only {made} merges to make", file=sys.stderr)
+        tqdm.write(f"warning: --bpe-merges is {merges}, but the text has only {made} merges to make", file=sys.stderr)
     return made
 
 
-def write_dictionary(path: Path, texts: Sequence[Path], more: Iterable[str] = ()) -> None:
-    """Write the types of texts in subwords, and some more, as fairseq-preprocess does.
+def write_dictionary(path: Path, types: Mapping[str, int], more: Iterable[str] = ()) -> None:
+    """Write types with their counts, and some more, as fairseq-preprocess does.
 
     They are ordered by count, then by name; the number of types is filled up to a multiple of eight.
     """
-    counts: Counter[str] = Counter(dict.fromkeys(more, 0))
-    for line in _lines(texts):
-        counts.update(line.split())
+    counts = {**dict.fromkeys(more, 0), **types}
     for symbol in SPECIAL_SYMBOLS:
         counts.pop(symbol, None)
     entries = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -107,25 +107,13 @@ def write_dictionary(path: Path, texts: Sequence[Path], more: Iterable[str] = ()
         file.writelines(f"{word} {number}\n" for word, number in entries)
 
 
-def dropout_types(codes: Path, texts: Sequence[Path]) -> set[str]:
-    """Return every symbol that BPE-dropout can leave of the words of texts in subwords.
-
-    These are the characters of the words and the result of each merge.
-    """
+def dropout_types(codes: Path, words: Iterable[str]) -> set[str]:
+    """Return every symbol that BPE-dropout can leave of words: their characters, and the result of each merge."""
     types: set[str] = set()
-    for word in {word for line in _lines(texts) for word in join_bpe(line).split()}:
+    for word in words:
         types.update(f"{sign}{SEPARATOR}" for sign in word[:-1])
         types.add(word[-1])
     for line in list(read_lines(codes))[1:]:
         symbol = "".join(line.strip("\r\n ").split(" "))
         types.add(symbol.removesuffix("</w>") if symbol.endswith("</w>") else symbol + SEPARATOR)
     return types
-
-
-def types_of(texts: Sequence[Path]) -> set[str]:
-    """Return the types of texts in subwords."""
-    return {piece for line in _lines(texts) for piece in line.split()}
-
-
-def _lines(texts: Sequence[Path]) -> Iterator[str]:
-    return chain.from_iterable(map(read_lines, texts))

@@ -60,7 +60,7 @@ def plan_stages(path: Path, extra: Sequence[str] = ()) -> list[Stage]:
     """
     recipe = read_stages(path)
     if not recipe.stages:
-        raise UserError(f"{path}: a recipe for train_progressive.sh must list its stages (stages:), but does not")
+        raise UserError(f"{path}: a recipe for deepnmt train-progressive must list its stages (stages:), but does not")
     faults = [*key_faults(recipe), *_taken_faults(path, recipe, extra)]
     if faults:
         raise UserError(*faults)

@@ -17,11 +17,10 @@ from typing import Any
 
 import yaml
 
-from deepnmt import console
 from deepnmt.checkpoints.grow import grow_state
 from deepnmt.checkpoints.rewrite import rewrite_file
 from deepnmt.checkpoints.state import BEST, CheckpointState
-from deepnmt.console import whole_file
+from deepnmt.console import write_whole
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import run_step
 from deepnmt.jobs.in_place import InPlace
@@ -42,7 +41,7 @@ RECIPE, LAST, DONE = "recipe.yaml", "checkpoint_last.pt", "stage.json"
 
 
 def prepare(stages: Sequence[Stage], save: Path, extra: Sequence[str], data: str) -> None:
-    """Make the folder of each stage, with its recipe for train.sh.
+    """Make the folder of each stage, with its recipe for deepnmt train.
 
     Args:
         stages: stages of the recipe
@@ -80,8 +79,7 @@ class StageJob(InPlace):
 
     def write(self) -> None:
         """Write the recipe."""
-        with whole_file(self.record) as temporary:
-            temporary.write_text(self.text, encoding="utf-8")
+        write_whole(self.record, self.text)
 
     def _difference(self, path: Path) -> str:
         return difference(_settings(whole_text(path)), _settings(self.text))
@@ -185,7 +183,7 @@ def summary(folder: Path, checkpoint: str) -> dict[str, Any]:
     try:
         scores = json.loads(whole_text(folder / "valid" / "scores.json"))
     except FileNotFoundError as error:
-        raise UserError(f"{error.filename}: no scores; run score.sh") from None
+        raise UserError(f"{error.filename}: no scores; run deepnmt score") from None
     options, metric = state.options(), state.options("checkpoint").get("best_checkpoint_metric", "loss")
     return {
         "stage": int(folder.name.split("-")[1]),
@@ -223,8 +221,7 @@ def note(folder: Path, checkpoint: str) -> None:
     row = summary(folder, checkpoint)
     noted = (json.loads(whole_text(path)) for path in folder.parent.glob("stage-*/stage.json"))
     rows = [*sorted((r for r in noted if r["stage"] < row["stage"]), key=lambda r: int(r["stage"])), row]
-    with console.whole_file(folder.parent / TABLE) as temporary:
-        temporary.write_text(table(rows), encoding="utf-8")
+    write_whole(folder.parent / TABLE, table(rows))
     write_record(folder / DONE, row)
 
 

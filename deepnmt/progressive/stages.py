@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 from deepnmt.checkpoints.grow import Growth
 from deepnmt.checkpoints.plans import STRATEGIES
@@ -60,8 +59,8 @@ class Stage:
     options: dict[str, Option]
     own: dict[str, str]
     config: DLCLTransformerConfig
-    growth: Optional[Growth]
-    batch: tuple[Optional[int], Optional[int]]
+    growth: Growth | None
+    batch: tuple[int | None, int | None]
 
     @property
     def name(self) -> str:

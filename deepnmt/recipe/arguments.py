@@ -5,7 +5,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Optional
 
 from deepnmt.errors import UserError
 from deepnmt.options.option_table import dashed
@@ -16,17 +15,17 @@ from deepnmt.recipe.parser import inverted_flags
 from deepnmt.recipe.recipe_file import Option, read_recipe
 
 
-def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpus: Optional[int] = None) -> list[str]:
+def training_arguments(recipe: Path, extra: Sequence[str], devices: int = 1, gpus: int | None = None) -> list[str]:
     """Return the arguments, checked.
 
     Args:
         recipe: YAML file
         extra: the command line's, which win over the recipe's
-        devices: that an update's batches are dealt out to
-        gpus: that there are: adds --fp16 or --cpu where recipe and command line leave it open; None adds nothing
+        devices: the processes that share the batches of an update
+        gpus: number of GPUs: adds --fp16 or --cpu where recipe and command line leave it open; None adds nothing
 
     Raises:
-        UserError: everything that is wrong with recipe and command line, a line each
+        UserError: all faults of recipe and command line, a line each
     """
     options = read_recipe(recipe)
     given = [word.split("=")[0][2:] for word in extra if word.startswith("--")]
@@ -56,13 +55,10 @@ def _given_bounds(given: Sequence[str], parsed: Namespace) -> dict[str, Option]:
     return {name: Option(str(getattr(parsed, dest))) for dest, name in names.items()}
 
 
-def device_options(options: dict[str, Option], given: Sequence[str], gpus: Optional[int]) -> list[str]:
+def device_options(options: dict[str, Option], given: Sequence[str], gpus: int | None) -> list[str]:
     """Return the device and the precision of the training, as far as recipe and command line leave them open.
 
-    Args:
-        options: options of the recipe
-        given: names of the command line's options
-        gpus: number of GPUs; None leaves the precision to fairseq
+    Without a number of GPUs, fairseq chooses the precision.
 
     Raises:
         UserError: recipe or command line exceed the machine's abilities

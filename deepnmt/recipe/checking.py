@@ -21,14 +21,14 @@ from deepnmt.recipe.own_keys import OWN_KEYS, to_arguments, without_own, without
 from deepnmt.recipe.parser import PARTS, actions, inverted_flags, parse, training_parser
 from deepnmt.recipe.recipe_file import EXTENDS, STAGES, Option
 
-# Given by the scripts that run recipes.
+# Given by the commands that run recipes.
 TAKEN = {
-    "save-dir": "the script's SAVE",
+    "save-dir": "the command's SAVE",
     "user-dir": "the plug-in",
-    "nprocs-per-node": "the script's PROCESSES",
-    "distributed-rank": "the script's NODE",
-    "distributed-init-method": "the script's MASTER",
-    "distributed-port": "the port of the script's MASTER",
+    "nprocs-per-node": "the command's PROCESSES",
+    "distributed-rank": "the command's NODE",
+    "distributed-init-method": "the command's MASTER",
+    "distributed-port": "the port of the command's MASTER",
 }
 # Others give a model of this package no two dictionaries.
 TASKS = ("dummy_mt", "translation_multi_simple_epoch")
@@ -244,10 +244,8 @@ def _takes_pairs(model: Any) -> bool:
 
 def _task_faults(parsed: argparse.Namespace) -> Iterator[Fault]:
     if parsed.task in TEXT_TASKS and not _takes_pairs(ARCH_MODEL_REGISTRY[parsed.arch]):
-        yield (
-            "arch",
-            f"must be a model of sentence pairs, such as transformer, with task {parsed.task}, but is {parsed.arch}",
-        )
+        must = f"a model of sentence pairs, such as transformer, with task {parsed.task}"
+        yield "arch", f"must be {must}, but is {parsed.arch}"
     config, task = MODEL_DATACLASS_REGISTRY.get(parsed.arch), TASK_REGISTRY[parsed.task]
     if not (isinstance(config, type) and issubclass(config, DLCLTransformerConfig)):
         return

@@ -89,28 +89,17 @@ def _average_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     if values.get("checkpoint_suffix"):
         yield "checkpoint-suffix", f"must not be given with validate-average {number}, which knows checkpointN.pt alone"
     kept, patience = values.get("keep_last_epochs") or -1, max(0, values.get("patience") or 0)
+    least = f"at least {number + patience}, the sum of validate-average and patience, or -1 (all)"
     if 0 <= kept < number + patience:
-        yield (
-            "keep-last-epochs",
-            f"must be at least {number + patience}, the sum of validate-average and patience, or -1 (all), so that the "
-            f"best average can be made again, but is {kept}",
-        )
+        yield "keep-last-epochs", f"must be {least}, so that the best average can be made again, but is {kept}"
     kept = values.get("keep_interval_updates") or -1
     pattern = values.get("keep_interval_updates_pattern") or -1
     if values.get("save_interval_updates") and pattern == -1 and 0 <= kept < number + patience:
-        yield (
-            "keep-interval-updates",
-            f"must be at least {number + patience}, the sum of validate-average and patience, or -1 (all), so that "
-            f"there is what is averaged, but is {kept}",
-        )
+        yield "keep-interval-updates", f"must be {least}, so that there is what is averaged, but is {kept}"
 
 
 def precision_faults(chosen: Collection[str]) -> Iterator[Fault]:
-    """Yield a fault where a training has two precisions.
-
-    Args:
-        chosen: names of all options that are set
-    """
+    """Yield a fault where a training has two precisions among the names of all options that are set."""
     kinds = [name for name in map(dashed, HALF) if name in chosen]
     # --memory-efficient-fp16 is a kind of --fp16.
     if len({name.removeprefix("memory-efficient-") for name in kinds}) > 1:

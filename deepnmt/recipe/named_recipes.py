@@ -25,14 +25,10 @@ def names() -> list[str]:
 
 
 def find(name: str, option: str = "RECIPE") -> Path:
-    """Return the file of a recipe.
-
-    Args:
-        name: a file, or the name of an installed recipe
-        option: its name on the command line
+    """Return the file of a recipe, given as a file or by the name of an installed recipe.
 
     Raises:
-        UserError: neither exists
+        UserError: neither exists; the message names the option
     """
     if Path(name).is_file():
         return Path(name)

@@ -11,7 +11,6 @@ are distributed.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Optional
 
 from deepnmt.errors import UserError
 from deepnmt.recipe.recipe_file import Option
@@ -23,11 +22,9 @@ UNITS = {"max_tokens": "tokens", "batch_size": "sentences"}
 
 
 def share(options: dict[str, Option], devices: int) -> dict[str, Option]:
-    """Return a recipe's options with its batches dealt out: `update-freq`, and beyond B devices what bounds a batch.
+    """Return a recipe's options with its batches dealt out to at least 1 device.
 
-    Args:
-        options: of a recipe
-        devices: processes that train together, at least 1
+    They have `update-freq` and, beyond B devices, other bounds of a batch.
 
     Raises:
         UserError: `batches-per-update` is no positive number, stands beside `update-freq`, or the devices cannot get
@@ -49,10 +46,9 @@ def share(options: dict[str, Option], devices: int) -> dict[str, Option]:
         shares = {name: bounds[name]._replace(value=str(size // factor)) for name, size in sizes.items()}
         return {**rest, **shares, "update-freq": batches._replace(value="1")}
     given = " and ".join(f"{size} {UNITS[BOUNDS[name]]}" for name, size in sizes.items())
-    raise UserError(
-        f"{batches}: the {number} batches{given and f' of {given}'} of an update must be dealt out evenly, but there "
-        f"are {devices} devices. Use another number of devices, or give --update-freq and --max-tokens"
-    )
+    must = f"the {number} batches{given and f' of {given}'} of an update must be dealt out evenly"
+    remedy = "Use another number of devices, or give --update-freq and --max-tokens"
+    raise UserError(f"{batches}: {must}, but there are {devices} devices. {remedy}")
 
 
 def _positive(name: str, option: Option) -> int:
@@ -73,11 +69,11 @@ class OwnKey:
     """
 
     name: str
-    must: Optional[tuple[str, Callable[[str], bool]]] = None
-    options: Optional[Callable[[dict[str, Option], int], dict[str, Option]]] = None
+    must: tuple[str, Callable[[str], bool]] | None = None
+    options: Callable[[dict[str, Option], int], dict[str, Option]] | None = None
     yields_to: tuple[str, ...] = ()
 
-    def fault(self, value: Optional[str]) -> Optional[str]:
+    def fault(self, value: str | None) -> str | None:
         """Return the fault of a value, to follow the key's name; None if it is right or absent."""
         if value is None or self.must is None or self.must[1](value):
             return None
@@ -93,12 +89,7 @@ OWN_KEYS = {key.name: key for key in (OwnKey(BATCHES, options=share, yields_to=(
 
 
 def without_replaced(options: Mapping[str, Option], given: Collection[str]) -> dict[str, Option]:
-    """Return a recipe's options without the keys of our own whose place the command line's options take.
-
-    Args:
-        options: of a recipe
-        given: names of the command line's options
-    """
+    """Return a recipe's options without the keys of our own whose place the command line's options, by name, take."""
     replaced = {key.name for key in OWN_KEYS.values() if any(name in given for name in key.yields_to)}
     return {name: option for name, option in options.items() if name not in replaced}
 
@@ -106,10 +97,7 @@ def without_replaced(options: Mapping[str, Option], given: Collection[str]) -> d
 def to_arguments(options: Mapping[str, Option], devices: int = 1, inverted: Collection[str] = ()) -> list[str]:
     """Return command-line arguments: `true` makes a flag, `false` and an empty value leave the option out.
 
-    Args:
-        options: of a recipe
-        devices: that the batches of an update are dealt out to, see `share`
-        inverted: names of flags that switch something off, see `deepnmt.recipe.parser.inverted_flags`
+    `share` deals the batches out to the devices; `deepnmt.recipe.parser.inverted_flags` returns the inverted flags.
     """
     arguments: list[str] = []
     for key, option in without_own(options, devices).items():

@@ -65,13 +65,10 @@ def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 
 def inverted_flags(parsed: argparse.Namespace) -> set[str]:
-    """Return the names of the flags that switch off the named option.
+    """Return the names of the flags that switch off the named option, for parsed options, which name the parts.
 
     fairseq gives an option that is true by default, such as --left-pad-source, a flag of the same name that makes it
     false. A named architecture may have such options too, where its defaults differ from its model's.
-
-    Args:
-        parsed: all options, which name the parts
     """
     parser = training_parser()
     named = ((name, getattr(parsed, name[2:].replace("-", "_"), None)) for name in PARTS)

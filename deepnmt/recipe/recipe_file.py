@@ -16,8 +16,6 @@ EXTENDS, STAGES = "extends", "stages"
 # Nobody writes more by hand, and a file that parses for minutes or overflows the stack is no recipe.
 MOST_BYTES, MOST_BASES = 1 << 20, 50
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
 COMMAND_LINE = Path()
 
 
@@ -56,7 +54,7 @@ def read_recipe(path: Path) -> dict[str, Option]:
     """
     recipe = read_stages(path)
     if recipe.stages:
-        raise UserError(f"{path}: a recipe with stages must be run by scripts/train_progressive.sh")
+        raise UserError(f"{path}: a recipe with stages must be run by deepnmt train-progressive")
     return recipe.options
 
 

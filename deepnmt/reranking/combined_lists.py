@@ -36,7 +36,7 @@ SKELETON = "chrf"
 def combine_lists(arguments: argparse.Namespace) -> None:
     """Run `deepnmt combine`: read, check, search, write, print. Raises `UserError` for faulty input."""
     started = time.monotonic()
-    out = ResultFolder(arguments.out, "combine.json")
+    out = ResultFolder(console.program("combine"), arguments.out, "combine.json")
     lists = read_lists(arguments.nbest, arguments.data, probable=True)
     weights = SearchWeights(arguments.network_weight, arguments.model_weight, arguments.length_weight)
     if arguments.weights:
@@ -57,9 +57,9 @@ def combine_lists(arguments: argparse.Namespace) -> None:
     sources = read_subwords(arguments.data, lists)
     check_lengths(slots, sources, loaded)
     # An unwritable place is reported before the work.
-    out.path.mkdir(parents=True, exist_ok=True)
+    out.out.mkdir(parents=True, exist_ok=True)
     with console.progress(len(slots), "combining", " sentences") as bar:
-        found = combine(slots, sources, loaded, arguments.models, how, out.path, bar.update)
+        found = combine(slots, sources, loaded, arguments.models, how, out.out, bar.update)
     lines = [
         Translation(number, rank, " ".join(path.subwords), dict(zip(PARTS, (path.network, path.model, path.length))))
         for number, each in enumerate(found)
@@ -81,7 +81,7 @@ def combine_lists(arguments: argparse.Namespace) -> None:
         out.write(folder, arguments.data, lists, lines, feature.records(), report)
     print(bleu_lines(report))
     print(f"sentences that no list has: {report['new']} of {len(best)}")
-    print(f"{out.path} is ready: translations in {out.path}/hyp.{corpus.language}")
+    print(f"{out.out} is ready: translations in {out.out}/hyp.{corpus.language}")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from fairseq import checkpoint_utils, utils
 
 import deepnmt
 from deepnmt.checkpoints.data_fit import trained_settings
-from deepnmt.console import progress
+from deepnmt.console import program, progress
 from deepnmt.errors import UserError
 from deepnmt.reranking.result_folder import ResultFolder
 from deepnmt.search.neighbours import KEYS, RECORD, TYPES, fingerprints
@@ -23,7 +23,7 @@ from deepnmt.translation_task import DeepTranslationConfig, DeepTranslationTask
 
 def store(arguments: argparse.Namespace) -> None:
     """Run `deepnmt datastore`: read, check, compute, write, print. Raises `UserError` for faulty input."""
-    out = ResultFolder(arguments.out, RECORD)
+    out = ResultFolder(program("datastore"), arguments.out, RECORD)
     if arguments.max_tokens < 1:
         raise UserError(f"--max-tokens must be at least 1, but is {arguments.max_tokens}")
     languages = trained_settings([arguments.checkpoint], arguments.data).languages

@@ -70,7 +70,7 @@ class MergedLists:
 
 
 def read_lists(paths: Sequence[Path], data: Path, probable: bool = False) -> MergedLists:
-    """Return the lists in files written by generate.sh.
+    """Return the lists in files written by deepnmt generate.
 
     Args:
         paths: of the files, each beside the record of its translations
@@ -177,7 +177,7 @@ def _read_of(paths: Sequence[Path], source: str, sentences: int) -> list[str]:
 def _check_sources(path: Path, sources: Sequence[str], expected: Path) -> None:
     """Raise `UserError` if the sources beside a list differ from the data's."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file; is {path.parent} a folder made by generate.sh?")
+        raise UserError(f"{path}: no such file; is {path.parent} a folder made by deepnmt generate?")
     found = lines_of(path)
     if len(found) != len(sources):
         raise UserError(f"{path}: must have the {len(sources)} lines of {expected}, but has {len(found)}")

@@ -220,11 +220,7 @@ def add_model_features(
     sources, read = source_subwords(data, lists.subset, lists.reverse), read_subwords(data, lists)
     for feature in features:
         pairs = _pairs(feature, lists, read if feature.kind is Kind.TRANSLATION else sources)
-        facts = [
-            feature.kind.value,
-            pairs,
-            [whole_text(data / f"dict.{x}.txt") for x in languages(data, lists)],
-        ]
+        facts = [feature.kind.value, pairs, [whole_text(data / f"dict.{x}.txt") for x in languages(data, lists)]]
         path, key = out / FOLDER / f"{feature.name}.json", digest(feature.checkpoints, facts)
         scores = kept(path, key)
         if scores is None:
@@ -249,7 +245,7 @@ def source_subwords(data: Path, subset: str, reverse: bool) -> list[str]:
     """Return the sources of a subset as subwords. Raises `UserError` if the data folder lacks their text."""
     path = data / "text" / f"{subset}.bpe.{data_settings(data, reverse).source_lang}"
     if not path.is_file():
-        raise UserError(f"{path}: no such file; {data} must be a whole folder made by preprocess.sh")
+        raise UserError(f"{path}: no such file; {data} must be a whole folder made by deepnmt preprocess")
     return lines_of(path)
 
 

@@ -33,7 +33,7 @@ CONSENSUS = "consensus"
 def rerank(arguments: argparse.Namespace) -> None:
     """Run `deepnmt rerank`: read, check, score, write, print. Raises `UserError` for faulty input."""
     started = time.monotonic()
-    out = ResultFolder(arguments.out, "rerank.json")
+    out = ResultFolder(console.program("rerank"), arguments.out, "rerank.json")
     by_model = bool(arguments.consensus) and arguments.posterior == "model"
     lists = read_lists(arguments.nbest, arguments.data, probable=by_model)
     if arguments.features:
@@ -54,7 +54,7 @@ def rerank(arguments: argparse.Namespace) -> None:
     if features:
         from deepnmt.reranking.model_scores import add_model_features
 
-        add_model_features(lists, features, arguments.data, out.path, arguments.max_tokens)
+        add_model_features(lists, features, arguments.data, out.out, arguments.max_tokens)
     corpus = Corpus.read(arguments.data, lists)
     report: dict[str, Any] = {"lists": [str(path) for path in arguments.nbest], "hypotheses": corpus.size()}
     if arguments.consensus:
@@ -91,7 +91,7 @@ def rerank(arguments: argparse.Namespace) -> None:
     for name, weight in report.get("weights", {}).items():
         print(f"{name:<12} {weight:9.5f}")
     print(bleu_lines(report))
-    print(f"{out.path} is ready: translations in {out.path}/hyp.{corpus.language}")
+    print(f"{out.out} is ready: translations in {out.out}/hyp.{corpus.language}")
 
 
 def model_features(arguments: argparse.Namespace, lists: MergedLists) -> list[ModelFeature]:

@@ -2,15 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deepnmt.beside import whole_folder
-from deepnmt.console import whole_file
-from deepnmt.errors import UserError
+from deepnmt.console import write_whole
+from deepnmt.jobs.job import Job
 from deepnmt.reranking.merged_lists import MergedLists
 from deepnmt.text.lines import open_file, whole_text
 from deepnmt.text.nbest import FILE, Translation, write_nbest
@@ -23,33 +23,16 @@ LATER = {"combined": "combined translations", "chosen": "chosen translations", "
 
 
 @dataclass(frozen=True)
-class ResultFolder:
-    """OUT of a command.
-
-    Args:
-        path: of the folder
-        record: the file that marks a folder of the command
-
-    Raises:
-        UserError: the path holds something else
-    """
-
-    path: Path
-    record: str
+class ResultFolder(Job):
+    """See `Job`; each start of the command makes the result anew. Raises `UserError` if `out` is no such result."""
 
     def __post_init__(self) -> None:
-        if self.path.exists() and not self.path.is_dir():
-            raise UserError(f"{self.path}: OUT must be a folder, but is a file")
-        names = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
-        if names - {FOLDER} and self.record not in names:
-            raise UserError(f"{self.path}: OUT must be new or have {self.record}, but is a folder of something else")
+        super().__post_init__()
+        self.check_replaceable(lambda folder: self.record.exists(), kept=FOLDER)
 
-    @contextmanager
-    def building(self) -> Iterator[Path]:
+    def building(self) -> AbstractContextManager[Path]:
         """Give a folder to write to, whose files replace all earlier ones if nothing went wrong."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_folder(self.path, kept=FOLDER) as folder:
-            yield folder
+        return whole_folder(self.out, kept=FOLDER)
 
     def write(
         self,
@@ -60,7 +43,7 @@ class ResultFolder:
         records: Sequence[Mapping[str, Any]],
         report: Mapping[str, Any],
     ) -> None:
-        """Write the translations of rank 1 as generate.sh does, all of them as a list, and the report.
+        """Write the translations of rank 1 as deepnmt generate does, all of them as a list, and the report.
 
         Args:
             folder: to write to, see `building`
@@ -75,7 +58,7 @@ class ResultFolder:
         selected_on = selection_texts([*lists.records, *records])
         write_translations(folder, texts, data, lists.subset, len(texts) - len(best), lists.reverse, selected_on)
         write_nbest(folder / FILE, lines)
-        write_record(folder / self.record, dict(report))
+        write_record(folder / self.name, dict(report))
 
 
 def bleu_lines(report: Mapping[str, Any]) -> str:
@@ -109,5 +92,4 @@ def kept(path: Path, key: str) -> Any:
 def keep(path: Path, key: str, result: object) -> None:
     """Write a result to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps({"key": key, "result": result}), encoding="utf-8")
+    write_whole(path, json.dumps({"key": key, "result": result}))

@@ -120,8 +120,7 @@ def write_recipe(checkpoint: Path, data: Path, path: Path) -> None:
     if criterion.get("_name") == TWO_SIDED:
         options |= {"criterion": TWO_SIDED, "two-sided-weight": str(criterion.get("two_sided_weight", 0.5))}
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in (options | TRAINING).items())
-    with console.whole_file(path) as temporary:
-        temporary.write_text(f"# {checkpoint.name}, to be trained further\n{text}", encoding="utf-8")
+    console.write_whole(path, f"# {checkpoint.name}, to be trained further\n{text}")
     if not job.has_worth():
         job.write()
 
@@ -134,7 +133,7 @@ def link_data(data: Path, old: Path, folder: Path) -> None:
     """
     languages = check_like(data).languages
     check_like(old)
-    check_same_subwords(old, data, f"binarise.sh --like {data}")
+    check_same_subwords(old, data, f"deepnmt binarise --like {data}")
     check_data_folder(old, [VALID], languages)
     prefix = subset_prefix(old, VALID, languages)
     links = {path.name: path for path in data.iterdir() if path.name != DATA_RECORD}

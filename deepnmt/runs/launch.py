@@ -3,7 +3,6 @@
 import logging
 import sys
 from signal import Signals
-from typing import Optional
 
 from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -18,7 +17,7 @@ from deepnmt.training import launched
 PROGRAM = program("train")
 
 
-def main(arguments: Optional[list[str]] = None) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Start processes as torchrun does, by its arguments. Exits with 1 if one of them fails.
 
     Raises:

@@ -27,6 +27,7 @@ import torch
 import deepnmt
 from deepnmt.console import run
 from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.checks import training_checks
 from deepnmt.jobs.job import locked
 from deepnmt.recipe.arguments import training_arguments
 from deepnmt.runs import launch
@@ -55,6 +56,7 @@ def begin(recipe: Path, data: str, save: Path, options: Sequence[str]) -> None:
     check_named_data(data, options)
     arguments = [data, "--user-dir", str(Path(deepnmt.__file__).parent), "--save-dir", str(save)]
     arguments += ["--skip-invalid-size-inputs-valid-test", *options]
+    training_checks.accepted = arguments
 
     launcher = torchrun(place)
     try:

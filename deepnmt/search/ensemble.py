@@ -10,16 +10,18 @@ channels; S source positions. Rows are sentence-major: all hypotheses of the fir
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Optional, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
 import torch
 from torch import Tensor
 
-from deepnmt.search.fusion import FusedModel
 from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from deepnmt.search.fusion import FusedModel
 
 # Given the layers of a decoder, the layers that a coverage penalty reads.
 Layers = Sequence[int]
@@ -101,7 +103,7 @@ class EnsembleSteps:
     ensemble: Ensemble
     weights: Optional[Sequence[float]] = None
     covering: Optional[Sequence[Layers]] = None
-    fused: Optional[FusedModel] = None
+    fused: "Optional[FusedModel]" = None
     attended: bool = True
     neighbours: Sequence[Neighbours] = ()
 

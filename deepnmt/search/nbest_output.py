@@ -50,10 +50,7 @@ def features(
     `words` says where the source has words, S; see `translations`.
     """
     tokens = hypothesis["tokens"]
-    result = {
-        MODEL: float(hypothesis["positional_scores"].double().sum()),
-        LENGTH: float(tokens.numel()),
-    }
+    result = {MODEL: float(hypothesis["positional_scores"].double().sum()), LENGTH: float(tokens.numel())}
     attention = hypothesis.get("attention")
     if attention is not None and attention.numel() and words is not None:
         # When references are scored, it is as long as the batch's longest.

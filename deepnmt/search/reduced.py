@@ -8,7 +8,6 @@ import functools
 from typing import Any
 
 import torch
-from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from deepnmt.errors import UserError
@@ -35,7 +34,7 @@ def reduce_products(model: nn.Module, kind: str) -> None:
     for module in model.modules():
         if type(module) is nn.Linear and module.weight.numel() >= FEW_WEIGHTS:
             module.forward = ReducedForward(module, kind)  # type: ignore[method-assign, assignment]
-        elif type(module) is MultiheadAttention:
+        elif type(module).__qualname__ == "MultiheadAttention":  # fairseq's, which need not be imported
             # Makes it call its maps; there is no other effect without an incremental state.
             attention: Any = module
             attention.forward = functools.partial(module.forward, static_kv=True)

@@ -5,18 +5,22 @@ from typing import Any, Optional
 from fairseq import search
 from fairseq.models import FairseqLanguageModel
 from fairseq.models.transformer import TransformerDecoder, TransformerDecoderBase, TransformerModelBase
-from fairseq.modules import FairseqDropout
+from fairseq.modules import FairseqDropout, MultiheadAttention
 from fairseq.modules.transformer_layer import TransformerDecoderLayer, TransformerDecoderLayerBase
 from fairseq.sequence_generator import SequenceGenerator
 from torch import nn
 
+from deepnmt.model.attention import Attention
 from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.layers import DeepDecoderLayer
+from deepnmt.model.merged_attention import MergedAttention
+from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.model.sublayers import BACKWARD_ATTENTION
-from deepnmt.search.incremental.layer_steps import SELF_ATTENTION, SOURCE_ATTENTION
 
 DECODERS = (TransformerDecoderBase, TransformerDecoder, DeepDecoder)
 LAYERS = (TransformerDecoderLayerBase, TransformerDecoderLayer, DeepDecoderLayer)
+SELF_ATTENTION = (MultiheadAttention, Attention, RelativeSelfAttention)
+SOURCE_ATTENTION = (MultiheadAttention, Attention)
 # Rarely used additions to fairseq's layers; absent or None where they are not used.
 ADDITIONS = ("attn_ln", "ffn_layernorm", "w_resid", "c_attn")
 
@@ -63,7 +67,9 @@ def _layer_obstacle(layer: Any) -> Optional[str]:
     if not type(layer.fc1) is type(layer.fc2) is nn.Linear:
         return "a feed-forward sublayer has other maps than linear ones"
     second = getattr(layer, BACKWARD_ATTENTION, None)
-    known = ((layer.self_attn, SELF_ATTENTION), (layer.encoder_attn, SOURCE_ATTENTION), (second, SOURCE_ATTENTION))
+    # Merged attention takes the place of both.
+    of_source = (MergedAttention,) if layer.self_attn is None else SOURCE_ATTENTION
+    known = ((layer.self_attn, SELF_ATTENTION), (layer.encoder_attn, of_source), (second, SOURCE_ATTENTION))
     for attention, kinds in known:
         if attention is not None and not _is_known_attention(attention, kinds):
             return "an attention is not fairseq's or this package's"

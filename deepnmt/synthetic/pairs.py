@@ -11,7 +11,7 @@ from deepnmt.synthetic.noise import BLANK, NO_NOISE, Noise, draw_for, noisy
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.languages import is_unspaced
 from deepnmt.text.subwords import Bpe, join_bpe
-from deepnmt.text.words import counted_words
+from deepnmt.text.words import number_of_words
 
 UNKNOWN = "<unk>"
 assert UNKNOWN in SPECIAL_SYMBOLS
@@ -76,7 +76,7 @@ class PairRules:
             return "too_long"
         made, real = self.languages if self.synthetic_source else self.languages[::-1]
         sides = (tokens, real), (join_bpe(translation), made)
-        short, long = sorted(len(counted_words(line, language, tokens=True)) for line, language in sides)
+        short, long = sorted(number_of_words(line, language, tokens=True) for line, language in sides)
         if short == 0:
             return "empty"
         return "ratio" if 0 < self.max_ratio * short < long else "kept"

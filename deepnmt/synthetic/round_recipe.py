@@ -6,18 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, TypeVar
 
+from deepnmt.console import as_number
 from deepnmt.errors import UserError
 from deepnmt.recipe import Option
 from deepnmt.recipe.own_keys import OwnKey, number_from
 
 BACK, DISTIL = KINDS = ("back", "distil")
-
-
-def _is_gain(text: str) -> bool:
-    try:
-        return 0 <= float(text) < 100
-    except ValueError:
-        return False
 
 
 def _is_words(text: str) -> bool:
@@ -58,7 +52,7 @@ KEYS = {
         RoundKey("translate", WORDS, read=_words),
         RoundKey("synthesis", WORDS, read=_words),
         RoundKey("rounds", COUNT, read=int),
-        RoundKey("min-gain", ("a number of BLEU from 0 to 100", _is_gain), read=float),
+        RoundKey("min-gain", ("a number of BLEU from 0 to 100", lambda text: 0 <= as_number(text) < 100), read=float),
         RoundKey("mono-source", read=Path, only=BACK),
         RoundKey("mono-target", read=Path, only=BACK),
         RoundKey("upsample", COUNT, read=int, only=BACK),

@@ -50,29 +50,23 @@ class Step(NamedTuple):
 class Rounds(RoundRecipe):
     """A recipe, and the finished steps in its folder."""
 
-    def next_step(self) -> Optional[Step]:
-        """Return the first command whose result is missing; None where all is done."""
+    def _numbers(self) -> Iterator[int]:
+        """Yield the rounds up to the first that gains too little; the next one is asked for when a round is done."""
         for number in range(self.rounds + 1):
-            for step in self.steps(number):
-                if not step.result.exists():
-                    return step
+            yield number
             gain = self.gain(number)
             if gain is not None and gain < self.min_gain:
-                return None
-        return None
+                return
+
+    def next_step(self) -> Optional[Step]:
+        """Return the first command whose result is missing; None where all is done."""
+        steps = (step for number in self._numbers() for step in self.steps(number))
+        return next((step for step in steps if not step.result.exists()), None)
 
     def finished(self) -> list[int]:
         """Return the rounds that are done, up to the last one."""
         step = self.next_step()
-        if step is not None:
-            return list(range(step.round))
-        done: list[int] = []
-        for number in range(self.rounds + 1):
-            done.append(number)
-            gain = self.gain(number)
-            if gain is not None and gain < self.min_gain:
-                break
-        return done
+        return list(self._numbers() if step is None else range(step.round))
 
     def scores(self, number: int) -> dict[str, float]:
         """Return the BLEU on validation of a round that is done, by direction, or of the ensemble."""
@@ -203,8 +197,9 @@ def check_mono(mono: Path, language: str, data: Path) -> None:
     """Raise `UserError` if a folder is not text of a language with the models' dictionaries."""
     found = read_record(mono / "preprocess.json").get("mono")
     if found != language:
-        raise UserError(f"{mono}: must be text of {language} made by binarise.sh --mono, but is {found or 'another'}")
-    check_same_subwords(mono, data, f"binarise.sh --like {data}")
+        must = f"text of {language} made by deepnmt binarise --mono"
+        raise UserError(f"{mono}: must be {must}, but is {found or 'another'}")
+    check_same_subwords(mono, data, f"deepnmt binarise --like {data}")
     for name in TextSettings.read(data).languages:
         own, types = (read_types(folder / f"dict.{name}.txt") for folder in (mono, data))
         if own != types:

@@ -167,7 +167,7 @@ class Synthesis:
             if symbol not in types:
                 raise UserError(
                     f"{self.folder / f'dict.{source}.txt'}: must have the type {symbol}, but does not; make "
-                    f"{self.folder} with binarise.sh --symbols '{symbol}'"
+                    f"{self.folder} with deepnmt binarise --symbols '{symbol}'"
                 )
         check_absent(symbols, [self.text("bpe")])
         if self.checkpoints:
@@ -183,12 +183,12 @@ class Synthesis:
         record = read_record(mono / RECORD)
         language, wanted = record.get(MONO), self.text_language
         if language is None:
-            raise UserError(f"{mono}: must be a folder made by binarise.sh --mono, but is another")
+            raise UserError(f"{mono}: must be a folder made by deepnmt binarise --mono, but is another")
         if language != wanted:
             side = "target" if self.options.synthetic_source else "source"
             raise UserError(f"{mono}: must be text of {wanted}, the {side} of the pairs, but is {language}")
         check_files(mono)
-        check_same_subwords(mono, self.data, f"binarise.sh --like {self.data}")
+        check_same_subwords(mono, self.data, f"deepnmt binarise --like {self.data}")
         if not self.options.allow_overlap:
             check_leaks(self.text("tok"), held_out_lines(self.data, wanted), self.data)
 

@@ -1,6 +1,6 @@
 """Text and data folders: from raw lines to subwords and back, and whether a data folder is whole.
 
-Imports neither fairseq nor torch. `TextPipeline` has the steps of preprocess.sh for a line, and of generate.sh for a
+Imports neither fairseq nor torch. `TextPipeline` has the steps of `preprocess` for a line, and of `generate` for a
 translation. `check_data_folder` finds the faults of a folder before anything is built from it.
 """
 

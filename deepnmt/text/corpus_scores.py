@@ -1,4 +1,4 @@
-"""Scores of translations, in a folder of generate.sh or in two texts.
+"""Scores of translations, in a folder of deepnmt generate or in two texts.
 
 Tokenised BLEU compares unchanged tokens, or characters where a language has no spaces between words. Most papers on
 small corpora report it (multi-bleu.perl, fairseq-score). BLEU, chrF and TER compare untokenised text by sacrebleu's own
@@ -127,16 +127,12 @@ def facts(folder: Path, data: Path | None, reverse: bool) -> tuple[str, bool]:
 
 
 def score_result(
-    folder: Path,
-    data: Path | None = None,
-    reverse: bool = False,
-    compounds: bool = False,
-    output: Path | None = None,
+    folder: Path, data: Path | None = None, reverse: bool = False, compounds: bool = False, output: Path | None = None
 ) -> Scores:
     """Score the translations of a folder, with `compounds` also with words split at hyphens, and write the scores.
 
     The output is by default scores.json in the folder. For `data` see `facts`. Raises `UserError` if the folder is not
-    one of generate.sh, or its texts do not match each other.
+    one of deepnmt generate, or its texts do not match each other.
     """
     language, lowercase = facts(folder, data, reverse)
     record = data / "preprocess.json" if data else folder / RECORD

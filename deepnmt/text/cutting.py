@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from deepnmt.text.languages import main_language
+from deepnmt.text.moses import sacremoses
 from deepnmt.text.signs import (
     APOSTROPHES,
     CJK,
@@ -52,34 +53,35 @@ class Cutter:
         words: list[str] = []
         spaced: list[bool] = []
         runs = line.split()
-        last = len(runs) - 1
-        for place, run in enumerate(runs):
-            if run.isascii() and run.isalnum():
-                words.append(run)
-                spaced.append(True)
-                continue
-            first, *others = self._words(run, place == 0, place == last)
-            words.append(first)
-            spaced.append(True)
-            if others:
-                words += others
-                spaced += [False] * len(others)
-        if "." in line:
-            self._cut_full_stops(words, spaced)
+        for place, (run, following) in enumerate(zip(runs, [*runs[1:], ""])):
+            found = self.words_of(run, place == 0, following[:1])
+            words += found
+            spaced += [True, *[False] * (len(found) - 1)]
         return words, spaced
 
-    def _cut_full_stops(self, words: list[str], spaced: list[bool]) -> None:
+    def words_of(self, run: str, begins: bool, following: str) -> list[str]:
+        """Return the words and signs of a run.
+
+        Args:
+            begins: the run begins its line
+            following: first character of the next run; empty: the run ends its line
+        """
+        if run.isascii() and run.isalnum():
+            return [run]
+        words = list(self._words(run, begins, not following))
+        if "." in run:
+            self._cut_full_stops(words, following)
+        return words
+
+    def _cut_full_stops(self, words: list[str], following: str) -> None:
         """Set the full stop apart from words that are no abbreviations."""
         for place in range(len(words) - 1, -1, -1):
             word = words[place]
-            if word[-1] != "." or len(word) == 1 or word[-2] == ".":
-                continue
-            following = words[place + 1] if place + 1 < len(words) else ""
-            if not self._is_abbreviation(word[:-1], following):
+            if word[-1] == "." and len(word) > 1 and word[-2] != "." and not self.is_abbreviation(word[:-1], following):
                 words[place : place + 1] = [word[:-1], "."]
-                spaced.insert(place + 1, False)
+            following = word
 
-    def _is_abbreviation(self, prefix: str, following: str) -> bool:
+    def is_abbreviation(self, prefix: str, following: str) -> bool:
         """Return whether a full stop after `prefix` belongs to it."""
         if not (prefix[-1].isalpha() or prefix[-1].isdecimal() or prefix[-1] in "',`-"):
             # Moses has set such a sign apart before.
@@ -92,9 +94,7 @@ class Cutter:
 @lru_cache(maxsize=LANGUAGES)
 def _prefixes(main: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return Moses' abbreviations of a language: general ones, and ones before numbers alone."""
-    from sacremoses import MosesTokenizer
-
-    moses = MosesTokenizer(lang=main)
+    moses = sacremoses().MosesTokenizer(lang=main)
     numeric = frozenset(moses.NUMERIC_ONLY_PREFIXES)
     return frozenset(moses.NONBREAKING_PREFIXES) - numeric, numeric
 

@@ -1,4 +1,4 @@
-"""Whether a data folder is whole: dictionaries, binarised subsets, and the record that preprocess.sh leaves.
+"""Whether a data folder is whole: dictionaries, binarised subsets, and the record that deepnmt preprocess leaves.
 
 Every command asks this first, so that a fault is one line that names the file, and nothing is half-done when it shows.
 """
@@ -28,7 +28,7 @@ def check_data_folder(folder: Path, subsets: Iterable[str], languages: Optional[
     Raises `UserError` for the first fault, with its file, the expected value and the value found.
 
     Args:
-        folder: folder made by preprocess.sh or fairseq-preprocess
+        folder: folder made by deepnmt preprocess or fairseq-preprocess
         subsets: subsets that will be needed, such as `train` and `valid`
         languages: source and target; None: the folder's own
     """
@@ -88,7 +88,7 @@ def one_name(folder: Path) -> Iterator[Path]:
 def languages_of(folder: Path) -> tuple[str, str]:
     """Return source and target language of a folder. Raises `UserError` if it has no data."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: not found; DATA must be a folder made by preprocess.sh")
+        raise UserError(f"{folder}: not found; DATA must be a folder made by deepnmt preprocess")
     if (folder / RECORD).exists():
         return TextSettings.read(folder).languages
     for path in sorted(folder.iterdir()):
@@ -211,6 +211,6 @@ def check_texts(folder: Path, subset: str, kinds: Iterable[str], sentences: int)
     for kind in kinds:
         path = folder / "text" / f"{subset}.{kind}"
         if not path.is_file():
-            raise UserError(f"{path}: no such file; {folder} must be a whole folder made by preprocess.sh")
+            raise UserError(f"{path}: no such file; {folder} must be a whole folder made by deepnmt preprocess")
         if (lines := sum(1 for _ in read_lines(path))) != sentences:
             raise UserError(f"{path} must have a line for each of the {sentences} sentences, but has {lines}")

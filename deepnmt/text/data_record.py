@@ -22,7 +22,7 @@ DIFFERENCES = {
     "protect": "another protect",
 }
 # By their records alone.
-MAKERS = {"synthesis_kind": "synthesise.sh", "upsample": "mix.sh", "selection": "select.sh", "like": "binarise.sh"}
+MAKERS = {"synthesis_kind": "synthesise", "upsample": "mix", "selection": "select", "like": "binarise"}
 Record = Mapping[str, Any]
 
 
@@ -65,14 +65,14 @@ def difference(before: Record, after: Record) -> str:
 
 
 def maker(record: Record) -> str:
-    """Return the script that a record is of."""
-    return next((script for key, script in MAKERS.items() if key in record), "preprocess.sh")
+    """Return the command that has made a record."""
+    return f"deepnmt {next((name for key, name in MAKERS.items() if key in record), 'preprocess')}"
 
 
 def flat(record: Record) -> dict[str, Any]:
     """Return the inputs and settings of a data folder: its settings, and `input: NAME` for each input file."""
     settings = {key: value for key, value in record.items() if key not in ("inputs", SELECTED_ON, *RESULTS)}
-    # The text given to select.sh; others come from the inputs, and earlier versions did not record them.
+    # The text given to deepnmt select; others come from the inputs, and earlier versions did not record them.
     if "selection" in record:
         settings[SELECTED_ON] = next(iter(selection_texts([record])), None)
     return settings | {f"{INPUT}{name}": checksum for name, checksum in record["inputs"].items()}

@@ -4,20 +4,25 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, count, islice
 from multiprocessing import active_children
+from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
 from deepnmt.errors import UserError
+from deepnmt.text.lines import decode_lines, open_file, without_mark
 
 CHUNK = 500  # lines that a process is handed at a time
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+# The number of the first line, from 1, and the text of each file.
+Block = tuple[int, list[bytes]]
 
 
 def cores() -> int:
@@ -58,6 +63,44 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def read_blocks(paths: Sequence[Path], size: int) -> Iterator[Block]:
+    """Yield the number of the first line, from 1, of each block of so many lines, and the block's text in each file."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_file(path)) for path in paths]
+        for number in count(1, size):
+            texts = [b"".join(islice(file, size)) for file in files]
+            if not any(texts):
+                return
+            yield number, texts
+
+
+def lines_of(block: bytes, name: str, first: int) -> list[str]:
+    """Return the lines of a block, without their line feeds. Raises as `decode_lines`.
+
+    Args:
+        block: a whole number of lines
+        name: name of the file
+        first: number of the block's first line
+    """
+    try:
+        text = (without_mark(block, name) if first == 1 else block).decode("utf-8")
+    except UnicodeDecodeError:
+        return list(decode_lines(block.removesuffix(b"\n").split(b"\n"), name, first))
+    return text.removesuffix("\n").split("\n")
+
+
+def blocks_in_order(
+    function: Callable[[Block], Result], paths: Sequence[Path], workers: int, total: int
+) -> Iterator[Result]:
+    """Yield a function's result for each block of parallel texts with `total` lines, as `read_blocks` gives it."""
+    return in_order(partial(itself, function), read_blocks(paths, CHUNK), min(workers, 1 + total // CHUNK))
+
+
+def itself(item: Item) -> Item:
+    """Return an item; as `partial(itself, function)`, what makes a function that all processes share."""
+    return item
 
 
 def lines_in_order(

@@ -11,7 +11,7 @@ binarised data.
 
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, STRUCTURAL
-from deepnmt.text.lines import read_lines
+from deepnmt.text.in_order import lines_of, read_blocks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ OTHER_MAGICS = (b"TNTIDX\x00\x00", b"HUFFIDX\x00")
 HEADER = struct.Struct("<9sQBQ")
 BYTES_A_SENTENCE = 4 + 8
 TYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 8: "uint16", 9: "uint32", 10: "uint64"}
-BLOCK = 1 << 24
+BLOCK, LINES = 1 << 24, 10_000
 
 
 @dataclass(frozen=True)
@@ -151,23 +151,26 @@ def binarise(text: Path, prefix: str, types: Sequence[str]) -> Binarised:
 
     Raises `UserError` if a line is not UTF-8, or has a symbol of fairseq's, or if the disk is full.
     """
-    numbers: Mapping[str, int] = {word: number for number, word in enumerate(types)}
-    counts = Binarised()
-
-    def sentences() -> Iterator[list[int]]:
-        for number, line in enumerate(read_lines(text), start=1):
-            if "<" in line and (symbol := next(iter(STRUCTURAL.intersection(line.split())), "")):
-                raise UserError(f"{text}:{number}: must be text in subwords, but has fairseq's symbol {symbol}")
-            sentence = [numbers.get(word, UNKNOWN) for word in line.split()]
-            counts.sentences += 1
-            counts.tokens += len(sentence) + 1
-            counts.unknown += sentence.count(UNKNOWN)
-            yield [*sentence, END]
-
     import numpy as np
 
-    kind = kind_for(len(types))
-    _write(prefix, kind, ((np.array(sentence, kind), (len(sentence),)) for sentence in sentences()))
+    numbers = dict(zip(types, range(len(types))))
+    kind, counts = kind_for(len(types)), Binarised()
+
+    def blocks() -> Iterator[tuple["np.ndarray[Any, Any]", list[int]]]:
+        for first, (block,) in read_blocks([text], LINES):
+            lines = [line.split() for line in lines_of(block, str(text), first)]
+            for number, line in enumerate(lines, start=first) if b"<" in block else ():
+                if symbol := next(iter(STRUCTURAL.intersection(line)), ""):
+                    raise UserError(f"{text}:{number}: must be text in subwords, but has fairseq's symbol {symbol}")
+            found = np.fromiter(
+                (numbers.get(word, UNKNOWN) for line in lines for word in (*line, SPECIAL_SYMBOLS[END])), kind
+            )
+            counts.sentences += len(lines)
+            counts.tokens += len(found)
+            counts.unknown += int((found == UNKNOWN).sum())
+            yield found, [len(line) + 1 for line in lines]
+
+    write_numbers(prefix, kind, blocks())
     return counts
 
 
@@ -193,7 +196,7 @@ def join(parts: Sequence[str], prefix: str, types: int) -> int:
                 yield numbers[start : start + BLOCK].astype(kind), ()
             yield np.array([], kind), lengths.tolist()
 
-    return _write(prefix, kind, blocks())
+    return write_numbers(prefix, kind, blocks())
 
 
 def kind_for(types: int) -> str:
@@ -201,8 +204,14 @@ def kind_for(types: int) -> str:
     return "uint16" if types < LARGE else "uint32"
 
 
-def _write(prefix: str, kind: str, blocks: Iterable[tuple["np.ndarray[Any, Any]", Iterable[int]]]) -> int:
-    """Write blocks of numbers, each with the lengths of sentences that it adds, and return the number of sentences."""
+def write_numbers(prefix: str, kind: str, blocks: Iterable[tuple["np.ndarray[Any, Any]", Iterable[int]]]) -> int:
+    """Write PREFIX.bin and PREFIX.idx, and return the number of sentences. Raises `UserError` if the disk is full.
+
+    Args:
+        prefix: name of the files without their endings
+        kind: numpy's name of the numbers
+        blocks: numbers, and the lengths of the sentences that end with these
+    """
     import numpy as np
 
     lengths = array("i")

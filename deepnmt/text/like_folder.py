@@ -32,7 +32,7 @@ TRAIN = "train"
 def check_like(data: Path) -> TextSettings:
     """Return the settings of a folder that another can be made like.
 
-    Raises `UserError` if it is no whole folder of preprocess.sh, or fairseq would take its name for several.
+    Raises `UserError` if it is no whole folder of deepnmt preprocess, or fairseq would take its name for several.
     """
     if any(sign in str(data) for sign in ":,"):
         raise UserError(f"DATA must not have a colon or a comma in its name, but is '{data}'")
@@ -207,7 +207,7 @@ def held_out_lines(data: Path, language: str) -> dict[str, Held]:
     for subset in held_out(data):
         path = data / "text" / f"{subset}.tok.{language}"
         if not path.is_file():
-            raise UserError(f"{path}: no such file; {data} must be a whole folder made by preprocess.sh")
+            raise UserError(f"{path}: no such file; {data} must be a whole folder made by deepnmt preprocess")
         for number, line in enumerate(read_lines(path), start=1):
             lines.setdefault(line.strip(), Held(subset, number))
     return lines
@@ -230,6 +230,6 @@ def check_leaks(text: Path, held: dict[str, Held], data: Path) -> None:
         number, where = found[0]
         raise UserError(
             f"{text}:{number}: must not be a line that {data} validates or tests on, but is line {where.line} of "
-            f"{where.subset}, and so are {len(found) - 1} more. Leave them out (binarise.sh --drop-overlap) or give "
-            "--allow-overlap"
+            f"{where.subset}, and so are {len(found) - 1} more. Leave them out (deepnmt binarise --drop-overlap) or "
+            "give --allow-overlap"
         )

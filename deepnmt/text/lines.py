@@ -22,6 +22,9 @@ OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 def clean(line: str) -> str:
     """Return a line without control characters and byte order marks, with single spaces for all white space."""
+    # Among printable characters, the space alone is white space.
+    if line.isprintable() and "  " not in line:
+        return line.strip(" ")
     return " ".join(CONTROL.sub(" ", line.replace("\ufeff", "")).split())
 
 

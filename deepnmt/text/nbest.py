@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deepnmt.console import as_number
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import STRUCTURAL
 from deepnmt.text.lines import read_lines
@@ -52,7 +53,7 @@ def read_nbest(path: Path, in_order: bool = True) -> list[Translation]:
     `UserError` with file and line of the first fault.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such n-best list; generate.sh writes one with --nbest")
+        raise UserError(f"{path}: no such n-best list; deepnmt generate writes one with --nbest")
     found: list[Translation] = []
     for number, text in enumerate(read_lines(path), start=1):
         try:
@@ -82,10 +83,7 @@ def parse(line: str) -> Translation:
     features: dict[str, float] = {}
     for field in fields[3:]:
         name, equals, text = field.partition("=")
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
+        value = as_number(text)
         if not NAME.fullmatch(name) or not equals or not math.isfinite(value):
             raise ValueError(f"a feature must be a name and a finite number, as in model=-3.2, but is '{field[:60]}'")
         if name in features:

@@ -19,6 +19,7 @@ from deepnmt.text.glossary import Glossary
 from deepnmt.text.inline_targets import cut_inline, without_marks
 from deepnmt.text.languages import is_chinese
 from deepnmt.text.lines import clean
+from deepnmt.text.marked_runs import MarkedRuns
 from deepnmt.text.moses import Step, ascii_punctuation, detokeniser, punctuation_normaliser, tokeniser
 from deepnmt.text.normalisation import normaliser, parse_steps
 from deepnmt.text.placeholders import EARLIER_NUMBERS, LATE_PATTERNS, PATTERNS, Placeholders, parse_kinds
@@ -33,6 +34,11 @@ from deepnmt.text.units import Units, shown, shown_words
 # A longer one is no word, and the time of BPE grows with the square of its length.
 LONGEST_WORD = 1_000
 LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
+
+
+def has_long_word(line: str) -> bool:
+    """Return whether a word of a line is too long to be one."""
+    return len(line) > LONGEST_WORD and bool(LONG_WORD.search(line))
 
 
 def whole_units(settings: TextSettings) -> Units:
@@ -58,9 +64,11 @@ class Tokenizer:
         self._first, self._then = _normalisers(settings, language)
         segment = bool(settings.segment) and is_chinese(language)
         self._cut: Callable[[str], tuple[list[str], list[bool]]] | None = None
+        self._runs: Step | None = None
         if settings.has_marks:
             self._cut = jieba_cutter() if segment else Cutter(language)
             self._spacing = Spacing(language, segment)
+            self._runs = None if segment else MarkedRuns(language)
         else:
             self._then.append(segmenter() if segment else tokeniser(language))
 
@@ -72,7 +80,10 @@ class Tokenizer:
             text, units, mark = self._units.hide(text)
             for step in self._then:
                 text = step(text)
-            text = shown(text, units, mark) if self._cut is None else self._marked(text, units, mark)
+            if self._cut is None:
+                text = shown(text, units, mark) if units else text
+            else:
+                text = self._runs(text) if self._runs and not units else self._marked(text, units, mark)
         # After tokenisation, which tells abbreviations apart by their case.
         return self._lower(text) if self.settings.lowercase else text
 
@@ -248,7 +259,8 @@ class TextPipeline:
             terms: translations by their terms, or a file that has both, with a tab between them, on each line
         """
         if not self.settings.glossary:
-            raise UserError("--glossary needs a model trained with inline targets (preprocess.sh --glossary-training)")
+            made = "deepnmt preprocess --glossary-training"
+            raise UserError(f"--glossary needs a model trained with inline targets ({made})")
         sides = self._tokenizer, Tokenizer(self.settings, self.settings.target_lang)
         if isinstance(terms, Path):
             name = str(terms)

@@ -1,4 +1,4 @@
-"""Read and write the JSON records that the scripts leave in their folders: preprocess.json and generate.json."""
+"""Read and write the JSON records that commands leave in their folders: preprocess.json and generate.json."""
 
 import hashlib
 import json
@@ -8,13 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from deepnmt.console import whole_file
+from deepnmt.console import write_whole
 from deepnmt.errors import UserError
 from deepnmt.text.lines import open_file, whole_text
 
-MAKERS = {"preprocess.json": "preprocess.sh", "generate.json": "generate.sh", "model.json": "deepnmt export"}
-# In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that select.sh has
-# chosen the training pairs to be like, or a list of several.
+MAKERS = {"preprocess.json": "deepnmt preprocess", "generate.json": "deepnmt generate", "model.json": "deepnmt export"}
+# In a data folder's record, a checkpoint's `task_state`, and the record of translations: the text that
+# `deepnmt select` has chosen the training pairs to be like, or a list of several.
 SELECTED_ON = "selected_on"
 # In a flat record: prefixes of the keys for an input's checksum, and for the contents that a path leads to.
 INPUT, CONTENTS = "input: ", "content"
@@ -39,7 +39,7 @@ def read_record(path: Path, **keys: type) -> dict[str, Any]:
     try:
         record = json.loads(whole_text(path))
     except (FileNotFoundError, NotADirectoryError):
-        maker = MAKERS.get(path.name, "the scripts")
+        maker = MAKERS.get(path.name, "deepnmt")
         raise UserError(f"{path}: no such file; is {path.parent} a folder made by {maker}?") from None
     except RecursionError:
         raise UserError(f"{path} must be a JSON object, but is nested without end") from None
@@ -82,8 +82,7 @@ def selected_on(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record whole, one key a line."""
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
 def difference(
@@ -128,8 +127,5 @@ def size_and_time(path: Path) -> str:
 
 def sha256(path: Path) -> str:
     """Return the checksum of a file, as sha256sum prints it."""
-    digest = hashlib.sha256()
     with open_file(path) as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -55,16 +55,29 @@ class Spacing:
 
     def marked(self, words: Sequence[str], spaced: Sequence[bool]) -> str:
         """Return the tokens of words and signs, not escaped, with marks; `spaced` tells of a space before each."""
-        line = _Line(self.language, self.segmented)
+        return " ".join(self.tokens_after(self.start(), words, spaced))
+
+    def start(self) -> "Line":
+        """Return the knowledge of a line before its first word."""
+        return Line(self.language, self.segmented)
+
+    def tokens_after(
+        self, line: "Line", words: Sequence[str], spaced: Sequence[bool], following: str = ""
+    ) -> list[str]:
+        """Return the tokens of the next words of a line, which then knows these too.
+
+        Args:
+            following: first character of the word after these; empty: they end the line
+        """
         tokens: list[str] = []
         for place, word in enumerate(words):
             told = None
-            if place and line.guess(word) != spaced[place]:
+            if line.last and line.guess(word) != spaced[place]:
                 told = spaced[place]
                 tokens.append(SPACED if told else ATTACHED)
-            line.add(word, words[place + 1] if place + 1 < len(words) else "", told)
+            line.add(word, words[place + 1] if place + 1 < len(words) else following, told)
             tokens.append(word if word.isalnum() else escaped_all(word))
-        return " ".join(tokens)
+        return tokens
 
     def text(self, tokens: str) -> str:
         """Return the text of tokens. A model may write marks anywhere: the last of several counts."""
@@ -75,7 +88,7 @@ class Spacing:
                 marks[len(words)] = token == SPACED
             else:
                 words.append(unescaped(token) if "&" in token else token)
-        line = _Line(self.language, self.segmented)
+        line = self.start()
         parts: list[str] = []
         for place, word in enumerate(words):
             guess, told = line.guess(word), marks.get(place) if place else None
@@ -86,7 +99,7 @@ class Spacing:
         return "".join(parts)
 
 
-class _Line:
+class Line:
     """The rules' knowledge of a line after some of its words."""
 
     def __init__(self, language: str, segmented: bool) -> None:
@@ -95,6 +108,12 @@ class _Line:
         # The last word, its kind, whether a space would follow it, and the quotation marks that are open.
         self.last, self.kind, self.after = "", WORD, False
         self.open: set[str] = set()
+
+    def copy(self) -> "Line":
+        """Return the same knowledge once more."""
+        other = Line.__new__(Line)
+        other.__dict__.update(self.__dict__, open=set(self.open))
+        return other
 
     def guess(self, word: str) -> bool:
         """Return whether the next word has a space before it."""

@@ -8,8 +8,8 @@ fairseq's symbols, that end is cut into characters, and stays text.
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import clean, read_lines
 from deepnmt.text.placeholders import TAGS, parse_kinds
 from deepnmt.text.settings import TextSettings
+from deepnmt.text.unigram import END_OF_WORD, CutWords, Unigram
 from deepnmt.text.unigram import HEADER as UNIGRAM
-from deepnmt.text.unigram import CutWords, Unigram
 from deepnmt.text.units import Units
 
 CODES, VOCABULARY = "codes", "vocabulary"
@@ -54,20 +54,64 @@ class Bpe:
     """
 
     def __init__(self, codes: Path, types: Collection[str] | None = None) -> None:
+        check_codes(codes)
+        self._lines, self._types = list(read_lines(codes)), types
+        merges = [tuple(line.strip("\r\n ").split(" ")) for line in self._lines[1:]]
+        # Of two equal ones, the first counts.
+        self._ranks: dict[Any, int] = {pair: rank for rank, pair in reversed([*enumerate(merges)])}
+        self._made = ["".join(pair) for pair in merges]
+        self.cache = CutWords()
+
+    @cached_property
+    def _bpe(self) -> Any:
+        """subword-nmt's, which knows dropout and types."""
         from subword_nmt.apply_bpe import BPE
 
-        check_codes(codes)
-        self._bpe: Any = BPE(io.StringIO("".join(read_lines(codes))), vocab=types)
-        # subword-nmt keeps every word that it has ever cut.
-        self._bpe.cache = CutWords()
+        return BPE(io.StringIO("".join(self._lines)), vocab=self._types)
 
     def __call__(self, tokens: str, dropout: float = 0) -> str:
         """Segment one line; `dropout` is the probability of leaving out a merge, drawn from the module `random`."""
-        self._bpe.cache = self._bpe.cache.bounded()
         return as_text(self._segment, tokens, dropout)
 
     def _segment(self, tokens: str, dropout: float) -> str:
-        return str(self._bpe.segment(tokens, dropout)) if tokens else ""
+        if not tokens:
+            return ""
+        if dropout:
+            # subword-nmt keeps every word that it has ever cut, as it was cut last.
+            self._bpe.cache = {}
+            return str(self._bpe.segment(tokens, dropout))
+        # Another thread may still read the words of before.
+        self.cache = cache = self.cache.bounded()
+        words = tokens.split(" ")
+        for word in words:
+            if word not in cache:
+                cache[word] = self.cut(word)
+        return " ".join([cache[word] for word in words])
+
+    def cut(self, word: str) -> str:
+        """Return the subwords of a word."""
+        if self._types:
+            self._bpe.cache = {}
+            return str(self._bpe.segment(word))
+        find, most = self._ranks.get, len(self._made)
+        symbols = [*word[:-1], word[-1] + END_OF_WORD]
+        ranks = [find(pair, most) for pair in zip(symbols, symbols[1:])]
+        while ranks and (rank := min(ranks)) < most:
+            place, made = ranks.index(rank), self._made[rank]
+            while True:
+                symbols[place : place + 2] = [made]
+                del ranks[place]
+                if place:
+                    ranks[place - 1] = find((symbols[place - 1], made), most)
+                if place == len(ranks):
+                    break
+                ranks[place] = find((made, symbols[place + 1]), most)
+                # The next one of the pairs that were there before.
+                if rank not in ranks[place + 1 :]:
+                    break
+                place = ranks.index(rank, place + 1)
+        symbols[-1] = symbols[-1].removesuffix(END_OF_WORD)
+        return f"{SEPARATOR} ".join(symbols)
 
 
 def check_codes(path: Path) -> int:
@@ -117,6 +161,11 @@ class Subwords:
             _as_text(word) if self._is_whole(word) else self._line(word, dropout) for word in tokens.split()
         )
 
+    def of_words(self, words: Sequence[str]) -> list[str]:
+        """Return the subwords of each word."""
+        alone = not (self.limited or self.tags or self.units.patterns or AMBIGUOUS.search(" ".join(words)))
+        return list(map(self._cut.cut if alone and isinstance(self._cut, Bpe) else self, words))
+
     def _is_whole(self, word: str) -> bool:
         """Return whether a word is not cut; a unit that the training text lacks is, where the types are limited."""
         whole = word in self.tags or word in self.units
@@ -153,7 +202,7 @@ class Subwords:
 def kind_of(codes: Path) -> str:
     """Return the first line of codes. Raises `UserError` if it is missing, or their kind is unknown."""
     if not codes.is_file():
-        raise UserError(f"{codes}: no such file; its folder must be one made by preprocess.sh or deepnmt export")
+        raise UserError(f"{codes}: no such file; its folder must be one made by deepnmt preprocess or deepnmt export")
     first = next(read_lines(codes), "").strip("\r\n ")
     if first not in (MERGES, UNIGRAM, CHARACTERS):
         raise UserError(f"{codes}:1: must be '{MERGES}', '{UNIGRAM}' or '{CHARACTERS}', but is '{first[:60]}'")
@@ -201,12 +250,12 @@ def has_bytes(types: Iterable[str]) -> bool:
     return set(byte_symbols()).issubset(types)
 
 
-def write_vocabulary(path: Path, text: Path, least: int, characters: bool = False) -> None:
-    """Write the types that occur at least `least` times in a text of subwords; with `characters`, these too.
+def write_vocabulary(path: Path, types: Mapping[str, int], least: int, characters: bool = False) -> None:
+    """Write the types whose counts are at least `least`; with `characters`, these too.
 
     Characters are then types both within words and at their ends.
     """
-    counts = Counter(piece for line in read_lines(text) for piece in line.split())
+    counts = Counter(types)
     if characters:
         letters: Counter[str] = Counter()
         for piece, count in counts.items():
@@ -222,7 +271,7 @@ def write_vocabulary(path: Path, text: Path, least: int, characters: bool = Fals
 def read_vocabulary(path: Path) -> frozenset[str]:
     """Return the types in a file. Raises `UserError` if it has no types."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file; its folder must be one made by preprocess.sh or deepnmt export")
+        raise UserError(f"{path}: no such file; its folder must be one made by deepnmt preprocess or deepnmt export")
     return frozenset(line.rstrip("\n") for line in read_lines(path))
 
 

@@ -1,4 +1,4 @@
-"""A folder of translations, as scripts/generate.sh leaves it and scripts/score.sh reads it."""
+"""A folder of translations, as `deepnmt generate` leaves it and `deepnmt score` reads it."""
 
 import os
 import shutil

@@ -9,6 +9,7 @@ ends a word ends with `</w>`. Only learning the model needs sentencepiece.
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from deepnmt.errors import UserError
 from deepnmt.text.lines import read_lines
@@ -22,14 +23,14 @@ UNKNOWN_PENALTY = 10.0
 MOST_CHARACTERS = 1_000_000
 
 
-class CutWords(dict[str, Sequence[str]]):
+class CutWords(dict[str, Any]):
     """The pieces of words that have been cut, as long as their characters are not too many."""
 
     def __init__(self) -> None:
         super().__init__()
         self.characters = 0
 
-    def __setitem__(self, word: str, pieces: Sequence[str]) -> None:
+    def __setitem__(self, word: str, pieces: Any) -> None:
         super().__setitem__(word, pieces)
         self.characters += len(word)
 

@@ -86,6 +86,8 @@ class Units:
     def hide(self, text: str) -> tuple[str, list[str], str]:
         """Return text with a word of letters in place of each unit, the units, and the start of these words."""
         mark = MARK
+        if not self.patterns:
+            return text, [], mark
         while mark in text:
             mark += "Q"
         parts: list[str] = []

@@ -65,6 +65,13 @@ def counted_words(line: str, language: str, tokens: bool = False) -> Words:
     return signs_of(line) if is_unspaced(language) else line.split()
 
 
+def number_of_words(line: str, language: str, tokens: bool = False) -> int:
+    """Return the number of `counted_words` of a clean line."""
+    if is_unspaced(language) or (tokens and (ATTACHED in line or SPACED in line)):
+        return len(counted_words(line, language, tokens))
+    return line.count(" ") + 1 if line else 0
+
+
 def comparable(tokens: str, language: str) -> str:
     """Return a line of tokens without marks for spaces; as text where a language has no spaces between words.
 

@@ -10,6 +10,7 @@ import signal
 import sys
 
 LAUNCHER = "DEEPNMT_LAUNCHER"  # an environment variable
+_led = False
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
@@ -20,11 +21,18 @@ def lead() -> None:
 
 def follow() -> None:
     """Have Linux kill this process when its launcher ends; without a launcher or on other systems, do nothing."""
+    global _led
     # Processes started by this one have another parent.
     launcher = os.environ.pop(LAUNCHER, "")
+    _led = bool(launcher)
     if not launcher or sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(launcher):
         # It has ended before.
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_led() -> bool:
+    """Return whether a launcher has started this process; it has checked the options before."""
+    return _led

@@ -36,14 +36,11 @@ class Crossing:
 class Watch:
     """Looks for the first NaN or Inf in a model, without a wrapper for several workers, and its criterion.
 
-    Args:
-        model: the model
-        criterion: calls the model
-            scale: of the loss; None: no scale
+    The loss has a scale in FP16, else None.
 
-        Attributes:
-            finding: the first NaN or Inf, in words; empty before one is found
-            batch: the present batch among an update's batches, in words, if there are several
+    Attributes:
+        finding: the first NaN or Inf, in words; empty before one is found
+        batch: the present batch among an update's batches, in words, if there are several
     """
 
     def __init__(self, model: nn.Module, criterion: nn.Module, scale: Optional[float] = None) -> None:

@@ -18,7 +18,7 @@ from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS, read_types
 from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import clean
-from deepnmt.text.pipeline import LONG_WORD, LONGEST_WORD, TextPipeline
+from deepnmt.text.pipeline import LONGEST_WORD, TextPipeline, has_long_word
 from deepnmt.text.second_pass import SecondPass
 from deepnmt.text.subwords import CODES, join_bpe
 from deepnmt.text.terms import Term
@@ -97,14 +97,14 @@ class Translator:
 
         Args:
             checkpoint: fairseq's; several, colon-separated, form an ensemble
-            data: the folder of their training, made by preprocess.sh
+            data: the folder of their training, made by deepnmt preprocess
             threads: as above
 
         Raises:
             UserError: a file is missing or faulty, or the checkpoints were trained on other data
         """
         from deepnmt.checkpoints.data_fit import trained_settings
-        from deepnmt.engines.torch.engine import load_checkpoints
+        from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 
         folder = Path(data)
         paths = [Path(path) for path in str(checkpoint).split(os.pathsep)]
@@ -284,7 +284,7 @@ class Translator:
         if text.count(" ") > 2 * longest or len(text) > LONGEST_WORD * longest:
             return Translated(nothing, [], [], f"too long: {len(text)} characters; the model has {longest} subwords")
         tokens = self.pipeline.tokenize(text)
-        if LONG_WORD.search(tokens):
+        if has_long_word(tokens):
             return Translated(nothing, [], [], f"too long: a word has more than {LONGEST_WORD:,} characters")
         if self.pipeline.settings.pretokenized and (symbols := set(SPECIAL_SYMBOLS) & set(tokens.split())):
             return Translated(nothing, [], [], f"not text: it has fairseq's symbol {min(symbols)}")

@@ -51,6 +51,7 @@ def loss_of_mean(data: Path, save: Path, epochs: range) -> float:
     return total / count / math.log(2)
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_last_checkpoints_is_validated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     deepnmt.register()
     data = binarised_text(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from grammar.generate import sample_pairs
 from support.flow import SCRIPTS, contents
 from support.processes import finish, started, wait_until
@@ -19,6 +20,7 @@ def command(workers: int) -> list[str]:
     return [str(SCRIPTS / "clean.sh"), *words, "--rejected", "rejected", "--chunk", "20", "--workers", str(workers)]
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_gives_the_files_of_an_undisturbed_run(tmp_path: Path) -> None:
     pairs = sample_pairs(1200, seed=1)
     for side, language in enumerate(("de", "en")):

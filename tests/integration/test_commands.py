@@ -204,6 +204,7 @@ def test_interrupted_training_says_so_and_goes_on(flow: Flow, tmp_path: Path) ->
     assert f"num_updates {updates + 2}" in log.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_no_space_left_for_a_checkpoint(flow: Flow, tmp_path: Path) -> None:
     script("train.sh", flow["recipe"], flow["data"], tmp_path, "--max-update", 4)
     kept = parameters(tmp_path / "checkpoint_last.pt")
@@ -367,7 +368,7 @@ def test_faulty_recipe_and_missing_files_stop_train(flow: Flow, tmp_path: Path) 
         f"'{tmp_path / 'none.yaml'}'"
     )
     done = script("train.sh", flow["recipe"], tmp_path / "none", tmp_path / "save", status=2)
-    assert "DATA must be a folder made by preprocess.sh" in error_line(done)
+    assert "DATA must be a folder made by deepnmt preprocess" in error_line(done)
     assert "must be given" in error_line(script("train.sh", status=2))
     assert not (tmp_path / "save").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -26,6 +27,7 @@ from support.distributed_runs import (
     write_corpus,
 )
 from support.processes import started, wait_until
+from support.slow import slow_but
 
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.fixes import workers
@@ -44,6 +46,7 @@ CASES = {
     "r-drop": ["--criterion", "label_smoothed_cross_entropy_r_drop"],
     "admin": [*PLAIN, *POST_NORM, "--initializer", "admin", "--residual-scale", "admin"],
 }
+USUAL = ("dlcl-c10d", "merged-skipping")
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +54,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_corpus(tmp_path_factory.mktemp("corpus") / "data")
 
 
-@pytest.fixture(scope="module", params=CASES.values(), ids=CASES.keys())
+@pytest.fixture(scope="module", params=slow_but(USUAL, CASES))
 def case(request: pytest.FixtureRequest) -> list[str]:
     """Options of fairseq-train."""
-    options: list[str] = request.param
-    return options
+    return CASES[request.param]
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,7 @@ def test_two_processes_train_as_one(one: dict[str, torch.Tensor], two: Path) -> 
     assert "Warning" not in (two / "rank-0.log").read_text("utf-8") + (two / "rank-1.log").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_four_processes_train_as_one(case: list[str], data: Path, tmp_path: Path) -> None:
     four, one = (run(case, processes, data, tmp_path / str(processes), batches=4) for processes in (4, 1))
     assert largest_difference(one, four) < TOLERANCE
@@ -97,11 +100,12 @@ def test_two_processes_resume_to_the_same_end(case: list[str], two: Path, data: 
     assert all(resumed[name].equal(uninterrupted[name]) for name in resumed)
 
 
-@pytest.mark.parametrize("criterion", ["label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fused"])
-@pytest.mark.parametrize("update_freq", [1, 2, 4])
-def test_short_updates_count_all_batches(data: Path, tmp_path: Path, criterion: str, update_freq: int) -> None:
+@pytest.mark.parametrize(
+    ("loss", "update_freq"), slow_but([("", 1), ("_fused", 4)], itertools.product(("", "_fused"), (1, 2, 4)))
+)
+def test_short_updates_count_all_batches(data: Path, tmp_path: Path, loss: str, update_freq: int) -> None:
     # Seven batches an epoch: in its last update, the second process has one batch less, or none.
-    options = ["--criterion", criterion, "--max-update", "6", "--disable-validation"]
+    options = ["--criterion", f"label_smoothed_cross_entropy{loss}", "--max-update", "6", "--disable-validation"]
     two, one = (run(options, count, data, tmp_path / str(count), batches=2 * update_freq) for count in (2, 1))
     assert largest_difference(one, two) < 1e-6
 
@@ -122,6 +126,7 @@ def test_torchrun_trains_as_one_process(data: Path, tmp_path: Path) -> None:
     assert largest_difference(one, parameters(tmp_path / "two")) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_killed_worker_ends_the_run(data: Path, tmp_path: Path) -> None:
     command, environment = torchrun(data, tmp_path / "save", "--max-update", "1000000", "--no-save")
     log = tmp_path / "log"

@@ -25,6 +25,7 @@ from support.distributed_runs import (
     train_arguments,
     write_corpus,
 )
+from support.slow import slow_but
 from torch.nn.parallel import DistributedDataParallel
 
 HALF = ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4"]
@@ -47,6 +48,7 @@ CASES: dict[str, tuple[list[str], float]] = {
     "memory-efficient half": (["--memory-efficient-fp16", "--fp16-init-scale", "4"], 0.05),
     "exchange": (EXCHANGE, 1e-5),
 }
+USUAL = ("dropout", "half, fused")
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +75,14 @@ def trained(options: list[str], processes: int, data: Path, save: Path) -> dict[
     return parameters(save)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(USUAL, CASES))
 def test_two_processes_train_as_one(case: str, data: Path, tmp_path: Path) -> None:
     options, tolerance = CASES[case]
     one, two = (trained(options, processes, data, tmp_path / str(processes)) for processes in (1, 2))
     assert largest_difference(one, two) < tolerance
 
 
+@pytest.mark.slow
 def test_two_processes_learn_from_a_teacher_as_one(data: Path, tmp_path: Path) -> None:
     trained([], 1, data, tmp_path / "teacher")
     options = [*DROPOUT, "--criterion", "label_smoothed_cross_entropy_distillation", "--teacher-types", "5"]
@@ -89,6 +92,7 @@ def test_two_processes_learn_from_a_teacher_as_one(data: Path, tmp_path: Path) -
     assert largest_difference(one, trained(DROPOUT, 1, data, tmp_path / "untaught")) > 0.01
 
 
+@pytest.mark.slow
 def test_the_cases_are_different_trainings(data: Path, tmp_path: Path) -> None:
     names = ("dropout", "r-drop", "simcut", "clipping")
     found = [trained(CASES[name][0], 1, data, tmp_path / name) for name in names]
@@ -136,6 +140,7 @@ def test_what_options_of_the_exchange_set(data: Path, tmp_path: Path) -> None:
     assert sorted(map(sorted, plain[0]["sentences"][:4])) != sorted(map(sorted, plain[0]["sentences"][4:8]))
 
 
+@pytest.mark.slow
 def test_who_reads_a_checkpoint(data: Path, tmp_path: Path) -> None:
     trained([], 2, data, tmp_path / "begun")
     found = []

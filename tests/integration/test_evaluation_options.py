@@ -91,6 +91,7 @@ def search(folder: Path, results: Path, *more: str) -> list[str]:
     return [line for line in lines if line.startswith("H-")]
 
 
+@pytest.mark.slow
 def test_a_seed_or_none(translations: Path, tmp_path: Path) -> None:
     def sampled(state: int, *more: str) -> list[str]:
         torch.manual_seed(state)

@@ -16,6 +16,7 @@ from support.processes import finish
 from deepnmt.checkpoints.file import read
 from deepnmt.text.nbest import read_nbest
 
+PLACE = "/tmp/golden"  # where the folders were made, in records with whole paths
 SEARCH = ("--beam", 2, "--max-len-b", 6)
 PREPROCESSING = (
     "--source-lang", "de", "--target-lang", "en", "--train", "text/train", "--valid", "text/valid", "--test",
@@ -26,8 +27,12 @@ PREPROCESSING = (
 @pytest.fixture
 def golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folders, in a folder which is the current one, as when they were made."""
-    with tarfile.open(ROOT / "tests" / "golden" / "c63d22f.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    for name in ("c63d22f", "c63d22f-further"):
+        with tarfile.open(ROOT / "tests" / "golden" / f"{name}.tar.xz") as archive:
+            archive.extractall(tmp_path, filter="data")
+    for record in tmp_path.rglob("*.json"):
+        if PLACE in (text := record.read_text("utf-8")):
+            record.write_text(text.replace(PLACE, str(tmp_path)), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -115,3 +120,47 @@ def test_trainings_go_on(golden: Path) -> None:
     same_weights(golden / "checkpoints" / "checkpoint_last.pt", golden / "third.pt")
     trained(golden, "finetune", "average.pt", "data", "tuned", "--max-update", 2)
     assert read(golden / "tuned" / "checkpoint_last.pt")["cfg"]["model"]["encoder_layers"] == 2
+
+
+def test_data_made_from_data_are_the_same_as_before(golden: Path) -> None:
+    for name, words in {
+        "selected": ("select", "data", "selected", "--like", "text/test.de", "--number", 10),
+        "distilled": ("synthesise", "distil", "average.pt", "data", "distilled", "--beam", 2),
+        "mixed": ("mix", "mixed", "data", "distilled"),
+    }.items():
+        before = contents(golden / name)
+        assert f"{name} is up to date" in done(*words).stdout
+        assert contents(golden / name) == before
+
+
+def test_studies_are_finished_and_stay(golden: Path) -> None:
+    same = {
+        "swept/sweep.tsv": ("sweep", "checkpoints", "data", "swept", "--last=1,2", "--beam=2", "--lenpen=1"),
+        "depths/bleu.tsv": ("bleu-per-depth", "average.pt", "data", "depths", "--encoder-every=2"),
+    }
+    for name, words in same.items():
+        before = (golden / name).read_bytes()
+        (golden / name).unlink()
+        done(*words, "--max-len-b", 6)
+        assert (golden / name).read_bytes() == before
+    before = (golden / "errors" / "sentences.tsv").read_bytes()
+    done("search-errors", "average.pt", "data", "--beams", 1, "--max-len", 6, "--out", "errors")
+    assert (golden / "errors" / "sentences.tsv").read_bytes() == before
+
+
+def test_a_datastore_is_searched(golden: Path) -> None:
+    done("generate", "average.pt", "data", "near", *SEARCH, "--datastore", "datastore", "--neighbour-weight", 0.5)
+    assert len((golden / "near" / "hyp.en").read_text("utf-8").splitlines()) == 3
+
+
+def test_finetuning_and_progressive_training_go_on(golden: Path) -> None:
+    said = trained(golden, "finetune", "average.pt", "selected", "tuned", "--max-epoch", 3, "--keep-last-epochs", 1)
+    assert "checkpoint_last.pt (epoch 3 @ " in said
+    progressive = golden / "progressive"
+    before = progressive / "before.pt"
+    (progressive / "stage-2-2" / "checkpoint_last.pt").rename(before)
+    (progressive / "stage-2-2" / "stage.json").unlink()
+    for path in (progressive / "stage-2-2").glob("checkpoint*.pt"):
+        path.unlink()
+    trained(golden, "train-progressive", "stages.yaml", "data", "progressive")
+    same_weights(progressive / "stage-2-2" / "checkpoint_last.pt", before)

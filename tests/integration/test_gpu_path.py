@@ -16,17 +16,21 @@ from typing import Any
 
 import pytest
 from support.fake_cuda import shim
-from support.fake_cuda.cases import STOCK, Search, cases
+from support.fake_cuda.cases import STOCK, Search, cases, is_slow
 from support.processes import started
+from support.slow import slow_but
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [name for name, _ in cases()]
+SEARCHES = [name for name, case in cases() if isinstance(case, Search) and case.stock]
 Row = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def row(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Row]:
-    """What a case came to, by its name; one process runs all cases, and each test waits for its own."""
+def row(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Row]:
+    """What a case came to, by its name; one process runs the selected cases, and each test waits for its own."""
+    wanted = {item.nodeid.partition("::test_case")[2] for item in request.session.items}
+    numbers = [number for number, name in enumerate(NAMES) if f"[{name}]" in wanted or name in SEARCHES]
     folder = tmp_path_factory.mktemp("shim")
     environment = {
         **os.environ,
@@ -34,7 +38,7 @@ def row(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Row]:
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, "-m", "support.fake_cuda", *range(len(NAMES))]
+    command = [sys.executable, "-m", "support.fake_cuda", *numbers]
     rows: dict[str, dict[str, Any]] = {}
     errors = folder / "stderr"
     with (
@@ -55,11 +59,11 @@ def row(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Row]:
 
         yield find
         # Whatever else it may say or do, it must have ended well.
-        if len(rows) == len(NAMES):
+        if len(rows) == len(numbers):
             assert process.wait(timeout=60) == 0, errors.read_text("utf-8")[-3000:]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but([name for name in NAMES if not is_slow(name)], NAMES))
 def test_case(name: str, row: Row) -> None:
     result = row(name)
     assert result["faults"] == []
@@ -71,8 +75,7 @@ def test_names_are_unique() -> None:
 
 
 def test_searches_wait_no_more_than_fairseqs(row: Row) -> None:
-    searches = [name for name, case in cases() if isinstance(case, Search) and case.stock]
-    assert len(searches) == len(STOCK)
-    for name in searches:
+    assert len(SEARCHES) == len(STOCK)
+    for name in SEARCHES:
         result = row(name)
         assert result["waits"] <= result["fairseq"]["waits"], result

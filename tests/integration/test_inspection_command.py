@@ -105,7 +105,7 @@ def test_reader_that_stops_reading(toy: Toy, monkeypatch: pytest.MonkeyPatch, tm
 
 # Words of the command line, to which --data DATA is added where they do not have it; and the message.
 BAD: dict[str, tuple[str, str]] = {
-    "no source": ("none.yaml", r"none\.yaml: SOURCE not found"),
+    "no source": ("none.yaml", r"SOURCE must be a file, or a name that .* lists, but there is no 'none\.yaml'"),
     "other file": ("DATA/dict.de.txt", r"SOURCE must be a recipe \(\.yaml\) or a checkpoint \(\.pt\), but is neither"),
     "no architecture": ("base.yaml", r"base\.yaml: a recipe must name an architecture \(arch:\), but does not"),
     "no batch size": ("RECIPE --set max-tokens=", "a recipe must have max-tokens or batch-size, but has neither"),
@@ -198,3 +198,12 @@ def test_missing_matplotlib_is_said_before_anything_is_measured(
 def test_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "--help") == 0
     assert "LABEL=PATH" in capsys.readouterr().out
+
+
+def test_a_recipe_may_be_given_by_its_name() -> None:
+    given = inspect.parse(["tiny", "small=multi30k/control", "--data", "data"])
+    configs = Path(__file__).resolve().parents[2] / "configs"
+    assert [(each.label, each.path) for each in given.sources] == [
+        ("tiny", configs / "tiny.yaml"),
+        ("small", configs / "multi30k" / "control.yaml"),
+    ]

@@ -150,6 +150,7 @@ def test_row_from_data_to_record(study: dict[str, str]) -> None:
     assert (Path(study["OUT"]) / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_another_archive_is_not_taken_for_that_of_the_data(study: dict[str, str], tmp_path: Path) -> None:
     archive, noted = tmp_path / "an archive.tgz", Path(study["OUT"]) / "archive.sha256"
     archive.write_bytes(b"one")
@@ -167,6 +168,7 @@ def test_another_archive_is_not_taken_for_that_of_the_data(study: dict[str, str]
     assert done.stderr.endswith(f"run.sh: error: --archive must be a file, but there is no '{archive}'\n")
 
 
+@pytest.mark.slow
 def test_a_training_of_less_than_an_epoch(study: dict[str, str]) -> None:
     run(study, "3.1/1", "--beams", "5", "--lenpens", "1", "--no-epoch-checkpoints")
     assert calls(study) == ["train 1 anew", "valid average5 5 1", "test checkpoint_best 5 1", "test average5 5 1"]
@@ -178,6 +180,7 @@ def test_fault_that_is_no_result(study: dict[str, str]) -> None:
     assert not (Path(study["OUT"]) / "runs" / "3.1" / "1" / "seed8" / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_killed_run_goes_on(study: dict[str, str], tmp_path: Path) -> None:
     stop, go, errors = (Path(study["CALLS"] + end) for end in (".stop", ".go", ".errors"))
     stop.touch()

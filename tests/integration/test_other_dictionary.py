@@ -14,12 +14,11 @@ from fairseq.data import Dictionary
 from fairseq_cli import eval_lm, generate, interactive, train, validate
 from support.checkpoints import load, run_main
 from support.data_folders import write_side
+from support.known_data import earlier, knows, warned_of
 from support.language_models import save_language_model
 from support.models import SIZE
 from support.translation_models import write_checkpoint, write_data
 
-from deepnmt.checkpoints import data_fit
-from deepnmt.checkpoints.state import TRAINED_ON
 from deepnmt.cli import combine, datastore, export, inspect, rerank, translate
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import read_types
@@ -58,13 +57,6 @@ COMMANDS: list[tuple[str, Callable[[], Any], list[str]]] = [
     ("datastore", datastore.main, ["{model}", "{data}", "{out}", "--subset=valid"]),
     ("inspect", inspect.main, ["{model}", "--data={data}", "--subset=valid"]),
 ]  # fmt: skip
-
-
-def knows(path: Path, identity: SubwordIdentity, **parts: Any) -> Path:
-    """Give a checkpoint what its training knew of its data."""
-    state = load(path)
-    torch.save({**state, **parts, "extra_state": {**state["extra_state"], TRAINED_ON: identity.record()}}, path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -144,18 +136,10 @@ def test_refused(
 
 @pytest.mark.parametrize("name", ["datastore", "combine"])
 def test_an_earlier_checkpoint_is_used_and_one_line_says_so(
-    places: dict[str, Path],
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    places: dict[str, Path], name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    state = load(places["model"])
-    del state["extra_state"][TRAINED_ON]
-    torch.save(state, tmp_path / "model.pt")
-    given = {**places, "model": tmp_path / "model.pt", "fits": tmp_path / "model.pt", "out": tmp_path / "out"}
+    model = earlier(places["model"], tmp_path / "model.pt")
+    given = {**places, "model": model, "fits": model, "out": tmp_path / "out"}
     command, words = {row[0]: row[1:] for row in COMMANDS}[name]
-    monkeypatch.setattr(data_fit, "_said", False)
-    run_main(command, name, *(word.format(**given) for word in words))
-    said = [record.message for record in caplog.records if "no checksums" in record.message]
-    assert [line.partition(" has")[0] for line in said] == [str(given["model"])]
+    said = warned_of(lambda: run_main(command, name, *(word.format(**given) for word in words)), caplog)
+    assert said == [str(model)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,10 +15,9 @@ from fairseq_cli import train
 from support.checkpoints import load, run_main
 from support.data_folders import change_record
 from support.flow import corpus, preprocess
+from support.known_data import earlier, knows, warned_of
 from support.translation_models import write_checkpoint
 
-from deepnmt.checkpoints import data_fit
-from deepnmt.checkpoints.state import TRAINED_ON
 from deepnmt.cli import bleu_per_depth, generate, grow, search_errors, shrink, sweep, synthesise
 from deepnmt.errors import UserError
 from deepnmt.generation import depths
@@ -57,13 +57,6 @@ def swap(path: Path, first: int) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def knows(path: Path, data: Path) -> Path:
-    state = load(path)
-    identity = SubwordIdentity.of_folder(data, SIDES).record()
-    torch.save({**state, "extra_state": {**state["extra_state"], TRAINED_ON: identity}}, path)
-    return path
-
-
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A data folder, others that differ from it in one respect each, and models of it and of what others make of it."""
@@ -81,7 +74,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     change_record(found["size"], types={}, files={})
     # Where fairseq-train leaves it.
     (folder / "save").mkdir()
-    found["model"] = knows(write_checkpoint(folder / "save" / "checkpoint1.pt", own), own)
+    identity = SubwordIdentity.of_folder(own, SIDES)
+    found["model"] = knows(write_checkpoint(folder / "save" / "checkpoint1.pt", own), identity)
     found["save"] = folder / "save"
     state = load(found["model"])
     state["optimizer_history"] = [{"num_updates": 1, "criterion_name": "X", "lr_scheduler_state": {}}]
@@ -101,7 +95,7 @@ def test_refused(places: dict[str, Path], name: str, other: str, tmp_path: Path)
     command, words = COMMANDS[name]
     data, given = places[other], {**places, "data": places[other], "out": tmp_path / "out"}
     if "{fits}" in " ".join(words):
-        given["fits"] = knows(write_checkpoint(tmp_path / "fits.pt", data), data)
+        given["fits"] = knows(write_checkpoint(tmp_path / "fits.pt", data), SubwordIdentity.of_folder(data, SIDES))
     with pytest.raises(UserError, match=OTHERS[other]) as caught:
         run_main(command, name, *(word.format(**given) for word in words))
     assert len(str(caught.value).splitlines()) == 1
@@ -116,19 +110,16 @@ def test_an_earlier_checkpoint_is_used_and_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    state = load(places["model"])
-    del state["extra_state"][TRAINED_ON]
-    torch.save(state, tmp_path / "earlier.pt")
-    given = {**places, "model": tmp_path / "earlier.pt", "data": places["own"], "out": tmp_path / "out"}
+    model = earlier(places["model"], tmp_path / "earlier.pt")
+    given = {**places, "model": model, "data": places["own"], "out": tmp_path / "out"}
     command, words = COMMANDS[name]
-    monkeypatch.setattr(data_fit, "_said", False)
-    if name == "bleu-per-depth":
-        # Its steps are processes of their own.
-        monkeypatch.setattr(depths, "run_step", lambda *_: sys.exit("a step"))
-        with pytest.raises(SystemExit, match="a step"):
+    steps = name == "bleu-per-depth"
+    # Its steps are processes of their own.
+    monkeypatch.setattr(depths, "run_step", lambda *_: sys.exit("a step"))
+
+    def run() -> None:
+        with pytest.raises(SystemExit, match="a step") if steps else contextlib.nullcontext():
             run_main(command, name, *(word.format(**given) for word in words))
-    else:
-        run_main(command, name, *(word.format(**given) for word in words))
-        assert list((tmp_path / "out").rglob("*.json"))
-    said = [record.message for record in caplog.records if "no checksums" in record.message]
-    assert [line.partition(" has")[0] for line in said] == [str(tmp_path / "earlier.pt")]
+
+    assert warned_of(run, caplog) == [str(model)]
+    assert steps or list((tmp_path / "out").rglob("*.json"))

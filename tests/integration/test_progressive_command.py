@@ -135,7 +135,7 @@ def test_faults_leave_nothing_behind(data: Path, tmp_path: Path) -> None:
     assert "stage 2: --encoder-layers must be at most twice the present depth" in error_line(SCRIPT, recipe, data, save)
     assert "a recipe with stages must be run by" in error_line(ROOT / "scripts" / "train.sh", recipe, data, save)
     assert "there is no 'none.yaml'" in error_line(SCRIPT, "none.yaml", data, save)
-    assert "DATA must be a folder made by preprocess.sh" in error_line(SCRIPT, recipe, tmp_path / "none", save)
+    assert "DATA must be a folder made by deepnmt preprocess" in error_line(SCRIPT, recipe, tmp_path / "none", save)
     assert "RECIPE, DATA and SAVE must be given, before any option of fairseq-train" in error_line(SCRIPT)
     colon = tmp_path / "save:1"
     fault = f"SAVE must not contain a comma or a colon, but is '{colon}'"

@@ -220,5 +220,5 @@ def test_what_a_stage_reached(tmp_path: Path) -> None:
     assert "valid_loss" not in noted
     assert (noted["valid_bleu"], noted["BLEU"]) == (31.5, 24.5)
     (two / "valid" / "scores.json").unlink()
-    with pytest.raises(UserError, match=r"scores.json: no scores; run score.sh"):
+    with pytest.raises(UserError, match=r"scores.json: no scores; run deepnmt score"):
         note(two, "average.pt")

@@ -25,6 +25,7 @@ def make(out: Path, words: list[str], shards: list[int]) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_samples_are_the_same_in_any_shards_in_any_order(command: list[str], tmp_path: Path) -> None:
     whole = make(tmp_path / "whole", [*command, *OPTIONS], [0])
     assert contents(make(tmp_path / "shards", [*command, *OPTIONS], [2, 0, 1])) == contents(whole)

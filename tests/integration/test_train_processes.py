@@ -71,6 +71,7 @@ def test_two_processes_make_the_updates_of_one(one: tuple[Path, str], recipe: Pa
     assert largest_difference(parameters(one[0]), parameters(tmp_path / "two")) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_lost_process_ends_the_training_which_goes_on_when_started_again(
     recipe: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from deepnmt.preparation.subword_learning import learn_merges
 from deepnmt.text.like_folder import binarise_text
 from deepnmt.text.subwords import Bpe, join_bpe
 from support.flow import in_process
+from support.numbered import words_of
 
 SOURCE, TARGET = LANGUAGES = ("de", "en")
 SIZES = {"train": 40, "valid": 6, "test": 5}
@@ -48,7 +49,7 @@ def substitution_data(folder: Path, seed: int = 1) -> Path:
         part, lines = lines[:size], lines[size:]
         write_lines(text / f"{split}.tok.{TARGET}", part)
         write_lines(text / f"{split}.tok.{SOURCE}", [substituted(line) for line in part])
-    learn_merges(folder / "codes", 30, [text / f"train.tok.{language}" for language in LANGUAGES])
+    learn_merges(folder / "codes", 30, words_of(*(text / f"train.tok.{language}" for language in LANGUAGES)))
     bpe, counts = Bpe(folder / "codes"), Counter[str]()
     for split in SIZES:
         for language in LANGUAGES:

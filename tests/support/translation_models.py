@@ -19,6 +19,7 @@ from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.subwords import CODES
 from support.flow import ENGLISH, GERMAN
 from support.models import SIZE, scramble, task
+from support.numbered import words_of
 
 VALID = 12
 
@@ -30,7 +31,7 @@ def write_data(folder: Path) -> Path:
     (folder / "preprocess.json").write_text(json.dumps(record))
     for language, lines in (("de", GERMAN), ("en", ENGLISH)):
         (folder / "text" / f"train.{language}").write_bytes("".join(f"{line}\n" for line in lines * 3).encode())
-    learn_merges(folder / CODES, 40, [folder / "text" / "train.de", folder / "text" / "train.en"])
+    learn_merges(folder / CODES, 40, words_of(folder / "text" / "train.de", folder / "text" / "train.en"))
     counts: Counter[str] = Counter()
     for language, other, lines in (("de", "en", GERMAN), ("en", "de", ENGLISH)):
         settings = {**record, "source_lang": language, "target_lang": other}

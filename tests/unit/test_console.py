@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import importlib.machinery
 import os
-import re
-import runpy
 import signal
 import subprocess
 import sys
@@ -17,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from deepnmt.console import Parser, decimal, hear_interruptions, is_command, place, run, whole_file
+from deepnmt.console import Parser, decimal, hear_interruptions, is_command, place, run, whole_file, write_whole
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.patch import declared
 
@@ -103,23 +101,8 @@ def test_errors_behind_a_script_begin_with_its_name(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stderr == (
         f"generate.sh: error: {tmp_path}/none/preprocess.json: no such file; "
-        f"is {tmp_path}/none a folder made by preprocess.sh?\n"
+        f"is {tmp_path}/none a folder made by deepnmt preprocess?\n"
     )
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "scripts").glob("*.py")), ids=lambda path: path.stem)
-def test_what_the_scripts_call_refuses_its_options_in_one_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if "Parser(" not in path.read_text("utf-8"):
-        pytest.skip("has no options")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DEEPNMT_SCRIPT", "tool.sh")
-        patch.setattr(sys, "argv", [str(path), *(["check"] if path.stem == "iterate" else [])])
-        patch.setattr(sys, "path", [str(path.parent), *sys.path])
-        with pytest.raises(SystemExit, match="2"):
-            runpy.run_path(str(path), run_name="__main__")
-    printed = capsys.readouterr()
-    assert re.fullmatch(r"tool\.sh: error: [^\n]+\n", printed.err)
-    assert printed.out == ""
 
 
 @pytest.mark.parametrize("error", [ValueError("no value"), KeyboardInterrupt()])
@@ -314,3 +297,13 @@ def test_a_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit, match=r"^2$"):
         run(main, "test")
     assert capsys.readouterr().err.startswith("test: error: the package regex is not installed for ")
+
+
+@pytest.mark.parametrize(("content", "written"), [("wörter\n", b"w\xc3\xb6rter\n"), (b"\xff\n", b"\xff\n")])
+def test_text_and_bytes_are_written_whole(content: str | bytes, written: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("before")
+    write_whole(tmp_path / "a", content)
+    assert (tmp_path / "a").read_bytes() == written
+    with pytest.raises(UserError, match=r"cannot write .*none/a: No such file or directory"):
+        write_whole(tmp_path / "none" / "a", content)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

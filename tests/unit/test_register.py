@@ -35,6 +35,7 @@ LIGHT = (
 # Modules that import torch without fairseq.
 WITHOUT_FAIRSEQ = (
     "deepnmt.checkpoints.file",
+    "deepnmt.engines.torch.engine",
     "deepnmt.kernels.blocked_sums",
     "deepnmt.kernels.feed_forward",
     "deepnmt.kernels.linear_cross_entropy",
@@ -135,6 +136,7 @@ assert not console.is_command()
 console.run(lambda: None if console.is_command() else sys.exit("no command"))
 assert changed() == ["excepthook", "signals", "environment", "warnings"], changed()
 assert "show_user_errors" in sys.excepthook.__qualname__
+assert "refusal" in [getattr(each.cell_contents, "__name__", "") for each in sys.excepthook.__closure__]
 assert os.environ["HYDRA_FULL_ERROR"] == "1" and logging.root.level == logging.ERROR
 """
 

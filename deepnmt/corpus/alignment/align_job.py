@@ -1,4 +1,4 @@
-"""The work of scripts/align.sh, in a folder: from two texts to alignments, scores and lexicons."""
+"""The work of `deepnmt align`, in a folder: from two texts to alignments, scores and lexicons."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Optional
 
 from deepnmt import console
 from deepnmt.corpus.alignment.best_links import PairAligner, aligned_share
@@ -48,8 +47,8 @@ class AlignJob:
     lexicon: bool = False
     learn_from: int = 1_000_000
     rounds: int = 5
-    forward: Optional[Path] = None
-    reverse: Optional[Path] = None
+    forward: Path | None = None
+    reverse: Path | None = None
 
     def __post_init__(self) -> None:
         faults = [

@@ -127,8 +127,7 @@ class Learning:
                 bar.update(done)
         count = len(list(self.folder.glob("links-*.npz")))
         record = {"source": len(numbers[0]), "target": len(numbers[1]), "pieces": count}
-        with console.whole_file(sizes) as temporary:
-            temporary.write_text(json.dumps(record), encoding="utf-8")
+        console.write_whole(sizes, json.dumps(record))
 
     def _numbers(self) -> range:
         return range(int(json.loads(whole_text(self.folder / "sizes.json"))["pieces"]))

@@ -7,7 +7,6 @@ corpus. For each column of a measure it has a histogram of all the chunk's pairs
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +39,7 @@ class ChunkResult:
     reasons: NDArray[np.uint8]
     keys: dict[int, NDArray[np.uint64]]
     histograms: dict[str, NDArray[np.int64]]
-    scores: Optional[NDArray[np.float32]]
+    scores: NDArray[np.float32] | None
 
 
 def result_path(folder: Path, chunk: int) -> Path:
@@ -100,7 +99,7 @@ class ChunkMeasurer:
             reasons[fails & (reasons == KEPT)] = number
         return ChunkResult(reasons, keys, histograms, self.scores(chunk, values))
 
-    def scores(self, chunk: int, values: Values) -> Optional[NDArray[np.float32]]:
+    def scores(self, chunk: int, values: Values) -> NDArray[np.float32] | None:
         """Return the scores that rank a chunk's pairs."""
         if self.learnt.classifier is not None:
             return self.learnt.classifier(values)

@@ -17,8 +17,8 @@ from deepnmt.text.record import sha256
 
 # The needs of filters, in words.
 NEEDED = {
-    "lexicon": "a folder made by align.sh --raw --lexicon",
-    "language_models": "two files made by ngram.sh train --raw",
+    "lexicon": "a folder made by deepnmt align --raw --lexicon",
+    "language_models": "two files made by deepnmt ngram train --raw",
 }
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ class Learnt:
     """Learnt and given values."""
 
     fitted: Fitted
-    classifier: Optional[PairClassifier] = None
+    classifier: PairClassifier | None = None
 
     @classmethod
     def of(cls, job: CleanJob, folder: Path) -> "Learnt":

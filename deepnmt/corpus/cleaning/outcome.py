@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +42,7 @@ class Outcome:
 
 
 def write_pairs(
-    job: CleanJob, decisions: Decisions, kept: Path, rejected: Optional[Path], tell: Callable[[int], object]
+    job: CleanJob, decisions: Decisions, kept: Path, rejected: Path | None, tell: Callable[[int], object]
 ) -> list[Outcome]:
     """Write kept pairs, byte for byte and in their order, and perhaps rejected ones; return the filters' results.
 

@@ -1,4 +1,4 @@
-"""How well the words of both sides translate each other, by the lexicons that scripts/align.sh writes.
+"""How well the words of both sides translate each other, by the lexicons that `deepnmt align` writes.
 
 For a target of n words y, a source of m words x, and t of the lexicon, IBM model 1 without alignment:
 
@@ -82,7 +82,7 @@ class PairLexicon:
 
     @classmethod
     def read(cls, folder: Path) -> "PairLexicon":
-        """Return the lexicons in a folder of `align.sh --lexicon`. Raises `UserError` if one is faulty."""
+        """Return the lexicons in a folder of `deepnmt align --lexicon`. Raises `UserError` if one is faulty."""
         check_folder(folder)
         return cls(*(Lexicon.read(folder / name, header) for name, header in zip(LEXICONS, HEADERS)))
 
@@ -95,7 +95,7 @@ def check_folder(folder: Path) -> None:
     """Raise `UserError` if a folder has no lexicons."""
     for name in LEXICONS:
         if not (folder / name).is_file():
-            made_by = "--lexicon must be a folder made by align.sh --raw --lexicon"
+            made_by = "--lexicon must be a folder made by deepnmt align --raw --lexicon"
             raise UserError(f"{made_by}, but {folder / name} is missing")
 
 

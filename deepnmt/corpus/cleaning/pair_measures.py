@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +46,12 @@ class Spread:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Values that measures have learnt from the corpus, and the given models of align.sh and ngram.sh, if any."""
+    """Values that measures have learnt from the corpus, and the given models of `align` and `ngram`, if any."""
 
     ratio: Spread
     characters: tuple[CharacterModel, CharacterModel]
-    lexicon: Optional[PairLexicon] = None
-    language_models: Optional[tuple[NgramModel, NgramModel]] = None
+    lexicon: PairLexicon | None = None
+    language_models: tuple[NgramModel, NgramModel] | None = None
 
     @classmethod
     def of(cls, pairs: Pairs) -> "Fitted":

@@ -52,7 +52,7 @@ class Selection:
         languages = check_like(data).languages
         pairs = check_subset(data, TRAIN, languages, check_dictionaries(data, languages))
         if pairs is None:
-            raise UserError(f"{data}: must be binarised by preprocess.sh, but is in an older format of fairseq's")
+            raise UserError(f"{data}: must be binarised by deepnmt preprocess, but is in an older format of fairseq's")
         check_texts(data, TRAIN, [f"{kind}.{name}" for kind in ("tok", "bpe") for name in languages], pairs)
         if not 1 <= self.number < pairs:
             must = f"must be from 1 to {pairs - 1}, one less than the pairs of {data}"

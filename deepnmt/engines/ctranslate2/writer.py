@@ -24,7 +24,7 @@ from deepnmt.checkpoints.contents import is_buffer
 from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.engines.ctranslate2.engine import FILES, LONGEST_SOURCE, LONGEST_TARGET
 from deepnmt.engines.ctranslate2.options import ACTIVATIONS, faults, options_of
-from deepnmt.engines.torch.engine import load_checkpoints
+from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.stack import StackOptions

@@ -10,7 +10,6 @@ hypotheses in all steps so far, beginning with the first step (one entry of each
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,8 +87,8 @@ class OnnxEngine:
         rows = np.arange(len(expected))
         previous, log_probs = np.full_like(rows, END), []
         for position, asked in enumerate(expected.T):
-            ancestors = np.zeros((len(rows), 1, position + 1), dtype=np.int64)
-            prediction = steps(Step(previous[:, np.newaxis], ancestors, rows, asked[:, np.newaxis], best=1))
+            mask = np.zeros((len(rows), 1, position + 1), dtype=np.float32)
+            prediction = steps(Step(previous[:, np.newaxis], position, mask, rows, asked[:, np.newaxis], best=1))
             log_probs.append(prediction.asked[:, 0])
             previous = asked
         found = np.stack(log_probs, axis=1).tolist()
@@ -121,7 +120,7 @@ class OnnxSteps:
             "position": np.array([step.position]),
             "asked": step.asked,
             "best": np.array([step.best]),
-            "mask": _mask(step.ancestors),
+            "mask": step.mask[:, np.newaxis],
             "parents": step.parents,
         }
         if "ages" in self.inputs:
@@ -144,16 +143,6 @@ class OnnxSteps:
         return np.zeros(sizes, dtype=np.float32)
 
 
-def _mask(ancestors: Integers) -> Floats:
-    """Return the entries from which each hypothesis descends, 0 or -inf: N x 1 x M x E for N x M x P."""
-    sentences, hypotheses = ancestors.shape[:2]
-    later = np.full((hypotheses, hypotheses), -math.inf, dtype=np.float32)
-    np.fill_diagonal(later, 0)
-    mask = np.zeros((sentences, 1, hypotheses, 1 + (ancestors.shape[2] - 1) * hypotheses), dtype=np.float32)
-    mask[:, 0, :, 1:] = later[ancestors[:, :, 1:]].reshape(sentences, hypotheses, -1)
-    return mask
-
-
 def _ages(step: Step) -> Integers:
     """Return the position of each entry less the newest, E."""
     hypotheses = step.tokens.shape[1]
@@ -173,6 +162,8 @@ def session(path: Path, threads: int | None) -> Any:
     options.log_severity_level = 3
     if threads is not None:
         options.intra_op_num_threads = threads
+    # Threads that wait for work must not take processor time.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Where the processor lacks VNNI, sums of int8 products would overflow.
     options.add_session_config_entry("session.x64quantprecision", "1")
     try:

@@ -47,7 +47,7 @@ ENCODER_LAYERS = (TransformerEncoderLayerBase, TransformerEncoderLayer, DeepEnco
 def check(model: Any, options: Any) -> None:
     """Raise `UserError` for a model that the graphs cannot express, a line a fault, with an engine that can."""
     faults = list(_option_faults(options))
-    if not faults and (obstacle := model_obstacle(model) or _encoder_obstacle(model.encoder)):
+    if not faults and (obstacle := model_obstacle(model) or encoder_obstacle(model.encoder)):
         faults.append(f"{obstacle}: use --engine torch")
     if faults:
         raise UserError(*faults)
@@ -62,7 +62,7 @@ def _option_faults(options: Any) -> Iterator[str]:
         yield f"--activation-fn {options.activation_fn}: use --engine torch"
 
 
-def _encoder_obstacle(encoder: Any) -> str | None:
+def encoder_obstacle(encoder: Any) -> str | None:
     """Return why the graph of the encoder cannot be written, or None; `model_obstacle` knows the decoder's."""
     if type(encoder) not in ENCODERS:
         return "the encoder is not fairseq's or this package's"

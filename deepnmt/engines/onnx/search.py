@@ -1,7 +1,10 @@
 """Beam search in numpy, with the results of the package's own (`deepnmt/search/`), which are fairseq's.
 
 Shapes: N unfinished sentences; M hypotheses of each, 1 in the first step, then the beam K; n best types of each
-hypothesis. There are c candidates, 2 K except in tiny vocabularies, and P positions so far.
+hypothesis. There are c candidates, 2 K except in tiny vocabularies, and P positions so far. E entries are hypotheses
+of all steps, from the single one of the first step on.
+
+For a single sentence, calls of numpy take a tenth of the time. The usual step, in which no hypothesis ends, has few.
 """
 
 from __future__ import annotations
@@ -28,22 +31,19 @@ class Step:
 
     Attributes:
         tokens: the newest of each hypothesis, N x M
-        ancestors: the path of each hypothesis through the beam, this step included, N x M x P
+        position: of these tokens, from 0
+        mask: 0 where a hypothesis descends from an entry, this step's included, else -inf: N x M x E
         parents: the row NM of the previous step that each one continues, in a row
         asked: types whose log-probabilities are always wanted, N x M
         best: n
     """
 
     tokens: Integers
-    ancestors: Integers
+    position: int
+    mask: Floats
     parents: Integers
     asked: Integers
     best: int
-
-    @property
-    def position(self) -> int:
-        """Return the position of the newest tokens, from 0."""
-        return int(self.ancestors.shape[2]) - 1
 
 
 class Prediction(NamedTuple):
@@ -141,26 +141,32 @@ class Candidates(NamedTuple):
     types: Integers
     places: Integers
 
-    def of(self, sentences: Integers) -> Candidates:
-        """Return the candidates of some sentences, in their order."""
-        return Candidates(self.sums[sentences], self.types[sentences], self.places[sentences])
-
 
 class Hypotheses:
     """The hypotheses of a batch, under fairseq's rules."""
 
     def __init__(self, sentences: int, limits: Limits) -> None:
-        self.limits, self.count = limits, sentences
+        self.limits = limits
         # Of V types, padding is never chosen; fairseq limits the beam alike.
         self.beam = min(limits.beam, limits.types - 1)
         self.found: list[list[Found]] = [[] for _ in range(sentences)]
         self.sentence = np.arange(sentences)  # N, their numbers in the batch
+        self.rows = self.sentence[:, np.newaxis]  # N x 1
         self.prefixes = np.full((sentences, 1, 1), END)  # N x M x P, the first token included
-        self.ancestors = np.zeros((sentences, 1, 1), dtype=np.int64)  # N x M x P
-        self.parents = np.arange(sentences)  # NM
+        self.mask: Floats = np.zeros((sentences, 1, 1), dtype=np.float32)  # N x M x E
+        self.parents = self.sentence  # NM
         self.sums: Floats = np.zeros((sentences, 1), dtype=np.float32)  # N x M
-        # Empty places, since a tiny vocabulary has too few candidates for all.
-        self.ignored: Flags = np.zeros((sentences, self.beam), dtype=bool)  # N x K
+        # Empty places, N x K, since a tiny vocabulary has too few candidates for all; None: there are none.
+        self.ignored: Optional[Flags] = None
+        # The mask of new entries, N x K x K, each of which is of one hypothesis.
+        new = np.full((sentences, self.beam, self.beam), -math.inf, dtype=np.float32)
+        new[:, range(self.beam), range(self.beam)] = 0
+        self.new: Floats = new
+
+    @property
+    def count(self) -> int:
+        """Return the number of unfinished sentences."""
+        return len(self.sentence)
 
     @property
     def length(self) -> int:
@@ -172,23 +178,22 @@ class Hypotheses:
         tokens = self.prefixes[:, :, -1]
         # Padding is among the best types, or the end symbol where it is forbidden.
         best = min(2 * self.beam + 2, self.limits.types)
-        return Step(tokens, self.ancestors, self.parents, np.full_like(tokens, END), best)
+        return Step(tokens, self.length, self.mask, self.parents, np.full(tokens.shape, END), best)
 
     def extend(self, prediction: Prediction) -> Optional[Move]:
         """Finish and continue hypotheses; return the moves of the remaining sentences, None if all remain."""
         candidates = self._candidates(prediction)
-        ending = (candidates.types == END) & (candidates.sums != -math.inf)
-        ending[:, : self.beam] &= ~self.ignored
-        self._finish(candidates, ending[:, : self.beam])
-        done = np.array([len(self.found[number]) == self.beam for number in self.sentence], dtype=bool)
-        if self.length == self.limits.longest:
-            done[:] = True
-        move, left = None, np.arange(self.count)
-        if done.any():
-            count = int((~done).sum())
-            move = Move(count, np.flatnonzero(done[:count]), np.flatnonzero(~done[count:]) + count)
-            left = move.of(left)
-        self._advance(candidates.of(left), ending[left], left)
+        ending = candidates.types == END
+        move, left = None, self.rows
+        if ending.any() or self.ignored is not None or self.length == self.limits.longest:
+            ending &= candidates.sums != -math.inf
+            done = self._finish(candidates, ending)
+            if done.any():
+                count = int((~done).sum())
+                move = Move(count, np.flatnonzero(done[:count]), np.flatnonzero(~done[count:]) + count)
+                left = move.of(np.arange(self.count))[:, np.newaxis]
+            candidates = self._continuing(candidates, ending, left)
+        self._advance(candidates, left)
         return move
 
     def _candidates(self, prediction: Prediction) -> Candidates:
@@ -196,44 +201,55 @@ class Hypotheses:
         if self.length == self.limits.longest:
             # However unlikely the end is.
             log_probs, types = prediction.asked[:, :, np.newaxis], np.full_like(types[:, :, :1], END)
-        forbidden = types == PADDING
-        if not self.length:
-            forbidden |= types == END
         hypotheses, number = types.shape[1:]
-        allowed = np.where(forbidden, np.float32(-math.inf), log_probs)
-        sums = (allowed + self.sums[:, :, np.newaxis]).reshape(self.count, -1)
+        sums = log_probs + self.sums[:, :, np.newaxis]
+        sums[types == PADDING] = -math.inf
+        if not self.length:
+            sums[types == END] = -math.inf
         # As fairseq treats a log-probability that is not a number.
-        sums[np.isnan(sums)] = -math.inf
+        sums = np.fmax(sums, np.float32(-math.inf)).reshape(self.count, -1)
         size = min(2 * self.beam, hypotheses * self.limits.types - 1)
         missing = size - sums.shape[1]
         if missing > 0:
             sums = np.pad(sums, ((0, 0), (0, missing)), constant_values=-math.inf)
-        order = np.argsort(-sums, axis=1, kind="stable")[:, :size]
-        inside = np.minimum(order, hypotheses * number - 1)
-        rows, flat = np.arange(self.count)[:, np.newaxis], types.reshape(self.count, -1)
-        return Candidates(sums[rows, order], flat[rows, inside], inside // number)
+        order = (-sums).argsort(axis=1, kind="stable")[:, :size]
+        inside = np.minimum(order, hypotheses * number - 1) if missing > 0 else order
+        types = types.reshape(self.count, -1)
+        return Candidates(sums[self.rows, order], types[self.rows, inside], inside // number)
 
-    def _finish(self, candidates: Candidates, ending: Flags) -> None:
+    def _finish(self, candidates: Candidates, ending: Flags) -> Flags:
+        """Collect the hypotheses that the K best candidates end; return which sentences are finished, N."""
+        if self.ignored is not None:
+            ending[:, : self.beam] &= ~self.ignored
         penalty = (self.length + 1) ** self.limits.lenpen
-        for row, column in np.argwhere(ending):
+        for row, column in np.argwhere(ending[:, : self.beam]):
             found = self.found[self.sentence[row]]
             if len(found) < self.beam:  # the better ones come first
                 types = self.prefixes[row, candidates.places[row, column], 1:].tolist()
                 found.append(Found(float(candidates.sums[row, column] / penalty), types))
+        if self.length == self.limits.longest:
+            return np.ones(self.count, dtype=bool)
+        return np.array([len(self.found[number]) == self.beam for number in self.sentence], dtype=bool)
 
-    def _advance(self, candidates: Candidates, ending: Flags, left: Integers) -> None:
-        """Make the K best candidates that do not end the new hypotheses of the remaining sentences."""
-        count, size = ending.shape
-        ending[:, : self.beam] |= self.ignored[left]
-        rank = np.arange(size) + size * ending
+    def _continuing(self, candidates: Candidates, ending: Flags, left: Integers) -> Candidates:
+        """Return the K best candidates of the remaining sentences, N x 1, that do not end a hypothesis."""
+        if self.ignored is not None:
+            ending[:, : self.beam] |= self.ignored
+        size = ending.shape[1]
+        rank = np.arange(size) + size * ending[left[:, 0]]
         chosen = np.argsort(rank, axis=1)[:, : self.beam]  # N x K
         # If there are 2 K candidates, no more than K end their hypotheses.
-        row = np.arange(count)[:, np.newaxis]
-        self.ignored = rank[row, chosen] >= size
-        rows, places, types = left[:, np.newaxis], candidates.places[row, chosen], candidates.types[row, chosen]
-        self.parents = (rows * self.sums.shape[1] + places).reshape(-1)
-        self.prefixes = np.concatenate([self.prefixes[rows, places], types[:, :, np.newaxis]], axis=2)
-        own = np.broadcast_to(np.arange(self.beam), places.shape)[:, :, np.newaxis]
-        self.ancestors = np.concatenate([self.ancestors[rows, places], own], axis=2)
-        self.sums = candidates.sums[row, chosen]
-        self.sentence, self.count = self.sentence[left], count
+        ignored = rank[self.rows[: len(left)], chosen] >= size
+        self.ignored = ignored if ignored.any() else None
+        return Candidates(*(part[left, chosen] for part in candidates))
+
+    def _advance(self, candidates: Candidates, left: Integers) -> None:
+        """Make the K first candidates the new hypotheses of the remaining sentences, N x 1 of the former ones."""
+        places, count = candidates.places[:, : self.beam], len(left)
+        self.parents = (left * self.sums.shape[1] + places).reshape(-1)
+        types = candidates.types[:, : self.beam, np.newaxis]
+        self.prefixes = np.concatenate([self.prefixes[left, places], types], axis=2)
+        self.mask = np.concatenate([self.mask[left, places], self.new[:count]], axis=2)
+        self.sums = candidates.sums[:, : self.beam]
+        if count < self.count:
+            self.sentence, self.rows = self.sentence[left[:, 0]], self.rows[:count]

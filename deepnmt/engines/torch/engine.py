@@ -1,48 +1,70 @@
-"""The torch engine: fairseq's models and this package's, one or an ensemble, by this package's beam search.
+"""The torch engine of model folders: without fairseq, whose import takes seconds, if the folder's record allows it.
 
 Files of its model folders: model.pt, a fairseq checkpoint without the optimizer's state; an ensemble adds model2.pt,
 model3.pt, ... Large weights are in bfloat16, or in int8 with scales, where the folder says so.
+
+`fairseq_engine.py` computes all other models, and on a GPU, and searches with the options of `docs/search.md`.
 """
 
 from __future__ import annotations
 
-import logging
+import functools
 import math
 import threading
-from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Optional, TypeVar
 
 import torch
-from fairseq import checkpoint_utils
-from fairseq.data.data_utils import collate_tokens
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
+from torch.nn.functional import pad
 
-import deepnmt
-from deepnmt.checkpoints.file import read
-from deepnmt.engines.engine import Hypothesis, SearchSettings, Value
-from deepnmt.engines.model_folder import ModelFolder
+from deepnmt.checkpoints.packed import scale_faults, unpacked
+from deepnmt.checkpoints.state import SCALES, CheckpointState
+from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
+from deepnmt.engines.model_folder import RECORD, ModelFolder
+from deepnmt.engines.torch.inference_model import PADDING, InferenceModel
 from deepnmt.errors import UserError
-from deepnmt.search import fusion, right_to_left
-from deepnmt.search.generator import BeamGenerator
-from deepnmt.search.options import SearchOptions, faults_of
+from deepnmt.kernels.malloc import keep_freed_memory
+from deepnmt.kernels.products import obstacle
+from deepnmt.kernels.short_attention import REGISTER
+from deepnmt.search.beam import beam_search
+from deepnmt.search.constraints import Forbidden, LengthRange
+from deepnmt.search.ensemble import EnsembleSteps, MeanProbability
+from deepnmt.search.hypotheses import Hypotheses
+from deepnmt.search.incremental.attention_steps import Step
+from deepnmt.search.incremental.decoder_steps import DecoderSteps
+from deepnmt.search.incremental.maps import maps_of
+from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.reduced import reduce_products
-from deepnmt.text.data_folder import one_name
+from deepnmt.search.scores import HypothesisScore, PowerPenalty
+from deepnmt.search.stop_rules import BeamFinished
+from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
 
-# Rows times positions scored at a time: each has a number for every type of the vocabulary.
-POSITIONS = 4096
-T = TypeVar("T")
+START, UNKNOWN = map(SPECIAL_SYMBOLS.index, ("<s>", "<unk>"))
 
 
-def load(folder: ModelFolder, threads: int | None) -> TorchEngine:
+def load(folder: ModelFolder, threads: int | None) -> Engine:
     """Return the engine of a model folder. Raises `UserError` if a model cannot be read."""
-    languages = folder.source_lang, folder.target_lang
-    # Products of fewer bits are for the CPU alone.
-    device = None if folder.weights == "float32" else "cpu"
-    return load_checkpoints(model_files(folder.path), folder.path, languages, threads, device, folder.weights)
+    weights, paths = folder.weights, model_files(folder.path)
+    if folder.engine != "torch" and obstacle(weights, torch.device("cpu")):
+        # Other engines compute with rounded weights on every processor.
+        weights = "float32"
+
+    def whole() -> Engine:
+        # here, since it imports fairseq
+        from deepnmt.engines.torch.fairseq_engine import load_checkpoints
+
+        languages = folder.source_lang, folder.target_lang
+        # Products of fewer bits are for the CPU alone.
+        device = None if folder.weights == "float32" else "cpu"
+        return load_checkpoints(paths, folder.path, languages, threads, device, weights)
+
+    on_gpu = folder.weights == "float32" and torch.cuda.is_available()
+    if on_gpu or len(folder.architecture.get("models", ())) != len(paths):
+        return whole()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return InferenceEngine(folder, paths, weights, whole)
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -55,198 +77,129 @@ def model_files(folder: Path) -> list[Path]:
     return paths
 
 
-def load_checkpoints(
-    paths: Sequence[Path],
-    dictionaries: Path,
-    languages: tuple[str, str],
-    threads: int | None = None,
-    device: str | None = None,
-    weights: str = "float32",
-) -> TorchEngine:
-    """Return the engine of one or several checkpoints.
+class InferenceEngine:
+    """See `Engine`; on the CPU.
 
     Args:
-        paths: of the checkpoints
-        dictionaries: the folder of the dictionaries
-        languages: of source and target
-        threads: for torch; None: no limit
-        device: of torch; None: the GPU if there is one
-        weights: type of the numbers; the checkpoints' own type if they belong to an exported model
+        folder: whose record describes the models
+        paths: of the models
+        weights: type of the numbers
+        whole: returns the engine with fairseq
 
     Raises:
-        UserError: a checkpoint cannot be read, or the processor cannot compute with such weights
-    """
-    deepnmt.register()
-    # fairseq reports every step.
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    for path in paths:
-        read(path)
-    models, task = [], None
-    with one_name(dictionaries) as data:
-        overrides = {"data": str(data), "source_lang": languages[0], "target_lang": languages[1]}
-        for path in paths:
-            state = checkpoint_utils.load_checkpoint_to_cpu(str(path), overrides)
-            found, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides, task, state=state)
-            models += found
-    engine = TorchEngine(models, task, dictionaries, device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    for model in models:
-        reduce_products(model, weights)
-    return engine
-
-
-class TorchEngine:
-    """See `deepnmt.engines.engine.Engine`; on a GPU it computes in half precision, as generate.sh does.
-
-    Args:
-        models: one, or an ensemble
-        task: fairseq's, with the dictionaries
-        data: the folder of the dictionaries
-        device: of torch
+        UserError: a model cannot be read, or is not the one of the record
     """
 
-    def __init__(self, models: Sequence[Any], task: Any, data: Path, device: str) -> None:
-        self.models, self.device = list(models), torch.device(device)
-        self.source, self.target = task.source_dictionary, task.target_dictionary
-        self.right_to_left: bool = getattr(task, "right_to_left", False)
-        self.left_pad: bool = task.cfg.left_pad_source
-        self.data = data
-        # The last one, and its path.
-        self._fused: tuple[str, Any] | None = None
-        for model in self.models:
-            model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
-            if self.device.type != "cpu":
-                model.half()
-            model.to(self.device).eval()
+    def __init__(self, folder: ModelFolder, paths: Sequence[Path], weights: str, whole: Callable[[], Engine]) -> None:
+        source, target = (read_types(folder.dictionary(each)) for each in (folder.source_lang, folder.target_lang))
+        self.source, self.target = ({name: number for number, name in enumerate(types)} for types in (source, target))
+        self.types, self.left_pad = target, bool(folder.architecture["left_pad_source"])
+        self.models: list[InferenceModel] = []
+        for path, options in zip(paths, folder.architecture["models"]):
+            tensors = _tensors(path)
+            try:
+                model = InferenceModel(options, tensors, (len(source), len(target)))
+            except UserError as error:
+                raise UserError(f"{folder.path / RECORD}: {error}") from error
+            reduce_products(model, weights)
+            self.models.append(model)
         # The end symbol takes a position.
-        positions = zip(*(model.max_positions() for model in self.models))
-        self.longest, self.longest_target = (int(min(each)) - 1 for each in positions)
+        self.longest = min(model.encoder.longest for model in self.models) - 1
+        self.longest_target = min(model.decoder.longest for model in self.models) - 1
         # One search uses all of torch's threads: several at once would take turns, with several times the memory.
         self._lock = threading.Lock()
-        self._last: tuple[SearchSettings, BeamGenerator] | None = None
+        self._make_whole = whole
+
+    @functools.cached_property
+    def _whole(self) -> Engine:
+        """The engine with fairseq, for options and numbers that only it can treat."""
+        return self._make_whole()
 
     def check(self, settings: SearchSettings) -> None:
         """See `Engine`."""
-        self._parts(settings)
+        if settings.more:
+            self._whole.check(settings)
 
     def search(self, sentences: Sequence[Sequence[str]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """See `Engine`."""
         if not sentences:
             return []
-        with self._lock, torch.no_grad():
-            found = self._generator(settings).forward({"net_input": self._sources(sentences)})
+        found = None
+        if not settings.more:
+            with self._lock, torch.no_grad():
+                found = self._searched(sentences, settings)
+        if found is None:
+            return self._whole.search(sentences, settings)
         return [[self._hypothesis(entry) for entry in entries[: settings.nbest]] for entries in found]
 
     def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """See `Engine`."""
-        scored: list[list[float]] = [[] for _ in targets]
-        order = sorted(range(len(targets)), key=lambda number: len(targets[number]))
+        if not sources:
+            return []
+        asked = _padded([_numbers(target, self.target) for target in targets])  # N x T
+        tokens, rows = torch.full((len(asked), 1), END), []
         with self._lock, torch.no_grad():
-            while order:
-                # For the last batch, the longest.
-                part = order[-max(1, POSITIONS // (len(targets[order[-1]]) + 1)) :]
-                del order[-len(part) :]
-                rows = self._scores([sources[number] for number in part], [targets[number] for number in part])
-                for number, row in zip(part, rows):
-                    scored[number] = row
-        return scored
+            steps = self._steps(self._sources(sources), 1, asked.size(1))
+            for position, expected in enumerate(asked.t()):
+                hidden = max(0, REGISTER - position - 1)
+                mask = pad(torch.zeros(len(asked), 1, position + 1), (0, hidden), value=-math.inf)
+                parents = torch.zeros_like(tokens) if position else None
+                log_probs = steps(tokens, Step(position, len(asked), 1, mask, parents=parents)).log_probs
+                tokens = expected.unsqueeze(1)
+                rows.append(log_probs.gather(1, tokens))
+        found: list[list[float]] = torch.cat(rows, dim=1).tolist()
+        return [row[: len(target) + 1] for row, target in zip(found, targets)]
 
-    def _scores(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Return the same of one batch."""
-        eos, pad = self.target.eos(), self.target.pad()
-        numbers = [[self.target.index(token) for token in self._turned(words)] + [eos] for words in targets]
-        expected = collate_tokens(list(map(torch.tensor, numbers)), pad).to(self.device)
-        previous = collate_tokens(list(map(torch.tensor, numbers)), pad, eos, move_eos_to_beginning=True)
-        inputs = {**self._sources(sources), "prev_output_tokens": previous.to(self.device)}
-        each = [
-            model.get_normalized_probs(model(**inputs), log_probs=True).gather(2, expected.unsqueeze(2)).float()
-            for model in self.models
+    def _searched(
+        self, sentences: Sequence[Sequence[str]], settings: SearchSettings
+    ) -> list[list[dict[str, Tensor]]] | None:
+        """Return the finished hypotheses, or None if a log-probability is not a number."""
+        keep_freed_memory()
+        source = self._sources(sentences)
+        longest = min(int(settings.max_len_a * source.size(1) + settings.max_len_b), self.longest_target)
+        # Padding is never chosen.
+        beam = min(settings.beam, len(self.types) - 1)
+        steps = self._steps(source, beam, longest + 1)
+        score = HypothesisScore(PowerPenalty(settings.lenpen), None)
+        hypotheses = Hypotheses(torch.full((len(source),), END), beam, longest, END, score)
+        rules = [Forbidden(PADDING), LengthRange(END, 1, longest)]
+        with torch.inference_mode():
+            found = beam_search(steps, hypotheses, rules, BeamFinished(beam), len(self.types))
+        return hypotheses.best() if found else None
+
+    def _steps(self, source: Tensor, beam: int, longest: int) -> EnsembleSteps:
+        """Return the decoders of a batch of sources, N x S, for a beam and a number of steps."""
+        decoders = [
+            DecoderSteps(model.decoder, model.encoder(source), beam, longest, maps_of(model)) for model in self.models
         ]
-        picked = (torch.stack(each).logsumexp(0) - math.log(len(each))).squeeze(2).tolist()
-        rows = [row[: len(sentence)] for row, sentence in zip(picked, numbers)]
-        return [[*self._turned(row[:-1]), row[-1]] for row in rows]
+        output = OutputSteps(1.0, shared=len(decoders) == 1)
+        return EnsembleSteps(self.models, decoders, output, MeanProbability(), attended=False)
 
-    def _generator(self, settings: SearchSettings) -> BeamGenerator:
-        """Return the search; the previous call's search if the settings are the same, since a new one takes 20 ms."""
-        if self._last is not None and self._last[0] == settings:
-            return self._last[1]
-        options, args, language_model = self._parts(settings)
-        generator: BeamGenerator = BeamGenerator(
-            self.models,
-            self.target,
-            beam_size=settings.beam,
-            max_len_a=settings.max_len_a,
-            max_len_b=settings.max_len_b,
-            len_penalty=settings.lenpen,
-            options=options,
-            attention=False,
-            lm_model=language_model,
-            lm_weight=args.lm_weight,
-        ).to(self.device)
-        self._last = settings, generator
-        return generator
+    def _sources(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        return _padded([_numbers(sentence, self.source) for sentence in sentences], self.left_pad)
 
-    def _parts(self, settings: SearchSettings) -> tuple[SearchOptions, Namespace, Optional[Any]]:
-        """Return the package's options, fairseq's, and the language model. Raises `UserError`, a line a fault."""
-        more = dict(settings.more)
-        path, weight = more.pop("lm_path", None), more.pop("lm_weight", 0.0)
-        options, faults = _search_options(more)
-        args = Namespace(lenpen=settings.lenpen, lm_path=path, lm_weight=0.0)
-        language_model = None
-        try:
-            args.lm_weight = float(weight)
-            language_model = None if path is None else self._language_model(str(path))
-            faults += fusion.option_faults(args, language_model, self.target)
-        except UserError as error:  # of a checkpoint, whose fault may be a ValueError, too
-            faults += str(error).splitlines()
-        except ValueError:
-            faults.append(f"--lm-weight: must be a number, but is {weight}")
-        faults += faults_of(options, args, self.models, language_model)
-        if self.right_to_left:
-            faults += right_to_left.option_faults(args)
-        if faults:
-            raise UserError(*faults)
-        return options, args, language_model
-
-    def _language_model(self, path: str) -> Any:
-        """Return the language model of a checkpoint, which is loaded once as long as it stays the same."""
-        if self._fused is None or self._fused[0] != path:
-            with one_name(self.data) as data:
-                model = fusion.load_language_model(path, str(data), next(self.models[0].parameters()))
-            model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
-            self._fused = path, model
-        return self._fused[1]
-
-    def _sources(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        eos, index = self.source.eos(), self.source.index
-        numbers = [torch.tensor([*map(index, sentence), eos]) for sentence in sentences]
-        tokens = collate_tokens(numbers, self.source.pad(), left_pad=self.left_pad)
-        lengths = torch.tensor([len(each) for each in numbers])
-        return {"src_tokens": tokens.to(self.device), "src_lengths": lengths.to(self.device)}
-
-    def _hypothesis(self, found: dict[str, Any]) -> Hypothesis:
+    def _hypothesis(self, found: Mapping[str, Tensor]) -> Hypothesis:
         # As fairseq prints them.
-        left_out = (self.target.eos(), self.target.bos())
-        tokens = [self.target[number] for number in found["tokens"].tolist() if number not in left_out]
-        # With a language model or weighted models, `score` is not part of the sum.
-        log_prob = float(found["positional_scores"].double().sum())
-        return Hypothesis(self._turned(tokens), float(found["score"]), log_prob)
-
-    def _turned(self, words: Sequence[T]) -> list[T]:
-        """Turn a list with an entry per target word from text order to the model's order, or back."""
-        return list(words[::-1] if self.right_to_left else words)
+        tokens = [self.types[number] for number in found["tokens"].tolist() if number not in (END, START)]
+        return Hypothesis(tokens, float(found["score"]), float(found["positional_scores"].double().sum()))
 
 
-def _search_options(values: Mapping[str, Value]) -> tuple[SearchOptions, list[str]]:
-    """Return the package's own options, and the faults in their names and the types of their values."""
-    options, faults = OmegaConf.structured(SearchOptions), []
-    for name, value in values.items():
-        if name not in SearchOptions.__dataclass_fields__:
-            faults.append(f"{name}: no such search option")
-            continue
-        try:
-            options[name] = value
-        except OmegaConfBaseException:
-            faults.append(f"--{name.replace('_', '-')}: must be as docs/search.md says, but is {value}")
-    return SearchOptions.of(options), faults
+def _tensors(path: Path) -> Mapping[str, Tensor]:
+    """Return the tensors of a model in float32."""
+    state = CheckpointState.of(path)
+    scales = state.contents.get(SCALES, {})
+    if faults := list(scale_faults(scales, state.tensors())):
+        raise UserError(*(f"{path}: {fault}" for fault in faults))
+    return unpacked(state.tensors(), scales)
+
+
+def _numbers(sentence: Sequence[str], types: Mapping[str, int]) -> list[int]:
+    return [*(types.get(token, UNKNOWN) for token in sentence), END]
+
+
+def _padded(rows: Sequence[list[int]], left: bool = False) -> Tensor:
+    """Return rows of numbers as one tensor."""
+    padded = torch.full((len(rows), max(map(len, rows))), PADDING)
+    for line, row in zip(padded, rows):
+        line[len(line) - len(row) if left else 0 :][: len(row)] = torch.tensor(row)
+    return padded

@@ -26,6 +26,11 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     """
     if reason := obstacle(weights, torch.device("cpu")):
         raise UserError(f"--weights {weights}: {reason}")
+    write_models(checkpoints, folder, weights)
+
+
+def write_models(checkpoints: list[Path], folder: Path, weights: str) -> None:
+    """Write the same files on any processor, as every engine's folder has them."""
     for number, path in enumerate(checkpoints, start=1):
         state = CheckpointState.of(path)
         write_checkpoint(_model_alone(state, weights), folder / f"model{number if number > 1 else ''}.pt")

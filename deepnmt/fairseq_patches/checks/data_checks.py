@@ -34,7 +34,7 @@ def local_folders(cfg: Any) -> list[Path]:
 
 
 def task_languages(cfg: Any, folder: Path) -> tuple[str, str]:
-    """Return source and target language: a task's own, else their names from fairseq or preprocess.sh.
+    """Return source and target language: a task's own, else their names from fairseq or deepnmt preprocess.
 
     Raises:
         UserError: the folder has no languages, or other ones than given

@@ -1,6 +1,5 @@
 """Checks of the options of fairseq-generate, fairseq-interactive and fairseq-validate against their abilities."""
 
-import ast
 import logging
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from omegaconf import DictConfig
 from deepnmt.console import is_command
 from deepnmt.errors import UserError, in_place_of
 from deepnmt.fairseq_patches.patch import replaces
+from deepnmt.literals import literal
 from deepnmt.options.option_table import TRAINING, dashed, range_faults
 from deepnmt.text.lines import is_named_pipe
 
@@ -55,7 +55,7 @@ def _faults(cfg: Any) -> Iterator[str]:
     evaluated, search = cfg.common_eval, cfg.generation
     if not evaluated.path:
         yield "--path must be a checkpoint, or several with colons between them, but is not given"
-    if not _is_mapping(evaluated.model_overrides):
+    if not isinstance(literal(evaluated.model_overrides), dict):
         yield f"--model-overrides must be a dictionary such as {{'data': 'DATA'}}, but is {evaluated.model_overrides}"
     yield from (f"--{name} {fault}" for name, fault in range_faults({"seed": cfg.common.seed}, TRAINING))
     if cfg.task._name == "translation_from_pretrained_bart" and cfg.task.langs is None:
@@ -72,13 +72,6 @@ def _faults(cfg: Any) -> Iterator[str]:
         for option in fields(GenerationConfig):
             if option.name in ITERATIVE and search[option.name] != option.default:
                 yield f"--{dashed(option.name)} must be given with an iterative decoder alone"
-
-
-def _is_mapping(text: str) -> bool:
-    try:
-        return isinstance(ast.literal_eval(text), dict)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return False
 
 
 @replaces(

@@ -17,13 +17,8 @@ from deepnmt.options.option_table import OPTIONS, SEARCH, TRAINING, dashed, rang
 OFF = ("diverse_beam_groups", "sampling_topk", "sampling_topp")
 KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 # The option behind each argument; a training's options have been checked against the same table before.
-ARGUMENTS = {
-    "max_tokens": "max_tokens",
-    "max_sentences": "batch_size",
-    "num_workers": "num_workers",
-    "data_buffer_size": "data_buffer_size",
-    "required_batch_size_multiple": "required_batch_size_multiple",
-}
+SAME = ("max_tokens", "num_workers", "data_buffer_size", "required_batch_size_multiple")
+ARGUMENTS = {**{name: name for name in SAME}, "max_sentences": "batch_size"}
 
 
 @replaces(FairseqTask, "build_generator", order=20, why="a beam of 1,000 hangs or fills the memory")

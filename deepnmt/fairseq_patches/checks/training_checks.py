@@ -1,6 +1,6 @@
 """Checks of a training's options against ranges, data and memory before anything is built.
 
-`scripts/train.sh` runs the recipe's own checks first; these serve fairseq's own command too, from the same table.
+They serve fairseq's own commands. `deepnmt train` has asked the ranges before, by its recipe and from the same table.
 """
 
 import json
@@ -38,10 +38,13 @@ from deepnmt.recipe.combinations import HALF, TEXT_TASKS, precision_faults, rule
 from deepnmt.text.data_folder import check_dictionaries, check_same_types
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.training_data import Limits, check_lengths
+from deepnmt.training import launched
 
 logger = logging.getLogger(__name__)
 
 HYDRA_TRAIN = "fairseq_cli.hydra_train"
+# Arguments of fairseq-train whose options a recipe's check has accepted in this process.
+accepted: list[str] | None = None
 
 
 @replaces(
@@ -76,16 +79,11 @@ def check_training(cfg: Any) -> None:
     Raises:
         UserError: every option that is out of range, a line each; or the first fault of folders, data or memory
     """
-    values = flat(cfg)
-    faults = [*_missing(cfg), *(f"--{name} {rest}" for name, rest in _range_faults(values)), *_bleu_faults(cfg.task)]
-    faults += transformer_faults(cfg)
     model = model_config(cfg)
+    asked = sys.argv[1:] == accepted or launched.is_led()
+    faults = [*_missing(cfg), *(() if asked else _option_faults(cfg, model)), *_bleu_faults(cfg.task)]
+    faults += transformer_faults(cfg)
     if model is not None:
-        try:
-            # Whether source and target share a dictionary shows when the data is read.
-            validate.check(model, joined=True)
-        except UserError as error:
-            faults += str(error).splitlines()
         faults += validate.training_faults(model)
     if faults:
         no_size = cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None
@@ -179,11 +177,17 @@ def _bleu_faults(task: Any) -> Iterator[str]:
                 yield f"--eval-bleu-args must have options of fairseq-generate's search, such as beam, but has '{name}'"
 
 
-def _range_faults(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from range_faults(values, TRAINING)
-    yield from literal_faults(values)
-    yield from rule_faults(values, {})
-    yield from precision_faults([dashed(name) for name in HALF if values.get(name)])
+def _option_faults(cfg: Any, model: Optional[DLCLTransformerConfig]) -> Iterator[str]:
+    values = flat(cfg)
+    half = [dashed(name) for name in HALF if values.get(name)]
+    found = *range_faults(values, TRAINING), *literal_faults(values), *rule_faults(values, {}), *precision_faults(half)
+    yield from (f"--{name} {rest}" for name, rest in found)
+    try:
+        if model is not None:
+            # Whether source and target share a dictionary shows when the data is read.
+            validate.check(model, joined=True)
+    except UserError as error:
+        yield from str(error).splitlines()
 
 
 def model_config(cfg: Any) -> Optional[DLCLTransformerConfig]:

@@ -20,12 +20,7 @@ def copy_without_a_file(stock: Any, replace_unk: Optional[str]) -> Optional[dict
 
 @replaces(utils, "replace_unk", order=10, why="--replace-unk takes alignments for a list of positions (issue 3533)")
 def replace_aligned(
-    stock: Any,
-    hypo_str: str,
-    src_str: str,
-    alignment: Sequence[tuple[int, int]],
-    align_dict: dict[str, str],
-    unk: str,
+    stock: Any, hypo_str: str, src_str: str, alignment: Sequence[tuple[int, int]], align_dict: dict[str, str], unk: str
 ) -> str:
     """Replace unknown words; `alignment` is of a source and a target position each, as the generators make it."""
     source_of = {target: source for source, target in alignment}

@@ -51,7 +51,7 @@ def hear_interruptions_in_background() -> None:
 
 @sets("prctl", order=17, why="processes of a training end with its launcher", in_commands=True)
 def end_with_the_launcher() -> None:
-    """Have the process killed when train.sh's launcher ends."""
+    """Have the process killed when deepnmt train's launcher ends."""
     launched.follow()
 
 

@@ -9,7 +9,6 @@ import dis
 import re
 from argparse import ArgumentError
 from types import TracebackType
-from typing import Optional
 
 import torch
 from hydra.errors import HydraException
@@ -29,7 +28,7 @@ NO_VALUE = re.compile(r"Error merging override \w+\.(\w+)=null\b")
 USER_ERROR = re.compile(r"^deepnmt\.errors\.UserError: (.*?)\s*(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
-def refusal(error: BaseException, trace: Optional[TracebackType]) -> Optional[str]:
+def refusal(error: BaseException, trace: TracebackType | None) -> str | None:
     """Return the lines to show in place of the traceback; None for a defect, which needs it."""
     text = " ".join(str(error).split())
     if isinstance(error, ProcessRaisedException):
@@ -57,7 +56,7 @@ def refusal(error: BaseException, trace: Optional[TracebackType]) -> Optional[st
     return f"{text} ({place})" if place and WORD.search(text) else None
 
 
-def stated_by_fairseq(trace: Optional[TracebackType]) -> Optional[str]:
+def stated_by_fairseq(trace: TracebackType | None) -> str | None:
     """Return the module and line of the `raise` or `assert` in fairseq by which an error began, or None."""
     if trace is None:
         return None

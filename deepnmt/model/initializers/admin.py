@@ -27,10 +27,8 @@ class Admin(BatchInitializer):
         """Yield a line unless the residuals have the vectors."""
         if not RESIDUALS[str(options.residual_scale)].trained:
             names = " or ".join(name for name, rule in RESIDUALS.items() if rule.trained)
-            yield (
-                f"--residual-scale must be {names} with --initializer {options.initializer}, "
-                f"but is {options.residual_scale}"
-            )
+            must = f"{names} with --initializer {options.initializer}"
+            yield f"--residual-scale must be {must}, but is {options.residual_scale}"
 
     def is_pending(self, model: Any) -> bool:
         """Return whether every `w` is still 1."""

@@ -33,10 +33,8 @@ def keep(model: Any, options: InitializerOptions) -> None:
 class BatchInitializer(ABC):
     """An initialiser that needs batches. It measures each batch of the first update by itself, before that update.
 
-    The numbers are averaged over all batches of all workers, so the distribution of batches does not matter.
-
-    Args:
-        base: sets the weights that need no data, when the model is built
+    The numbers are averaged over all batches of all workers: the distribution of batches does not matter. `base` sets
+    the weights that need no data, when the model is built.
     """
 
     def __init__(self, base: Initializer = keep) -> None:

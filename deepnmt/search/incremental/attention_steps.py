@@ -23,7 +23,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from deepnmt.kernels.short_attention import REGISTER
-from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.search.incremental.maps import Maps
 
 # Initial room, in positions; then it doubles, so that the cost of a batch follows its actual length.
@@ -183,8 +182,6 @@ class SelfAttentionSteps(AttentionSteps):
 
 class RelativeSelfAttentionSteps(SelfAttentionSteps):
     """Self-attention with relative positions, equation (7)."""
-
-    module: RelativeSelfAttention
 
     def _score(self, query: Tensor, keys: Tensor, step: Step) -> Tensor:
         by_distance = torch.matmul(query, self.module.relative_keys.t())  # NH x M x R

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from deepnmt.kernels.products import Product
-from deepnmt.model.decoder import BACKWARD_PADDING, BACKWARD_STATES
+from deepnmt.model.sublayers import BACKWARD_PADDING, BACKWARD_STATES
 from deepnmt.search.incremental.attention_steps import Memory, Step
 from deepnmt.search.incremental.dlcl_steps import HistorySteps
 from deepnmt.search.incremental.layer_steps import LayerSteps, norm_function

@@ -15,14 +15,9 @@ from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
-from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from deepnmt.kernels.output_norm import OutputNorm
-from deepnmt.model.attention import Attention
-from deepnmt.model.layers import DeepLayer
-from deepnmt.model.merged_attention import MergedAttention
-from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
 from deepnmt.search.incremental.attention_steps import (
     Memory,
@@ -36,17 +31,6 @@ from deepnmt.search.incremental.maps import Maps
 from deepnmt.search.incremental.one_source_steps import OneSourceAttentionSteps, fits
 
 Function = Callable[[Tensor], Tensor]
-
-SELF_ATTENTION = {
-    MultiheadAttention: SelfAttentionSteps,
-    Attention: SelfAttentionSteps,
-    RelativeSelfAttention: RelativeSelfAttentionSteps,
-}
-SOURCE_ATTENTION = {
-    MultiheadAttention: SourceAttentionSteps,
-    Attention: SourceAttentionSteps,
-    MergedAttention: MergedAttentionSteps,
-}
 
 
 def norm_function(norm: Any) -> Optional[Function]:
@@ -109,26 +93,22 @@ class LayerSteps:
     """
 
     def __init__(
-        self,
-        layer: Any,
-        maps: Maps,
-        source: Memory,
-        backward: Optional[Memory],
-        beam: int,
-        factors: tuple[float, ...],
+        self, layer: Any, maps: Maps, source: Memory, backward: Optional[Memory], beam: int, factors: tuple[float, ...]
     ) -> None:
         self.self_attention: Optional[SelfAttentionSteps] = None
         self.source_attention: Optional[SourceAttentionSteps] = None
         self.backward_attention: Optional[SourceAttentionSteps] = None
         branches: dict[str, Callable[[Tensor, Step], Tensor]] = {}
         if layer.self_attn is not None:
-            self.self_attention = SELF_ATTENTION[type(layer.self_attn)](
-                layer.self_attn, maps, source.states.size(1), beam
-            )
+            relative = getattr(layer.self_attn, "relative_keys", None) is not None
+            steps = RelativeSelfAttentionSteps if relative else SelfAttentionSteps
+            self.self_attention = steps(layer.self_attn, maps, source.states.size(1), beam)
             branches["self_attn"] = self.self_attention
         if layer.encoder_attn is not None:
-            attention = SOURCE_ATTENTION[type(layer.encoder_attn)]
-            if attention is SourceAttentionSteps and fits(layer.encoder_attn, source):
+            attention: type[SourceAttentionSteps] = SourceAttentionSteps
+            if layer.self_attn is None:
+                attention = MergedAttentionSteps
+            elif fits(layer.encoder_attn, source):
                 attention = OneSourceAttentionSteps
             self.source_attention = attention(layer.encoder_attn, maps, source)
             branches["encoder_attn"] = self.source_attention
@@ -164,7 +144,8 @@ class LayerSteps:
 def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], factor: float) -> SublayerSteps:
     """Return the sublayer of a name as in `sublayers.py`, with the function F and its factor."""
     norm = norm_function(getattr(layer, f"{name}_layer_norm"))
-    if not isinstance(layer, DeepLayer):
+    if not hasattr(layer, "norm_position"):
+        # fairseq's own layer.
         return SublayerSteps(branch, norm, before=layer.normalize_before, after=not layer.normalize_before)
     residual: Any = getattr(layer, f"{name}_residual")
     scale = residual.scale if residual.weight is None else residual.weight

@@ -70,6 +70,9 @@ STOCK = (
     "merged",
     "other widths",
 )
+# Beside the stock ones, of each kind the one with the most kernels of its own.
+ALWAYS = (*STATE, "layerdrop window", "skipping merged", "checkpointing offloading")
+SLOW = [["fp32", "fused"], ["fp16 memory-efficient", LS], ["fp16 not flat", f"{LS}_fused"], ["amp", LS]]
 # Random draws differ from the CPU's: these are run, not compared.
 DRAWING: dict[str, dict[str, Any]] = {
     "dropout": {**PRE, "dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1, "dlcl_dropout": 0.1},
@@ -168,6 +171,15 @@ def cases() -> list[tuple[str, Union[Train, Search]]]:
             model = {**SHALLOW, **OPTIONS[name]}
             found.append((f"{name}, {precision}, {loss}", Train(model, precision, loss, precision != "amp")))
     return [*found, *_waits()]
+
+
+def is_slow(name: str) -> bool:
+    """Whether a case repeats most of another one, and runs only where slow tests do."""
+    model, *rest = name.split(", ")
+    if model == "waits":
+        return rest[:2] not in (["dlcl", "fp16"], ["vector", "fp32"])
+    repeated = model in OPTIONS and model not in ALWAYS + STOCK
+    return repeated or model.startswith("dlcl_transformer_") or rest in SLOW
 
 
 def _shallow(options: dict[str, Any], stack: str) -> int:

@@ -98,6 +98,7 @@ def test_imported_model_computes_what_the_published_one_does(
             torch.testing.assert_close(actual[number, : len(expected)], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_imported_model_translates_and_goes_on_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -225,16 +225,16 @@ def test_faulty_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"codes of DATA must match its training text, but \d\d% of its words are"):
         load()
     (data / "codes").unlink()
-    with pytest.raises(UserError, match=r"--bpe-dropout: .*data lacks the file codes of preprocess.sh"):
+    with pytest.raises(UserError, match=r"--bpe-dropout: .*data lacks the file codes of deepnmt preprocess"):
         load()
     # Of a side that is not cut, nothing is needed.
     codes = [f"{word}\n" for word in codes]
     (data / "codes.de").write_text("".join(codes))
     task(data, 0.1, bpe_dropout_side="source").load_dataset("train", combine=True)
-    with pytest.raises(UserError, match=r"--bpe-dropout: .*data lacks the file codes of preprocess.sh"):
+    with pytest.raises(UserError, match=r"--bpe-dropout: .*data lacks the file codes of deepnmt preprocess"):
         task(data, 0.1, bpe_dropout_side="target").load_dataset("train", combine=True)
     # Of several folders all, before those of later epochs are read.
-    with pytest.raises(UserError, match=r"--bpe-dropout: .*data lacks the file codes of preprocess.sh"):
+    with pytest.raises(UserError, match=r"--bpe-dropout: .*data lacks the file codes of deepnmt preprocess"):
         task(f"{cut_folder(tmp_path / 'sound')}:{data}", 0.1).load_dataset("train", combine=True)
     # Only training text is cut anew.
     task(data, 0.1).load_dataset("valid")

@@ -53,12 +53,22 @@ def test_what_is_written_is_read_wherever_the_folder_is(folder: Path, tmp_path: 
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_each_missing_or_altered_file_is_one_line(folder: Path, name: str) -> None:
+    """The torch weights of another engine's folder only count once they are needed."""
     path, whole = folder / name, CONTENTS[name]
+
+    def check() -> None:
+        opened = ModelFolder.open(folder)
+        assert name == "model.pt"
+        opened.check_torch_weights()
+
     for altered in (whole[:-1], whole + b"\n", bytes([whole[0] ^ 1]) + whole[1:], b""):
         path.write_bytes(altered)
         with pytest.raises(UserError, match=rf"^{path}: was altered since the export; [^\n]*$"):
-            ModelFolder.open(folder)
+            check()
     path.unlink()
+    with pytest.raises(UserError, match=rf"^{path}: not found, although {folder}/model\.json lists it$"):
+        check()
+    change(folder, engine="torch")
     with pytest.raises(UserError, match=rf"^{path}: not found, although {folder}/model\.json lists it$"):
         ModelFolder.open(folder)
 

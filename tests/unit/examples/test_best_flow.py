@@ -115,6 +115,7 @@ def test_it_calls_itself_wherever_it_is_called(root: Path) -> None:
     assert (root / "out" / "best" / "de-en" / "results" / "short_settled-1" / "chosen.json").is_file()
 
 
+@pytest.mark.slow
 def test_reranking_follows_its_models(root: Path) -> None:
     stages = [word for stage in ("members", "ensemble", "rerank", "test") for word in ("--stage", stage)]
     command = ["best.sh", "--member", "control:1", *stages]
@@ -136,6 +137,7 @@ def test_reranking_follows_its_models(root: Path) -> None:
     assert not [call for call in calls if call.startswith("generate.sh") and "lists" in call]
 
 
+@pytest.mark.slow
 def test_reranking_of_short_members_stays_theirs(root: Path) -> None:
     stages = [word for stage in ("members", "ensemble", "rerank") for word in ("--stage", stage)]
     run(root, "best.sh", "--short", *stages)
@@ -149,6 +151,7 @@ def test_reranking_of_short_members_stays_theirs(root: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_generations(root: Path) -> None:
     """A third one learns from the two before it; one alone is done, and no further one."""
     given = [
@@ -268,6 +271,7 @@ def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> N
     assert (chosen / "short-2" / "chosen.json").is_file()
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
     first = ["best.sh", "--member", "short", "--stage", "members", "--stage", "ensemble", "--stage", "test"]
     calls = run(root, *first)
@@ -287,6 +291,7 @@ def test_an_ensemble_of_other_members_translates_anew(root: Path) -> None:
     assert len(calls) == 1 + 2
 
 
+@pytest.mark.slow
 def test_penalties_compete_on_validation(root: Path) -> None:
     stages = [word for stage in ("members", "ensemble", "rerank") for word in ("--stage", stage)]
     command = ["best.sh", "--member", "control:1", "--member", "control:2", *stages]
@@ -339,6 +344,7 @@ def test_members_at_a_time_end_together(
     until(lambda: not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(root).encode() in content(path)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_members_of_several_kinds_and_what_they_begin_with(root: Path, jobs: str) -> None:
     # Long enough to be seen by another training at that time.

@@ -18,6 +18,7 @@ def root(tmp_path: Path) -> Path:
     return best_flow.copy(tmp_path / "root")
 
 
+@pytest.mark.slow
 def test_the_other_direction_in_an_hour(root: Path) -> None:
     given = ["--short", "--direction", "de-en", "--limit", "40", "--lr", "0.1"]
     calls = run(root, "best.sh", *given)

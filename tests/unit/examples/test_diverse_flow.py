@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from support import best_flow
 from support.best_flow import run
+from support.slow import slow_but
 
 
 @pytest.fixture
@@ -17,8 +19,9 @@ def root(tmp_path: Path) -> Path:
     return best_flow.copy(tmp_path / "root")
 
 
-@pytest.mark.parametrize("direction", ["en-de", "de-en"])
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(
+    ("direction", "jobs"), slow_but([("de-en", "2")], itertools.product(("en-de", "de-en"), ("1", "2")))
+)
 def test_members_that_learn_from_their_own_translations(root: Path, direction: str, jobs: str) -> None:
     # Long enough to be seen by another training at that time.
     script = root / "scripts" / "train.sh"
@@ -95,6 +98,7 @@ def test_members_that_learn_from_their_own_translations(root: Path, direction: s
         assert {call.split()[2] for call in again if call.startswith("average.sh")} == {f"{folder}/both_r_drop-2.pt"}
 
 
+@pytest.mark.slow
 def test_the_best_system_has_four_members(root: Path) -> None:
     stages = ["--stage", "members", "--stage", "ensemble", "--stage", "test"]
     calls = run(root, "best.sh", *stages)

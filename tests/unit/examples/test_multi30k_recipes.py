@@ -14,6 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import train
 from support.models import ROOT
 from support.restarts import forget, train_until
+from support.slow import slow_but
 from support.trainings import binarised_text
 
 import deepnmt
@@ -29,6 +30,7 @@ SIZES = {"dlcl_12": (12, 4, 128), "dlcl_8_3": (8, 3, 128), "wide_192": (6, 3, 19
 SIZES |= {"control_dlcl_12": (12, 4, 128), "control_dlcl_24": (24, 4, 128)}
 SIZES |= dict.fromkeys(("post", "pre"), (6, 6, 128))
 KINDS = ("simcut", "r_drop", "diverse", "recut", "settled")
+USUAL = ("control_dlcl_12", "two_sided", "short", "r_drop", "student", "tiny_4k_mrt", "wide_192_simcut")
 CONSISTENT = [name for name in RECIPES if any(kind in name for kind in KINDS)]
 
 
@@ -65,7 +67,7 @@ def fresh() -> Iterator[None]:
     forget()
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", slow_but(USUAL, RECIPES))
 def test_a_recipe_trains(
     name: str, data: Path, teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip

@@ -47,6 +47,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_rows_of_text(root: Path) -> None:
     rows = ["cleaned", "few-dropout", "truecase"]
     calls, printed = run(root, "text.sh", *rows, "--lr", "0.1")

@@ -339,7 +339,7 @@ def test_what_is_wrong_with_paths_is_said_before_anything_is_trained(
     for options, fault in [
         (["--lm", "x.pt"], r"^--lm: x\.pt: no such checkpoint"),
         (["--errors", "x.json"], r"^x\.json: no such file"),
-        ([], r"^.*preprocess\.json: no such file; is .*/data a folder made by preprocess\.sh\?$"),
+        ([], r"^.*preprocess\.json: no such file; is .*/data a folder made by deepnmt preprocess\?$"),
         (["--max-update", "0"], "^--max-update: must be at least 1, but is 0"),
         (["--more", "train", "--more", "train"], "^--more: must be train once at most"),
     ]:

@@ -100,7 +100,7 @@ def test_languages_of_a_model_without_a_dataclass(tmp_path: Path) -> None:
         (["{0}/good.pt", "{0}/a:b", "{0}/out"], "DATA must not have a colon in its name, but is '{0}/a:b'"),
         (["{0}/good.pt", "{0}/data", "{0}/data"], "{0}/data exists, and was not made by deepnmt generate"),
         (["{0}/good.pt", "{0}/data", "{0}/reranked"], "{0}/reranked exists, and was not made by deepnmt generate"),
-        (["{0}/good.pt", "{0}/data", "{0}/good.pt"], "{0}/good.pt exists, and is not a folder"),
+        (["{0}/good.pt", "{0}/data", "{0}/good.pt"], "{0}/good.pt exists, and was not made by deepnmt generate"),
         (["{0}/good.pt", "{0}/data", "{0}/out", "--quiet"], "--quiet must not be given: OUT_DIR is made from the"),
         (
             ["{0}/good.pt", "{0}/data", "{0}/out", "--nbest", "2", "--nbest-file", "x"],

@@ -95,6 +95,25 @@ def test_what_is_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
     assert (out / "all").read_text() == "resul"
 
 
+def test_a_command_replaces_its_own_results_alone(tmp_path: Path) -> None:
+    def check(*names: str) -> None:
+        folder = tmp_path / "-".join(("out", *names))
+        folder.mkdir()
+        for name in names:
+            (folder / name).touch()
+        job(folder).check_replaceable(lambda out: (out / "test.json").exists(), kept="scores")
+
+    job(tmp_path / "missing").check_replaceable(lambda out: False)
+    check()
+    check("scores")
+    check("test.json", "mine")
+    with pytest.raises(UserError, match=r"out-scores-mine exists, and was not made by deepnmt test; .* another OUT$"):
+        check("scores", "mine")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"file exists, and was not made by deepnmt test; remove it or choose"):
+        job(tmp_path / "file").check_replaceable(lambda out: True)
+
+
 def test_a_result_of_several_files_is_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record, text = tmp_path / "out.test.json", tmp_path / "out.de"
     files = {"record": record, "de": text}

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.slow import slow_but
 
 from deepnmt.kernels import malloc
 
@@ -29,7 +30,7 @@ print(pages() - before)
 """
 
 
-@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("keep", slow_but([True], [False, True]))
 def test_memory_of_tensors_is_used_again(keep: bool) -> None:
     program = PAGES_OF_TENSORS.format(keep="assert keep_freed_memory()" if keep else "")
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

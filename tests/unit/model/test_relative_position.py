@@ -11,7 +11,8 @@ from support.models import EXAMPLE, batch, build, dictionary, logits
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from deepnmt.model.relative_position import RelativePositionOptions, RelativeSelfAttention, relative_index
+from deepnmt.model.relative_position import RelativeSelfAttention
+from deepnmt.model.relative_scores import RelativePositionOptions, relative_index
 from deepnmt.search.generator import BeamGenerator
 
 HEADS, WIDTH = 2, 6

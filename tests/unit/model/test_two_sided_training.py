@@ -12,7 +12,7 @@ from support.models import batch
 from support.trainings import binarised_text, fairseq_train
 
 from deepnmt.engines.engine import SearchSettings
-from deepnmt.engines.torch.engine import TorchEngine, load_checkpoints
+from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.search.generator import BeamGenerator
 
 CRITERION = "--criterion=label_smoothed_cross_entropy_two_sided"

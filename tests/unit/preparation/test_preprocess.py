@@ -110,7 +110,7 @@ def test_copies_with_dropout(made: tuple[dict[str, Path], Path], tmp_path: Path)
     options = ("--max-len", "20", "--max-ratio", "4", "--lowercase", "--bpe-dropout", "0.2", "--copies", "2")
     result = preprocess(files, data, *options)
     assert result.returncode == 0, result.stderr
-    assert f"scripts/train.sh RECIPE {data}:{data}/copy1 SAVE\n" in result.stdout
+    assert f"deepnmt train RECIPE {data}:{data}/copy1 SAVE\n" in result.stdout
     names = {f"train.de-en.{language}.{end}" for language in ("de", "en") for end in ("bin", "idx")}
     assert set(contents(data / "copy1")) == names | {"dict.de.txt", "dict.en.txt"}
     assert set(contents(data)) == set(contents(plain)) | {f"copy1/{name}" for name in contents(data / "copy1")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import resource
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
+from support.numbered import cut_text, words_of, write_subwords
 
 from deepnmt.errors import UserError
-from deepnmt.preparation.rewriting import Segmentation
+from deepnmt.preparation.cut_text import write_texts
+from deepnmt.preparation.rewriting import Dropout
 from deepnmt.preparation.subword_learning import dropout_types, learn_merges, write_dictionary
 from deepnmt.text import in_order
 from deepnmt.text.dictionary import check_dictionary
@@ -37,8 +40,12 @@ def lines_of(path: Path) -> list[str]:
 
 
 def segmented(folder: Path, lines: list[str], workers: int = 1, dropout: float = 0, seed: int = 1) -> list[str]:
-    how = Segmentation(folder, TextSettings("de", "en"), ("de",), dropout=dropout, seed=seed)
-    how.write([write(folder / "in", lines)], [folder / "out"], workers)
+    text = write(folder / "in", lines)
+    if dropout:
+        how = Dropout(folder, TextSettings("de", "en"), ("de",), dropout, seed)
+        how.write([text], [folder / "out"], workers)
+    else:
+        write_subwords(folder, text, folder / "out", workers)
     return lines_of(folder / "out")
 
 
@@ -65,29 +72,29 @@ def test_any_text(tmp_path_factory: pytest.TempPathFactory, german: list[str], e
     made = expected.getvalue().count("\n") - 1
     if not made:
         with pytest.raises(UserError, match=r"train\.de and .*train\.en: contain no adjacent symbols that occur twice"):
-            learn_merges(folder / "codes", merges, texts)
+            learn_merges(folder / "codes", merges, words_of(*texts))
         assert {path.name for path in folder.iterdir()} == {"train.de", "train.en"}
         return
-    assert learn_merges(folder / "codes", merges, texts) == made
+    assert learn_merges(folder / "codes", merges, words_of(*texts)) == made
     assert (folder / "codes").read_bytes().decode() == expected.getvalue()
     bpe = BPE(io.StringIO(expected.getvalue()))
     assert segmented(folder, german) == [spelt_where_ambiguous(bpe, line) for line in german]
 
 
 def test_fewer_merges_than_asked_for_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = learn_merges(tmp_path / "codes", 10_000, [write(tmp_path / "train", ["dog dog dogs"])])
+    made = learn_merges(tmp_path / "codes", 10_000, words_of(write(tmp_path / "train", ["dog dog dogs"])))
     # d+o, do+g</w>, and do+g in dogs, which stands once alone.
     assert made == len(lines_of(tmp_path / "codes")) - 1 == 2
     said = capsys.readouterr().err
     assert "warning: --bpe-merges is 10000, but the text has only 2 merges to make\n" in said
-    learn_merges(tmp_path / "codes", 2, [tmp_path / "train"])
+    learn_merges(tmp_path / "codes", 2, words_of(tmp_path / "train"))
     assert "warning" not in capsys.readouterr().err
 
 
 def test_dropout_is_the_same_for_any_number_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_order, "CHUNK", 7)
     text = ["the dogs sleep and the dogs eat"] * 60
-    learn_merges(tmp_path / "codes", 40, [write(tmp_path / "train", text)])
+    learn_merges(tmp_path / "codes", 40, words_of(write(tmp_path / "train", text)))
     whole = segmented(tmp_path, text)
     assert whole == text
     dropped = segmented(tmp_path, text, dropout=0.3)
@@ -113,14 +120,14 @@ def small_files() -> Iterator[None]:
 @pytest.mark.parametrize("command", ["learn", "apply"])
 def test_full_disk(tmp_path: Path, command: str) -> None:
     text = write(tmp_path / "train", ["the dogs sleep and the cats eat"] * 50)
-    learn_merges(tmp_path / "codes", 15, [text])
-    how = Segmentation(tmp_path, TextSettings("de", "en"), ("de",))
-    writers: dict[str, Callable[[], object]] = {
-        "learn": lambda: learn_merges(tmp_path / "new", 60, [text]),
-        "apply": lambda: how.write([text], [tmp_path / "new"], 1),
-    }
-    with small_files(), pytest.raises(UserError, match=f"^cannot write {tmp_path}/new: File too large$"):
-        writers[command]()
+    learn_merges(tmp_path / "codes", 15, words_of(text))
+    with cut_text(tmp_path, text, tmp_path / "new") as cut:
+        writers: dict[str, Callable[[], object]] = {
+            "learn": lambda: learn_merges(tmp_path / "new", 60, words_of(text)),
+            "apply": lambda: write_texts([cut], 1),
+        }
+        with small_files(), pytest.raises(UserError, match=f"^cannot write {tmp_path}/new: File too large$"):
+            writers[command]()
     assert {path.name for path in tmp_path.iterdir()} == {"train", "codes"}
 
 
@@ -133,10 +140,11 @@ def test_dictionary_has_all_that_dropout_can_leave(
     assume(not any(word.endswith("@@") for line in text for word in line.split()))
     folder = tmp_path_factory.mktemp("bpe")
     text = [line for line in text if line] * 2 + ["ab ab"]
-    learn_merges(folder / "codes", 20, [write(folder / "train", text)])
+    learn_merges(folder / "codes", 20, words_of(write(folder / "train", text)))
     whole = segmented(folder, text)
-    texts = [folder / "out"]
-    write_dictionary(folder / "dict", texts, dropout_types(folder / "codes", texts))
+    types = Counter(piece for line in whole for piece in line.split())
+    words = {word for line in text for word in line.split()}
+    write_dictionary(folder / "dict", types, dropout_types(folder / "codes", words))
     stock = Dictionary()
     for line in whole:
         for word in line.split():

@@ -154,7 +154,7 @@ def test_full_disk_is_one_line(tmp_path: Path) -> None:
 
 
 def test_unreadable_record(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"preprocess\.json: no such file; is .* a folder made by preprocess\.sh\?"):
+    with pytest.raises(UserError, match=r"preprocess\.json: no such file; is .* a folder made by deepnmt preprocess\?"):
         read_record(tmp_path / "preprocess.json")
     (tmp_path / "preprocess.json").write_text("{")
     with pytest.raises(UserError, match=r"preprocess\.json cannot be read: "):

@@ -275,7 +275,7 @@ def test_all_faults_at_once_and_no_stages(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="stage 1: one of max-update") as error:
         plan_stages(write(tmp_path, "encoder-layers: 2", "encoder-layers: 5, max-update: 9"))
     assert len(str(error.value).splitlines()) == 2
-    with pytest.raises(UserError, match=r"base.yaml: a recipe for train_progressive.sh must list its stages"):
+    with pytest.raises(UserError, match=r"base.yaml: a recipe for deepnmt train-progressive must list its stages"):
         plan_stages(ROOT / "configs" / "multi30k" / "base.yaml")
 
 
@@ -309,5 +309,5 @@ def test_stages_replace_those_of_the_base(tmp_path: Path) -> None:
 
 
 def test_other_commands_refuse_a_recipe_with_stages() -> None:
-    with pytest.raises(UserError, match=r"multi30k.yaml: a recipe with stages must be run by scripts/train_progress"):
+    with pytest.raises(UserError, match=r"multi30k.yaml: a recipe with stages must be run by deepnmt train-progress"):
         recipe.read_recipe(FOLDER / "multi30k.yaml")

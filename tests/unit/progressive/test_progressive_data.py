@@ -38,7 +38,7 @@ def test_faults_of_the_data_leave_nothing_behind(tmp_path: Path, monkeypatch: py
 
     both = f"{first}:{second}"
     refused(r"the subset must be one of train1, valid \(.*\), but is train$", both, "--train-subset=train")
-    refused(r"c: not found; DATA must be a folder made by preprocess\.sh", f"{both}:{tmp_path / 'c'}")
+    refused(r"c: not found; DATA must be a folder made by deepnmt preprocess", f"{both}:{tmp_path / 'c'}")
     data, text = second / "train1.de-en.en.bin", first / "text" / "valid.tok.de"
     kept = data.read_bytes()
     data.write_bytes(b"")
@@ -52,7 +52,7 @@ def test_faults_of_the_data_leave_nothing_behind(tmp_path: Path, monkeypatch: py
     refused(r"text/valid\.tok\.de: no such file", both)
     text.write_text("1\n2\n3\n", encoding="utf-8")
     (first / "preprocess.json").rename(first / "kept.json")
-    refused(r"preprocess\.json: no such file; is .* a folder made by preprocess\.sh", both)
+    refused(r"preprocess\.json: no such file; is .* a folder made by deepnmt preprocess", both)
     (first / "kept.json").rename(first / "preprocess.json")
     steps: list[str] = []
     monkeypatch.setattr(stage_runs, "run_step", lambda *words: steps.append(words[0]) or sys.exit(7))

@@ -101,13 +101,13 @@ LINES = {
     "arch": [("transfomer", r"r.yaml:1: arch must be one of .*, but is 'transfomer' \(did you mean 'transformer'\?\)"),
              ("", "a recipe must name an architecture"), ("false", "a recipe must name an architecture")],
     "optimizer": [("", "a recipe must name an optimizer"), ("adan", "optimizer must be one of .*, but is 'adan'")],
-    "save-dir": [("x", "r.yaml:7: save-dir must not be set in a recipe: it is the script's SAVE")],
+    "save-dir": [("x", "r.yaml:7: save-dir must not be set in a recipe: it is the command's SAVE")],
     "user-dir": [("/x", "r.yaml:7: user-dir must not be set in a recipe: it is the plug-in")],
     "fp16": [("yes", "r.yaml:7: fp16 must be true or false, but is 'yes'")],
     "dropout": [("true", "dropout must have a value, but has none"), ("1.5", "r.yaml:7: dropout must be at least 0 and below 1")],
-    "nprocs-per-node": [("5", "r.yaml:7: nprocs-per-node must not be set in a recipe: it is the script's PROCESSES")],
-    "distributed-rank": [("5", "it is the script's NODE")], "distributed-port": [("-5", "it is the port of the script's MASTER")],
-    "distributed-init-method": [("tcp://nowhere:99999", "it is the script's MASTER")],
+    "nprocs-per-node": [("5", "r.yaml:7: nprocs-per-node must not be set in a recipe: it is the command's PROCESSES")],
+    "distributed-rank": [("5", "it is the command's NODE")], "distributed-port": [("-5", "it is the port of the command's MASTER")],
+    "distributed-init-method": [("tcp://nowhere:99999", "it is the command's MASTER")],
     "help": [("true", "r.yaml:7: 'help' is not an option of fairseq-train")],
     "eval-bleu-args": [('{"beam": 1000}', "with a beam from 1 to 256"), ("{", "must be JSON such as")],
 }  # fmt: skip
@@ -146,7 +146,7 @@ def test_command_line_is_held_against_the_same_table(run: Run) -> None:
     for key in ("--extends=base.yaml", "--stages=2"):
         with pytest.raises(UserError, match=rf"^{key.split('=')[0]} must stand in a recipe, not on the command line$"):
             run(text_of(), key)
-    with pytest.raises(UserError, match=r"^--save-dir must not be set on the command line: it is the script's SAVE$"):
+    with pytest.raises(UserError, match=r"^--save-dir must not be set on the command line: it is the command's SAVE$"):
         run(text_of(), "--save-dir", "x")
 
 

@@ -77,7 +77,7 @@ def test_lists_of_other_sentences(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"test/src\.de: must have the 3 lines of .*test\.raw\.de, but has 1"):
         read_lists([test], data)
     (test / "src.de").unlink()
-    with pytest.raises(UserError, match=r"test/src\.de: no such file; is .*test a folder made by generate\.sh\?"):
+    with pytest.raises(UserError, match=r"test/src\.de: no such file; is .*test a folder made by deepnmt generate\?"):
         read_lists([test], data)
     more = nbest_folder(tmp_path / "more", [*lists, lists[0]])
     with pytest.raises(UserError, match=r"more/nbest\.tsv: must be of the 3 sentences of valid, but has number 3"):

@@ -13,13 +13,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from support.data_folders import data_folder
 
 from deepnmt import console
 from deepnmt.errors import UserError
+from deepnmt.fairseq_patches.checks import training_checks
 from deepnmt.jobs import job
 from deepnmt.runs import training
 from deepnmt.runs.supervision import LOCK
+from deepnmt.training import launched
 
 RECIPE = "arch: dlcl_transformer_tiny\noptimizer: adam\nmax-tokens: 100\nlr: 0.001\nbf16: true\n"
 RECIPE += "encoder-layers: 2\ndecoder-layers: 2\nencoder-ffn-embed-dim: 8\ndecoder-ffn-embed-dim: 8\n"
@@ -50,6 +54,19 @@ def test_precision_of_the_recipe_on_a_gpu(places: list[str], monkeypatch: pytest
     assert command[:2] == ["fairseq-train", places[1]]
     assert [word for word in command if word.endswith(("fp16", "bf16", "amp", "--cpu"))] == ["--bf16"]
     assert Path(places[2]).is_dir()
+
+
+def test_ranges_are_asked_once(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe's check is enough for its own command line and for the processes of its launcher."""
+    command = start(monkeypatch, 0, *places)
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), command[1:]))
+    cfg.model.dropout, cfg.optimization.clip_norm = 2, -1
+    training_checks.check_training(cfg)
+    monkeypatch.setattr(sys, "argv", [*command, "--seed=2"])
+    with pytest.raises(UserError, match=r"--clip-norm must be .*, but is -1.*\n--dropout must be .*, but is 2"):
+        training_checks.check_training(cfg)
+    monkeypatch.setattr(launched, "_led", True)
+    training_checks.check_training(cfg)
 
 
 def test_two_precisions_are_refused(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def test_data_without_inline_targets_are_refused(data: Path, tmp_path: Path) -> 
     del record["glossary"]
     (other / "preprocess.json").write_text(json.dumps(record))
     (tmp_path / "terms").write_text(TERMS)
-    with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets \(preprocess.sh"):
+    with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets \(deepnmt preprocess"):
         InlineSources(tmp_path / "terms", other, "test", reverse=False)
 
 

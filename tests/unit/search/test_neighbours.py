@@ -21,7 +21,7 @@ from torch import Tensor
 import deepnmt
 from deepnmt.cli import datastore
 from deepnmt.engines.engine import SearchSettings
-from deepnmt.engines.torch.engine import load_checkpoints
+from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.search import neighbours
 from deepnmt.search.generator import BeamGenerator
@@ -252,7 +252,7 @@ def test_what_the_command_refuses(trained: dict[str, Path], tmp_path: Path, monk
         ((model, data, out, "--subset=dev"), "the subset must be one of"),
         ((model, data, out, "--max-tokens=0"), "^--max-tokens must be at least 1, but is 0$"),
         ((model, other, out), "it was trained on other data"),
-        ((model, data, full), r"full: OUT must be new or have datastore\.json, but is a folder of something else"),
+        ((model, data, full), "full exists, and was not made by deepnmt datastore; remove it or choose another OUT$"),
     ]:
         with pytest.raises(UserError, match=message):
             make(monkeypatch, *words)

@@ -18,7 +18,7 @@ from support.models import dictionary
 from support.trainings import binarised_text, fairseq_train
 
 from deepnmt.engines.engine import SearchSettings
-from deepnmt.engines.torch.engine import load_checkpoints
+from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.search import right_to_left
 

@@ -237,7 +237,7 @@ def test_a_finished_folder_is_not_made_again_nor_work_begun_beside_it(
 def test_a_folder_of_another_command_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "file").touch()
-    for out, maker in [(folders["data"], "preprocess.sh"), (folders[TARGET], "binarise.sh")]:
+    for out, maker in [(folders["data"], "deepnmt preprocess"), (folders[TARGET], "deepnmt binarise")]:
         with pytest.raises(UserError, match=f"^{out} exists, and was made by {maker}; choose another OUT$"):
             make(out, words(folders, "copy"))
         assert not out.with_suffix(".parts").exists()

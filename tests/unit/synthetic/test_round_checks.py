@@ -108,8 +108,8 @@ def test_help_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("changed", "fault"),
     [
-        ({"mono_source": "TARGET"}, "mono-en: must be text of de made by binarise.sh --mono, but is en"),
-        ({"mono_source": "DATA"}, "data: must be text of de made by binarise.sh --mono, but is another"),
+        ({"mono_source": "TARGET"}, "mono-en: must be text of de made by deepnmt binarise --mono, but is en"),
+        ({"mono_source": "DATA"}, "data: must be text of de made by deepnmt binarise --mono, but is another"),
         ({"train": "none.yaml"}, "train must be a recipe, but there is no none.yaml"),
         ({"synthesis": "--method best"}, "--method must be beam, greedy, sampling or top-k K, but is 'best'"),
         ({"synthesis": "--nbest 3"}, "synthesis: --nbest is for distil alone"),

@@ -26,12 +26,19 @@ def test_cut_words_are_bounded_and_cut_as_before(tmp_path: Path, monkeypatch: py
         largest = 0
         for word in words * 2:
             cut(word)
-            cache = cut._bpe.cache if isinstance(cut, Bpe) else cut.cache
-            largest = max(largest, sum(map(len, cache)))
+            largest = max(largest, sum(map(len, cut.cache)))
         # The limit, and the last word.
         assert 0 < largest <= 408
     assert [bpe(word) for word in words] == expected
     assert unigram("abc") == ["ab", "c"]
+
+
+def test_dropout_leaves_later_cuts_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "codes").write_text("#version: 0.2\na b\nab c</w>\n", encoding="utf-8")
+    cut = Bpe(tmp_path / "codes")
+    # Each merge is left out.
+    assert cut("abc abc", dropout=1) == "a@@ b@@ c a@@ b@@ c"
+    assert cut("abc abd") == "abc ab@@ d"
 
 
 def test_no_cache_grows_without_bound() -> None:

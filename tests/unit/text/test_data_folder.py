@@ -174,7 +174,7 @@ def test_missing_subsets_and_folders(tmp_path: Path) -> None:
     assert f"the subset must be one of test, train ({data}), but is valid" in error_of(data, ("train", "valid"))
     (tmp_path / "empty").mkdir()
     assert "must be a data folder, but has no files such as train.de-en.de.idx" in error_of(tmp_path / "empty")
-    assert "not found; DATA must be a folder made by preprocess.sh" in error_of(tmp_path / "none")
+    assert "not found; DATA must be a folder made by deepnmt preprocess" in error_of(tmp_path / "none")
     (data / "preprocess.json").unlink()
     assert languages_of(data) == LANGUAGES
 
@@ -301,7 +301,7 @@ def test_training_on_several_folders(tmp_path: Path) -> None:
     write_side(folders[1] / "train.de-en.de", [[4, 2], [5, TYPES, 2], [2]])
     with pytest.raises(UserError, match=r"b/train\.de-en\.de\.bin: .* of .*a/dict\.de\.txt, but sentence 2 has 12"):
         check_training_data(folders, "train", ["valid"])
-    with pytest.raises(UserError, match=r"none: not found; DATA must be a folder made by preprocess\.sh"):
+    with pytest.raises(UserError, match=r"none: not found; DATA must be a folder made by deepnmt preprocess"):
         check_training_data([folders[0], tmp_path / "none"], "train", ["valid"])
 
 

@@ -51,5 +51,5 @@ def test_faulty_files(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no\.tsv: no such n-best list; generate\.sh writes one with --nbest"):
+    with pytest.raises(UserError, match=r"no\.tsv: no such n-best list; deepnmt generate writes one with --nbest"):
         read_nbest(tmp_path / "no.tsv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import product
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 from support.cut_data import random_words
+from support.numbered import words_of
 
 from deepnmt.errors import UserError
 from deepnmt.preparation.preprocessing import KINDS
@@ -40,12 +42,12 @@ def cutters(tmp_path_factory: pytest.TempPathFactory) -> Cutters:
     for kind, (name, limits) in product(KINDS, LIMITS.items()):
         folder = tmp_path_factory.mktemp(f"{kind}-{name}")
         (folder / "train").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        learn(kind, folder / "codes", 60, [folder / "train"], 5)
+        learn(kind, folder / "codes", 60, words_of(folder / "train"), 5)
         settings = TextSettings("de", "en", pretokenized=True, **limits)
         cut = Subwords(folder, settings, "de", limited=False)
-        (folder / "train.bpe").write_text("".join(f"{cut(line)}\n" for line in lines), encoding="utf-8")
+        counts = Counter(piece for line in lines for piece in cut(line).split())
         least = settings.vocabulary_threshold or 1
-        write_vocabulary(folder / "vocabulary.de", folder / "train.bpe", least, settings.spell_unknown)
+        write_vocabulary(folder / "vocabulary.de", counts, least, settings.spell_unknown)
         types = frozenset((folder / "vocabulary.de").read_text(encoding="utf-8").splitlines())
         made[kind, name] = Subwords(folder, settings, "de"), settings, types
     return made
@@ -83,11 +85,11 @@ def test_a_threshold_is_that_of_subword_nmt(cutters: Cutters) -> None:
 
 def test_what_spelling_and_bytes_make(tmp_path: Path) -> None:
     (tmp_path / "codes").write_text("#version: 0.2\na b\nab c</w>\nd e</w>\n")
-    (tmp_path / "train").write_text("ab@@ c\nabc\nc@@ ab@@ c\n")
 
     def cut(line: str, **limits: bool) -> str:
         settings = TextSettings("de", "en", **limits)
-        write_vocabulary(tmp_path / "vocabulary.de", tmp_path / "train", 1, settings.spell_unknown)
+        types = {"ab@@": 2, "c": 2, "abc": 1, "c@@": 1}
+        write_vocabulary(tmp_path / "vocabulary.de", types, 1, settings.spell_unknown)
         return Subwords(tmp_path, settings, "de")(line)
 
     assert cut("abc abd dabc", spell_unknown=True) == "abc a@@ b@@ d d@@ a@@ b@@ c"
@@ -145,15 +147,15 @@ def test_a_size_below_the_characters_is_refused(tmp_path: Path) -> None:
     for kind in ("bpe", "unigram", "wordpiece"):
         # a, b, c within words, b and c at their ends
         with pytest.raises(UserError, match=r"^--vocabulary must be at least 6, one more than .*, but is 5$"):
-            learn(kind, tmp_path / "codes", 5, [tmp_path / "train"], 1)
+            learn(kind, tmp_path / "codes", 5, words_of(tmp_path / "train"), 1)
     with pytest.raises(UserError, match=r"^--min-pair-count must be a number of times .*, but is 3$"):
-        learn("wordpiece", tmp_path / "codes", 9, [tmp_path / "train"], 3)
+        learn("wordpiece", tmp_path / "codes", 9, words_of(tmp_path / "train"), 3)
     assert not (tmp_path / "codes").exists()
 
 
 def test_missing_and_faulty_files(tmp_path: Path) -> None:
     plain, limited = TextSettings("de", "en"), TextSettings("de", "en", byte_fallback=True)
-    with pytest.raises(UserError, match=r"codes: no such file; its folder must be one made by preprocess.sh or"):
+    with pytest.raises(UserError, match=r"codes: no such file; its folder must be one made by deepnmt preprocess or"):
         Subwords(tmp_path, plain, "de")
     (tmp_path / "codes").write_text("#words\n")
     with pytest.raises(

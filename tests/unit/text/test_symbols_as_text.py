@@ -151,8 +151,7 @@ def test_an_nbest_list_with_a_structural_symbol_is_refused(symbol: str) -> None:
 
 
 def test_fillers_of_a_dictionary_are_no_words_of_the_text(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("madeupword0000 b madeupword0002\n", "utf-8")
-    write_dictionary(tmp_path / "dict.txt", [tmp_path / "text"], [])
+    write_dictionary(tmp_path / "dict.txt", {"madeupword0000": 1, "b": 1, "madeupword0002": 1})
     types = read_types(tmp_path / "dict.txt")
     assert len(types) == len(set(types)) == 8
     assert types[-1] == "madeupword0001"

@@ -204,7 +204,7 @@ def test_faulty_glossaries(tmp_path: Path, terms: dict[str, str] | str, fault: s
 
 def test_a_model_without_inline_targets_is_refused(tmp_path: Path) -> None:
     translator = make(tmp_path, TextSettings("de", "en", pretokenized=True))
-    with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets \(preprocess.sh"):
+    with pytest.raises(UserError, match=r"^--glossary needs a model trained with inline targets \(deepnmt preprocess"):
         translator.translate("a", glossary={"a": "x"})
 
 

@@ -137,7 +137,7 @@ def test_raw_text_and_data_folders(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["PREFIX"], "DATA must be a folder made by preprocess.sh, or a prefix with --source-lang and --target-lang, "),
+        (["PREFIX"], "DATA must be a folder made by deepnmt preprocess, or a prefix with --source-lang and "),
         (["PREFIX", *LANGUAGES, "--subwords"], "--subwords needs a data folder, but DATA is a prefix"),
         (["PREFIX", *LANGUAGES, "--subset", "test"], "--subset needs a data folder, but DATA is '"),
         (

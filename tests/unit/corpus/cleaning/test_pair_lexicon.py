@@ -60,7 +60,7 @@ def test_fits_are_the_formula(tmp_path: Path) -> None:
         ("source\ttarget\n", r"lexicon\.forward\.tsv:1: must be the columns .*, but is 'source\ttarget'"),
         (f"{HEADERS[0]}\na\tb\n", r"lexicon\.forward\.tsv:2: must be two words and a probability, but is 'a\tb'"),
         (f"{HEADERS[0]}\na\tb\t0.001\n", r"lexicon\.forward\.tsv: contains no translations of words"),
-        (None, r"--lexicon must be a folder made by align\.sh --raw --lexicon, but .*forward\.tsv is missing"),
+        (None, r"--lexicon must be a folder made by deepnmt align --raw --lexicon, but .*forward\.tsv is missing"),
     ],
 )
 def test_faulty_lexicons_are_refused(tmp_path: Path, text: str | None, message: str) -> None:

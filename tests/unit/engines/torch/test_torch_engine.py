@@ -20,8 +20,8 @@ from support.models import batch, task
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.engines.engine import SearchSettings
-from deepnmt.engines.torch import engine as torch_engine
-from deepnmt.engines.torch.engine import TorchEngine, load_checkpoints
+from deepnmt.engines.torch import fairseq_engine as torch_engine
+from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.text.pipeline import TextPipeline

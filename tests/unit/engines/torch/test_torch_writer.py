@@ -16,7 +16,7 @@ from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.checkpoints import packed
 from deepnmt.engines.torch import writer
-from deepnmt.engines.torch.engine import load_checkpoints
+from deepnmt.engines.torch.fairseq_engine import load_checkpoints
 from deepnmt.export.parity import LARGEST_DIFFERENCE
 from deepnmt.kernels.products import obstacle
 from deepnmt.model.transformer import DLCLTransformerModel

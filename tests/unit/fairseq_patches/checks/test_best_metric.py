@@ -52,8 +52,8 @@ def test_one_that_no_validation_has(
     ("options", "metric", "sentences"),
     [
         ([SMOOTHED, "--report-accuracy"], "accuracy", 1),
-        ([], "ppl", 1),
-        ([], "loss", 0),
+        pytest.param([], "ppl", 1, marks=pytest.mark.slow),
+        pytest.param([], "loss", 0, marks=pytest.mark.slow),
         (["--eval-bleu"], "bleu", 0),
     ],
 )

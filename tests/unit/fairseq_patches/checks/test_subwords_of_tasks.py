@@ -148,6 +148,7 @@ def test_the_training_keeps_its_name_when_it_is_resumed(save: Path, data: Path) 
     assert CheckpointState.of(save / "checkpoint3.pt").training() == before
 
 
+@pytest.mark.slow
 def test_other_options_make_a_branch(save: Path, data: Path, tmp_path: Path) -> None:
     begin, end = (CheckpointState.of(save / f"checkpoint{epoch}.pt") for epoch in (1, 2))
     assert train(data, save, "--max-epoch=3", "--lr=0.002") > 0

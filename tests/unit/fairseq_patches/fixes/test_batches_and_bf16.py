@@ -62,12 +62,14 @@ def test_plugin_path_does_not_hide_fairseq() -> None:
     assert not sys.path or Path(sys.path[0]).resolve() != ROOT
 
 
-def test_bf16_trains_without_a_tpu(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["bf16", "memory-efficient-bf16"])
+def test_bf16_trains_without_a_tpu(option: str, tmp_path: Path) -> None:
     options = ["--arch=dlcl_transformer_tiny", "--optimizer=adam", "--lr=0.001", "--max-update=2", "--num-workers=0"]
-    run_main(train.cli_main, "fairseq-train", *DUMMY, "--cpu", "--bf16", *options, f"--save-dir={tmp_path}")
+    run_main(train.cli_main, "fairseq-train", *DUMMY, "--cpu", f"--{option}", *options, f"--save-dir={tmp_path}")
     state = load(tmp_path / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 2
-    assert (state["cfg"]["common"]["bf16"], state["cfg"]["common"]["tpu"]) == (True, False)
+    common = state["cfg"]["common"]
+    assert (common["bf16"], common["tpu"], common["memory_efficient_bf16"]) == (True, False, option != "bf16")
 
 
 @pytest.mark.parametrize(("xla", "tpu"), [(None, False), ("torch_xla", True)])

@@ -12,6 +12,7 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.sgd import SGD
 from support.checkpoints import checkpoint
 from support.restarts import train_until
+from support.slow import slow_but
 from support.trainings import binarised_text
 from torch import Tensor
 
@@ -59,7 +60,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@pytest.mark.parametrize("kind", ["half", "half-flat", "bfloat16"])
+@pytest.mark.parametrize("kind", slow_but(["half"], ["half", "half-flat", "bfloat16"]))
 def test_a_stopped_training_adds_to_unrounded_weights(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -120,7 +121,7 @@ def test_other_weights_begin_anew_from_a_grown_model() -> None:
         assert "fp32_params" not in changed
 
 
-@pytest.mark.parametrize("kind", ["half", "half-flat", "memory-efficient"])
+@pytest.mark.parametrize("kind", slow_but(["half"], ["half", "half-flat", "memory-efficient"]))
 def test_the_scale_of_the_loss_rises_over_restarts(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support.restarts import train_until
+from support.slow import slow_but
 from support.trainings import binarised_text, fairseq_train
 
 import deepnmt
@@ -39,7 +40,9 @@ def model(save: Path) -> dict[str, Any]:
     return tensors
 
 
-@pytest.mark.parametrize("reset", [[], ["optimizer"], ["optimizer", "lr-scheduler", "meters", "dataloader"]])
+@pytest.mark.parametrize(
+    "reset", slow_but([["optimizer"]], [[], ["optimizer"], ["optimizer", "lr-scheduler", "meters", "dataloader"]])
+)
 def test_the_same_command_resumes(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path, reset: list[str]
 ) -> None:

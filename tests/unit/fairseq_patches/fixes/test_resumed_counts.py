@@ -15,6 +15,7 @@ from fairseq.models.ema.ema import EMA
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from support.models import build
 from support.restarts import train_until
+from support.slow import slow_but
 from support.trainings import binarised_text
 
 import deepnmt
@@ -36,6 +37,7 @@ def rate(save: Path) -> float:
     return value
 
 
+@pytest.mark.slow
 def test_a_plateau_is_found_over_restarts(data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = [*SMALL, "--lr-scheduler=reduce_lr_on_plateau", "--lr-patience=1", "--lr-shrink=0.5", "--lr=1"]
     whole, stopped = [], []
@@ -82,7 +84,7 @@ def test_each_tensor_of_an_average_is_stepped_once(fp32: bool, half: bool) -> No
             assert value.float().mean().item() == pytest.approx(expected, rel=2e-3), name
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("anew", slow_but([True], [False, True]))
 def test_the_order_of_equally_long_sentences_is_that_over_restarts(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
 ) -> None:
@@ -105,6 +107,7 @@ def test_the_order_of_equally_long_sentences_is_that_over_restarts(
     assert all(torch.equal(whole[name], stopped[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_an_average_of_every_other_update_is_that_over_restarts(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +174,7 @@ class Numbers(FairseqDataset):  # type: ignore[misc]
         return 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_epochs_after_a_curriculum_are_shuffled(workers: int) -> None:
     def iterator(epoch: int) -> EpochBatchIterator:

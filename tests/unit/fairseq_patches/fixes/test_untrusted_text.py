@@ -123,6 +123,7 @@ def test_paths_of_embeddings_are_forgotten(toy: Toy, tmp_path: Path) -> None:
     assert checkpoint_utils.load_checkpoint_to_cpu(str(path), given)["cfg"].model.encoder_embed_path == "the user's own"
 
 
+@pytest.mark.slow
 def test_a_distilled_model_needs_no_teachers(
     toy: Toy,
     tmp_path: Path,

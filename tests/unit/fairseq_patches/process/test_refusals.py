@@ -137,9 +137,8 @@ def test_the_error_of_a_process_for_a_gpu() -> None:
 def test_defects_keep_their_traceback(function: Callable[[], Any], capsys: pytest.CaptureFixture[str]) -> None:
     passed_on: list[BaseException] = []
     error = raised(function)
-    show_user_errors(lambda kind, error, trace: passed_on.append(error), refusal)(
-        type(error), error, error.__traceback__
-    )
+    hook = show_user_errors(lambda kind, error, trace: passed_on.append(error), refusal)
+    hook(type(error), error, error.__traceback__)
     assert passed_on == [error]
     assert capsys.readouterr().err == ""
 

@@ -1,0 +1,77 @@
+"""Merges are subword-nmt's, also where it counts oddly, and for several texts as for one."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+from subword_nmt.learn_bpe import learn_bpe
+
+from deepnmt.preparation import merge_learning
+from deepnmt.preparation.merge_learning import learn_pairs
+
+Merges = list[tuple[str, ...]]
+
+
+def learnt(texts: list[list[str]], merges: int) -> Merges:
+    counts = [Counter(word for line in lines for word in line.split()) for lines in texts]
+    words = [("".join(f"{word}\n" for word in each), np.array([*each.values()], np.int64)) for each in counts]
+    return list(learn_pairs(words, merges))
+
+
+def by_subword_nmt(texts: list[list[str]], merges: int) -> Merges:
+    codes = io.StringIO()
+    try:
+        learn_bpe(io.StringIO("\n".join(line for lines in texts for line in lines)), codes, merges)
+    except ValueError:
+        return []
+    return [tuple(line.split(" ")) for line in codes.getvalue().split("\n")[1:-1]]
+
+
+def text(seed: int) -> tuple[list[list[str]], int]:
+    """Two texts of words of few letters, so that pairs overlap, and several merges make the same symbol."""
+    draw = random.Random(seed)
+    letters = draw.choice(["ab", "aab", "abc", "abcd", "aä中@'", "abcdefgh"])
+    words = ["".join(draw.choices(letters, k=draw.randint(1, 12))) for _ in range(draw.choice([3, 30, 200]))]
+    lines = draw.choice([2, 20, 100])
+    return [[" ".join(draw.choices(words, k=8)) for _ in range(lines)] for _ in range(2)], draw.choice([5, 50, 400])
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_merges_are_those_of_subword_nmt(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Words go over the ends of slices.
+    monkeypatch.setattr(merge_learning, "SLICE", 50)
+    for seed in range(40 * part, 40 * part + 40):
+        texts, merges = text(seed)
+        expected = by_subword_nmt(texts, merges)
+        assert learnt(texts, merges) == expected, seed
+        assert len({"".join(pair) for pair in expected}) == len(expected)
+
+
+def test_words_that_read_as_ends_of_words_are_counted_as_by_subword_nmt() -> None:
+    texts = [["</w></w>></w></w>></w> </w><</w></w></w>a<</w>"] * 3, ["ab </w></w></w></w>"] * 2]
+    expected = by_subword_nmt(texts, 40)
+    assert learnt(texts, 40) == expected
+    # Two merges make the same symbol.
+    assert len({"".join(pair) for pair in expected}) < len(expected)
+
+
+def test_of_equally_frequent_pairs_the_greatest_is_merged() -> None:
+    assert learnt([["ab ab cd cd"]], 2) == [("c", "d</w>"), ("a", "b</w>")]
+    # The longer of two strings with the same beginning.
+    assert learnt([["xy xy aaxy aaxy aab aab"]], 1) == [("x", "y</w>")]
+    assert learnt([["za z\U0001f642 za z\U0001f642"]], 1) == [("z", "\U0001f642</w>")]
+
+
+def test_text_without_pairs() -> None:
+    assert learnt([["a b c"], ["d"]], 5) == by_subword_nmt([["a b c"], ["d"]], 5) == []
+    assert learnt([["ab"]], 5) == []
+
+
+def test_merges_come_one_by_one() -> None:
+    words = [("abc\nab\n", np.array([3, 2], np.int64))]
+    assert list(islice(learn_pairs(words, 10), 1)) == [("b", "c</w>")]
