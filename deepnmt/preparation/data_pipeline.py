@@ -235,9 +235,9 @@ class Pipeline:
     def _binarise(self) -> None:
         outputs, types = [], {name: read_types(self._dictionary(name)) for name in self.languages}
         for split, language in self.numbered:
-            prefix = self.folder / side_name(split, self.languages, language)
-            # Written from the copies.
-            prefix = None if split == TRAIN and self.options.copies else prefix
+            name = side_name(split, self.languages, language)
+            # Otherwise the numbers are those of the copies.
+            prefix = self.folder / name if split != TRAIN or not self.options.copies else None
             text = self.text / f"{split}.bpe.{language}"
             sources = self.numbered[split, language], self.cut[split, language]
             outputs.append(Output(*sources, text, prefix, types[language]))
