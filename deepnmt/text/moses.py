@@ -32,12 +32,12 @@ def sacremoses() -> Any:
         is_long = isinstance(pattern, str) and len(pattern) > LONG_EXPRESSION
         return _Expression(partial(compiled, pattern, flags)) if is_long else compiled(pattern, flags)
 
-    re.compile = compile_  # type: ignore[assignment]
+    re.compile = compile_
     sys.modules.update({name: _Later(name) for name in stand_ins})
     try:
         import sacremoses
     finally:
-        re.compile = compiled  # type: ignore[assignment]
+        re.compile = compiled
         for name in stand_ins:
             del sys.modules[name]
     return sacremoses
