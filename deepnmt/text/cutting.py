@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from deepnmt.text.languages import main_language
+from deepnmt.text.moses import sacremoses
 from deepnmt.text.signs import (
     APOSTROPHES,
     CJK,
@@ -93,9 +94,7 @@ class Cutter:
 @lru_cache(maxsize=LANGUAGES)
 def _prefixes(main: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return Moses' abbreviations of a language: general ones, and ones before numbers alone."""
-    from sacremoses import MosesTokenizer
-
-    moses = MosesTokenizer(lang=main)
+    moses = sacremoses().MosesTokenizer(lang=main)
     numeric = frozenset(moses.NUMERIC_ONLY_PREFIXES)
     return frozenset(moses.NONBREAKING_PREFIXES) - numeric, numeric
 

@@ -15,6 +15,7 @@ END = SPECIAL_SYMBOLS.index("</s>")
 # A writer of these among subwords means something else; a search writes `<unk>`, too.
 STRUCTURAL = frozenset(SPECIAL_SYMBOLS) - {"<unk>"}
 OVERWRITE = " #fairseq:overwrite"
+COUNT = re.compile(r"[+-]?\d+")
 # Of a language model, beside its checkpoints.
 LM_DICTIONARY = "dict.txt"
 
@@ -45,7 +46,7 @@ def read_types(path: Path) -> list[str]:
         text = line.rstrip()
         overwrites = text.endswith(OVERWRITE)
         word, space, count = text.removesuffix(OVERWRITE).rpartition(" ")
-        if not space or not re.fullmatch(r"[+-]?\d+", count) or "\r" in word:
+        if not space or not COUNT.fullmatch(count) or "\r" in word:
             raise in_place_of(ValueError, f"{path}:{number}: must be a type and its count, but is '{text[:60]}'")
         if word in lines_of and not overwrites:
             first = lines_of[word]

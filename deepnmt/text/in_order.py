@@ -66,7 +66,7 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
 
 
 def read_blocks(paths: Sequence[Path], size: int) -> Iterator[Block]:
-    """Yield the number of the first line, from 1, of each block of so many lines, and the block's text in each file."""
+    """Yield blocks of lines: the number of the first line, from 1, and the block's text in each file."""
     with ExitStack() as stack:
         files = [stack.enter_context(open_file(path)) for path in paths]
         for number in count(1, size):

@@ -22,21 +22,22 @@ LONG_EXPRESSION = 1_000
 def sacremoses() -> Any:
     """Return the library, in a fifth of the usual time of its import.
 
-    Of two dozen expressions with all letters, a line needs one or two: they are compiled on first use. joblib and tqdm,
-    which only the library's own commands need, are imported by them.
+    Of two dozen expressions with all letters, a line needs one or two: they are compiled on first use. Libraries that
+    only the library's own commands and functions for XML need are imported by them.
     """
-    compiled, stand_ins = re.compile, [name for name in ("joblib", "tqdm") if name not in sys.modules]
+    needless = "joblib", "tqdm", "xml.sax.saxutils"
+    compiled, stand_ins = re.compile, [name for name in needless if name not in sys.modules]
 
     def compile_(pattern: Any, flags: int = 0) -> Any:
         is_long = isinstance(pattern, str) and len(pattern) > LONG_EXPRESSION
         return _Expression(partial(compiled, pattern, flags)) if is_long else compiled(pattern, flags)
 
-    re.compile = compile_  # type: ignore[assignment]
+    re.compile = compile_
     sys.modules.update({name: _Later(name) for name in stand_ins})
     try:
         import sacremoses
     finally:
-        re.compile = compiled  # type: ignore[assignment]
+        re.compile = compiled
         for name in stand_ins:
             del sys.modules[name]
     return sacremoses

@@ -14,7 +14,7 @@ from functools import cache
 
 from deepnmt.errors import UserError
 from deepnmt.text.languages import is_chinese
-from deepnmt.text.moses import punctuation_normaliser
+from deepnmt.text.moses import punctuation_normaliser, sacremoses
 
 STEPS = ("width", "nfkc", "punctuation", "simplified")
 SMALL_FORMS = range(0xFE50, 0xFE6C)
@@ -51,6 +51,7 @@ def normaliser(steps: Sequence[str], language: str) -> Callable[[str], str]:
 
 @cache
 def _simplified() -> dict[int, str]:
+    sacremoses()  # which imports less than the package itself
     from sacremoses.chinese import simplified_chinese, traditional_chinese
 
     # The first of several translations of a character, as sacremoses has it.

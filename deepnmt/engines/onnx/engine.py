@@ -162,6 +162,8 @@ def session(path: Path, threads: int | None) -> Any:
     options.log_severity_level = 3
     if threads is not None:
         options.intra_op_num_threads = threads
+    # Threads that wait for work must not take processor time.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Where the processor lacks VNNI, sums of int8 products would overflow.
     options.add_session_config_entry("session.x64quantprecision", "1")
     try:

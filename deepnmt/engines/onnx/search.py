@@ -241,7 +241,8 @@ class Hypotheses:
         # If there are 2 K candidates, no more than K end their hypotheses.
         ignored = rank[self.rows[: len(left)], chosen] >= size
         self.ignored = ignored if ignored.any() else None
-        return Candidates(*(part[left, chosen] for part in candidates))
+        sums, types, places = candidates
+        return Candidates(sums[left, chosen], types[left, chosen], places[left, chosen])
 
     def _advance(self, candidates: Candidates, left: Integers) -> None:
         """Make the K first candidates the new hypotheses of the remaining sentences, N x 1 of the former ones."""

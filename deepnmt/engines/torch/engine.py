@@ -28,7 +28,7 @@ from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.kernels.products import obstacle
 from deepnmt.kernels.short_attention import REGISTER
 from deepnmt.search.beam import beam_search
-from deepnmt.search.constraints import Forbidden, LengthRange
+from deepnmt.search.constraints import Forbidden, LengthRange, StepRule
 from deepnmt.search.ensemble import EnsembleSteps, MeanProbability
 from deepnmt.search.hypotheses import Hypotheses
 from deepnmt.search.incremental.attention_steps import Step
@@ -162,7 +162,7 @@ class InferenceEngine:
         steps = self._steps(source, beam, longest + 1)
         score = HypothesisScore(PowerPenalty(settings.lenpen), None)
         hypotheses = Hypotheses(torch.full((len(source),), END), beam, longest, END, score)
-        rules = [Forbidden(PADDING), LengthRange(END, 1, longest)]
+        rules: list[StepRule] = [Forbidden(PADDING), LengthRange(END, 1, longest)]
         with torch.inference_mode():
             found = beam_search(steps, hypotheses, rules, BeamFinished(beam), len(self.types))
         return hypotheses.best() if found else None

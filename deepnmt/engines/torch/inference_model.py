@@ -195,10 +195,12 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, padding: Optional[Tensor], factors: tuple[float, ...]) -> Tensor:
         """Return the output, T x B x C; the padding is B x T, and the factors multiply the sublayers' functions."""
-        branches = {SELF_ATTENTION: self.self_attn, FEED_FORWARD: self.feed_forward}
+        branches: dict[str, Any] = {SELF_ATTENTION: self.self_attn, FEED_FORWARD: self.feed_forward}
+        # In place of a step of a search.
+        step: Any = padding
         layer_input = x
         for (name, branch), factor in zip(branches.items(), factors):
-            x = sublayer(self, name, branch, factor)(x, padding, layer_input)
+            x = sublayer(self, name, branch, factor)(x, step, layer_input)
         return x
 
     def feed_forward(self, x: Tensor, _: object) -> Tensor:

@@ -200,7 +200,7 @@ class RelativeSelfAttentionSteps(SelfAttentionSteps):
 
     def _distances(self, step: Step, like: Tensor) -> Tensor:
         """Return the row of aK and aV for each entry of the last axis of `like`; later entries are hidden."""
-        longest = self.module.max_length
+        longest: int = self.module.max_length
         position = torch.arange(like.size(-1), device=like.device) // self.beam
         return (position - step.position).clamp(-longest, longest) + longest
 

@@ -12,7 +12,8 @@ from support.searched_models import FEW, SENTENCES, model
 
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
-from deepnmt.engines.onnx.engine import ENCODER, STEP, load
+from deepnmt.engines.onnx.engine import ENCODER, STEP, load, session
+from deepnmt.engines.onnx.graph import FLOAT, Graph
 from deepnmt.engines.onnx.writer import write_model
 from deepnmt.errors import UserError
 from deepnmt.text.settings import TextSettings
@@ -96,3 +97,12 @@ def test_a_dictionary_of_another_number_of_types(language: str, types: int, tmp_
         UserError, match=f"^{path}: must have the {len(own)} types of the model, but has {len(own) + types}$"
     ):
         load(folder, 1)
+
+
+def test_waiting_threads_do_not_spin(tmp_path: Path) -> None:
+    graph = Graph()
+    graph.output("y", FLOAT, graph.op("Neg", graph.input("x", FLOAT, 1)), 1)
+    (tmp_path / "graph.onnx").write_bytes(graph.model({}).SerializeToString())
+    options = session(tmp_path / "graph.onnx", threads=2).get_session_options()
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    assert options.intra_op_num_threads == 2
