@@ -21,7 +21,7 @@ nothing else.
 
 environment:
   DATA             folder of binarised Multi30k (default: output/multi30k/data, made if it is not there)
-  MULTI30K_DIR     as for examples/multi30k/run.sh
+  MULTI30K_DIR     as for examples/multi30k/best.sh
 
 example:
   benchmarks/run.sh | tee benchmarks.md

@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain, count, islice
-from multiprocessing import active_children
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
@@ -45,7 +45,8 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
         yield from map(make(), items)
         return
     waiting: deque[Future[Result]] = deque()
-    with ProcessPoolExecutor(workers, initializer=_start, initargs=(make,)) as pool:
+    # Whatever the system's default is: workers share what was made before.
+    with ProcessPoolExecutor(workers, get_context("fork"), _start, (make,)) as pool:
         try:
             for item in items:
                 waiting.append(pool.submit(_work, item))
