@@ -8,6 +8,7 @@ from typing import Any
 from fairseq.data import Dictionary
 
 from deepnmt.fairseq_patches.fixes.bleu import compare_words
+from deepnmt.fairseq_patches.patch import declared
 from deepnmt.text.subwords import byte_symbols
 
 
@@ -55,3 +56,8 @@ def test_marks_of_spaces_are_no_words() -> None:
 def test_other_languages_are_left_to_fairseq() -> None:
     task, sample = batch("de", "a b", "a b", "a b")
     assert compare_words(stock, task, None, sample, None) == "stock"
+
+
+def test_validations_ask_for_it() -> None:
+    patched = [patch.target for patch in declared() if patch.function is compare_words]
+    assert patched == ["fairseq.tasks.translation.TranslationTask._inference_with_bleu"]
