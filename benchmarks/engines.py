@@ -111,8 +111,9 @@ def by_fairseq(path: Path, data: Path, batches: Batches, output: Path) -> Step:
     from fairseq.data.data_utils import collate_tokens
     from fairseq.sequence_generator import SequenceGenerator
 
-    import deepnmt  # noqa: F401  registers its model
+    import deepnmt
 
+    deepnmt.register()
     logging.disable(logging.INFO)
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": str(data)})
     for model in models:

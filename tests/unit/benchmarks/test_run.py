@@ -11,6 +11,8 @@ from support.models import ROOT
 from support.processes import finish
 
 RUN = str(ROOT / "benchmarks" / "run.sh")
+# Run by themselves.
+ALONE = {"corpus_tools", "first_translation", "gpu", "text_to_data"}
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -35,11 +37,11 @@ def test_all_benchmarks_of_the_table_are_run(tmp_path: Path) -> None:
     assert all(found), calls
     readme = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
     listed = set(re.findall(r"^\| `(\w+)\.py` \|", readme, re.MULTILINE))
-    assert sorted(match[1] for match in found if match) == sorted(listed - {"corpus_tools", "text_to_data", "gpu"})
+    assert sorted(match[1] for match in found if match) == sorted(listed - ALONE)
     assert len(listed) > 5
 
 
-@pytest.mark.parametrize("name", ["corpus_tools", "text_to_data", "gpu", "common", "no_such"])
+@pytest.mark.parametrize("name", [*sorted(ALONE), "common", "no_such"])
 def test_others_are_refused(name: str, tmp_path: Path) -> None:
     done = finish([RUN, name], env=environment(tmp_path))
     assert done.returncode == 2
