@@ -56,9 +56,14 @@ class Timing:
         """By the clock."""
         return statistics.median(self.wall)
 
+    @property
+    def processor(self) -> float:
+        """The median of the processor's time."""
+        return statistics.median(self.cpu)
+
     def __str__(self) -> str:
         low, _, high = statistics.quantiles(self.wall, n=4)
-        return f"{self.median:.3f} s ({low:.3f} to {high:.3f}; CPU {statistics.median(self.cpu):.3f})"
+        return f"{self.median:.3f} s ({low:.3f} to {high:.3f}; CPU {self.processor:.3f})"
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def checkpoint(path: Path, options: Mapping[str, Any]) -> Path:
 
     deepnmt.register()
     torch.manual_seed(1)
-    types, config = _dictionary(), DLCLTransformerConfig(**options, decoder_learned_pos=True, dropout=0.0)
+    types, config = dictionary(), DLCLTransformerConfig(**options, decoder_learned_pos=True, dropout=0.0)
     model = DLCLTransformerModel.build_model(config, Namespace(source_dictionary=types, target_dictionary=types))
     with torch.no_grad():
         _end_after(model.eval())
@@ -63,7 +63,8 @@ def checkpoint(path: Path, options: Mapping[str, Any]) -> Path:
     return path
 
 
-def _dictionary() -> Any:
+def dictionary() -> Any:
+    """The types of `data_folder`."""
     from fairseq.data import Dictionary
 
     types = Dictionary()

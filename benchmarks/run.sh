@@ -14,14 +14,14 @@ Runs the benchmarks of this folder and prints one table: what is compared, the r
 repetitions, the target, and the medians with their quartiles. Figures are worth something on a machine that does
 nothing else.
 
-  BENCHMARK        such as history or tiny_step (default: all but corpus_tools and text_to_data,
+  BENCHMARK        such as history or tiny_step (default: all but corpus_tools, text_to_data and gpu,
                    which have options of their own)
   --repetitions N  how often each case is timed (default: 7)
   --threads N      of torch (default: 2)
 
 environment:
   DATA             folder of binarised Multi30k (default: output/multi30k/data, made if it is not there)
-  MULTI30K_DIR     as for examples/multi30k/run.sh
+  MULTI30K_DIR     as for examples/multi30k/best.sh
 
 example:
   benchmarks/run.sh | tee benchmarks.md

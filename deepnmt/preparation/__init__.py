@@ -4,6 +4,7 @@
     data_pipeline.py     its steps, in their order
     splits.py            raw text to tokens: skipped, counted and held-out pairs
     numbered_text.py     texts as numbers of their distinct words
+    stage_bar.py         one progress bar over all steps
     subword_learning.py  codes of each kind, and the dictionaries of texts in subwords
     merge_learning.py    the merges of a BPE
     cut_text.py          texts in subwords and their numbers, from the pieces of distinct words

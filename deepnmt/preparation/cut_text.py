@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from deepnmt.console import whole_file
 from deepnmt.preparation.numbered_text import MANY, NumberedText
-from deepnmt.preparation.stages import Done, unseen
+from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import END
 from deepnmt.text.in_order import blocks, in_order
 from deepnmt.text.index_file import UNKNOWN, Binarised, kind_for, write_numbers
@@ -37,7 +37,8 @@ class Rows:
         """Return the values of some rows."""
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths)
-        return self.values[np.arange(ends[-1]) + np.repeat(self._begins[rows] - ends + lengths, lengths)]
+        found: Numbers = self.values[np.arange(ends[-1]) + np.repeat(self._begins[rows] - ends + lengths, lengths)]
+        return found
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class _Gatherer:
         self.types = np.array([END, *(table.get(name, UNKNOWN) for name in output.pieces.names[1:])], kind)
 
     def __call__(self, begin: int, size: int) -> tuple[bytes, Numbers, Numbers, int]:
-        """Return what `_gatherer` says of so many words from a place in their file."""
+        """Return the results of `_gatherer` for a number of words from a place in their file."""
         words = np.fromfile(self.output.source.path, np.uint32, size, offset=begin)
         pieces = self.output.pieces.numbers.gathered(words)
         text = self.signs.gathered(pieces).tobytes().replace(b"\n ", b"\n").removeprefix(b" ")

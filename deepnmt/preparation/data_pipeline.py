@@ -17,7 +17,7 @@ from deepnmt.preparation.numbered_text import number_texts
 from deepnmt.preparation.preprocessing import TRAIN, VALID, Preprocessing
 from deepnmt.preparation.rewriting import Dropout, case_like, learn_case, tag
 from deepnmt.preparation.splits import Rules, hold_out, prepare_split
-from deepnmt.preparation.stages import Stages, unseen
+from deepnmt.preparation.stage_bar import Stages, unseen
 from deepnmt.preparation.subword_learning import dropout_types, learn, learn_merges, write_dictionary
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.index_file import Binarised, binarise
@@ -235,9 +235,9 @@ class Pipeline:
     def _binarise(self) -> None:
         outputs, types = [], {name: read_types(self._dictionary(name)) for name in self.languages}
         for split, language in self.numbered:
-            prefix = self.folder / side_name(split, self.languages, language)
-            # Written from the copies.
-            prefix = None if split == TRAIN and self.options.copies else prefix
+            name = side_name(split, self.languages, language)
+            # Otherwise the numbers are those of the copies.
+            prefix = self.folder / name if split != TRAIN or not self.options.copies else None
             text = self.text / f"{split}.bpe.{language}"
             sources = self.numbered[split, language], self.cut[split, language]
             outputs.append(Output(*sources, text, prefix, types[language]))

@@ -13,7 +13,7 @@ from deepnmt.preparation.cut_text import Output, cut_words, write_texts
 from deepnmt.preparation.numbered_text import number_texts
 from deepnmt.preparation.rewriting import case_like
 from deepnmt.preparation.splits import Rules, prepare_split
-from deepnmt.preparation.stages import Stages
+from deepnmt.preparation.stage_bar import Stages
 from deepnmt.text.data_record import checksums
 from deepnmt.text.dictionary import read_types
 from deepnmt.text.index_file import Binarised

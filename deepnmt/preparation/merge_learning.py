@@ -4,8 +4,8 @@ The most frequent pair of adjacent symbols is merged; of several, the greatest p
 string that no merge has crossed are cut alike, so that one merge alone makes a symbol. subword-nmt counts otherwise
 where two do, which needs words with the text of the mark for their end. Such words are left to it.
 
-All words are one array of cells, a character each. The cell where a symbol begins has its number, its others a number
-that no symbol has; its first and its last cell have its length. A cell with the symbol 0 stands before and after words.
+All words are one array of cells, a character each. The cell where a symbol begins has its number; the first and the
+last cell of a symbol have its length. Words stand between cells with the symbol 0.
 """
 
 import heapq
@@ -31,7 +31,7 @@ Pairs = Iterator[tuple[int, int, Numbers]]
 
 
 def learn_pairs(words: Sequence[tuple[str, Numbers]], merges: int) -> Iterator[tuple[str, str]]:
-    """Yield at most so many merges, in their order.
+    """Yield the merges in their order.
 
     Args:
         words: texts of distinct words, each word ended by a line feed, and the counts of these
@@ -73,7 +73,7 @@ class MergeLearner:
         self.heap: list[tuple[int, str, str, int]] = []
 
     def learn(self, merges: int) -> Iterator[tuple[str, str]]:
-        """Yield at most so many merges, in their order."""
+        """Yield the merges in their order, up to a number."""
         for _ in range(merges):
             best = self._best()
             if self.counts.get(best, 0) < max(self.threshold, LEAST):
@@ -104,7 +104,7 @@ class MergeLearner:
         return -count, self.turned[first], self.turned[second], key
 
     def _best(self) -> int:
-        """Return the best of the pairs with known counts; -1 if there are none."""
+        """Return the best of the pairs with known counts; -1 without such a pair."""
         while self.heap:
             count, _, _, key = self.heap[0]
             if (now := self.counts.get(key, 0)) == -count:
@@ -159,7 +159,7 @@ class MergeLearner:
 
     def _places_of(self, pair: int, first: int, second: int) -> Numbers:
         """Return where a pair begins, in order; of overlapping ones every other."""
-        at = np.concatenate(self.places.pop(pair))
+        at: Numbers = np.concatenate(self.places.pop(pair))
         at = at[self.symbols[at] == first]
         at = at[self.symbols[at + self.spans[at]] == second]
         if first == second:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnmt.console import whole_file
-from deepnmt.preparation.stages import Done, unseen
+from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.in_order import Block, in_order, lines_of, read_blocks
 
 LINES = 10_000

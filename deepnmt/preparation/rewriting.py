@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deepnmt.console import whole_file
 from deepnmt.errors import UserError
-from deepnmt.preparation.stages import Done, Stages, unseen
+from deepnmt.preparation.stage_bar import Done, Stages, unseen
 from deepnmt.text.in_order import Block, blocks_in_order, lines_of
 from deepnmt.text.lines import check_parallel
 from deepnmt.text.pipeline import placeholders_of, whole_units

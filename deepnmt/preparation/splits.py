@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from deepnmt.errors import UserError
-from deepnmt.preparation.stages import Done, unseen
+from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.in_order import Block, blocks_in_order, lines_of
 from deepnmt.text.lines import check_parallel, clean

@@ -13,7 +13,7 @@ from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.preparation.merge_learning import learn_pairs
 from deepnmt.preparation.numbered_text import Words
-from deepnmt.preparation.stages import Done, unseen
+from deepnmt.preparation.stage_bar import Done, unseen
 from deepnmt.text.dictionary import SPECIAL_SYMBOLS
 from deepnmt.text.lines import read_lines
 from deepnmt.text.subwords import CHARACTERS, MERGES, SEPARATOR

@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain, count, islice
-from multiprocessing import active_children
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
@@ -45,7 +45,8 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
         yield from map(make(), items)
         return
     waiting: deque[Future[Result]] = deque()
-    with ProcessPoolExecutor(workers, initializer=_start, initargs=(make,)) as pool:
+    # Whatever the system's default is: workers share what was made before.
+    with ProcessPoolExecutor(workers, get_context("fork"), _start, (make,)) as pool:
         try:
             for item in items:
                 waiting.append(pool.submit(_work, item))
@@ -66,7 +67,7 @@ def in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item]
 
 
 def read_blocks(paths: Sequence[Path], size: int) -> Iterator[Block]:
-    """Yield the number of the first line, from 1, of each block of so many lines, and the block's text in each file."""
+    """Yield blocks of lines: the number of the first line, from 1, and the block's text in each file."""
     with ExitStack() as stack:
         files = [stack.enter_context(open_file(path)) for path in paths]
         for number in count(1, size):

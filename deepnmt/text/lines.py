@@ -9,8 +9,8 @@ import codecs
 import os
 import re
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from deepnmt.errors import UserError
 
@@ -28,7 +28,7 @@ def clean(line: str) -> str:
     return " ".join(CONTROL.sub(" ", line.replace("\ufeff", "")).split())
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a file to read its bytes. Raises `UserError` for a named pipe or a device, which may never end."""
     if is_named_pipe(path):
         raise UserError(f"{path}: must be a file, but is a named pipe")

@@ -103,7 +103,7 @@ class MarkedRuns:
         return " ".join(tokens), self._after(line)
 
     def _plain(self, state: State, word: str, sign: str, following: str) -> tuple[str, State]:
-        """Return what the general rules do with a word of letters where one has a space before it."""
+        """Return the result of the general rules for a word of letters with a space before it."""
         if sign == "." and self._cutter.is_abbreviation(word, following):
             text = word + sign
         else:

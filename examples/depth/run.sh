@@ -18,7 +18,7 @@ at any moment; run the same command again to resume.
   --data     prepare the data, and train nothing
 
 environment:
-  MULTI30K_DIR   folder with Multi30k, as examples/multi30k/run.sh reads it (default: downloaded)
+  MULTI30K_DIR   folder with Multi30k, as examples/multi30k/best.sh reads it (default: downloaded)
   OUT            folder for everything that is made (default: output/depth)
 HELP
 }

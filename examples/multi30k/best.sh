@@ -58,7 +58,10 @@ resume, also stage by stage.
                      refused, but for a larger end
 
 environment:
-  MULTI30K_DIR, OUT  as for run.sh; results go to OUT/best, or OUT/best/de-en
+  MULTI30K_DIR       folder with train, val and test_2016_flickr as LANG.gz and lc.norm.tok.LANG.gz
+                     (default: downloaded from the public repository multi30k/dataset, checksums verified)
+  OUT                folder for everything that is made (default: output/multi30k); results go to OUT/best, or
+                     OUT/best/de-en
   MERGES             of the BPE (default: 10000); results with another number go to OUT/best-MERGES
 
 example:
@@ -124,18 +127,13 @@ number_from --students 1 ${#SEEDS[@]} "$STUDENTS"
 
 # Set EACH to RECIPE:SEED of members, with the seed given or each of some: seeded OPTION 'SEEDS' RECIPE[:SEED]...
 seeded() {
-    local option=$1 seeds seed member recipe fits which='without a teacher or BPE-dropout'
+    local option=$1 seeds seed member recipe fits which='without a teacher'
     read -ra seeds <<<"$2"
     [[ $option == --member ]] || which='from student.yaml on'
     EACH=()
     for member in "${@:3}"; do
         recipe=${member%%:*}
-        # BPE-dropout needs a dictionary of its own.
-        case $recipe in
-            student*) fits=--student ;;
-            *bpedrop) fits='' ;;
-            *) fits=--member ;;
-        esac
+        [[ $recipe == student* ]] && fits=--student || fits=--member
         [[ -f $ROOT/configs/multi30k/$recipe.yaml && $fits == "$option" ]] ||
             die "$option must be a recipe of configs/multi30k $which, but is '$recipe'"
         if [[ $member == *:* ]]; then
@@ -153,7 +151,7 @@ seeded --student "${SEEDS[*]::STUDENTS}" "${TAUGHT[@]}"
 LATER=("${EACH[@]}")
 places "$DIRECTION" "$LIMIT"
 if [[ $MERGES != 10000 || -n $LIMIT ]]; then DATA=$BASE/data-like; fi
-PLAIN=$DATA BOTH=$BASE/data-both
+PLAIN=$DATA
 [[ $DIRECTION == de-en ]] && OTHER=en-de || OTHER=de-en
 
 # Set EACH to the members of a generation, RECIPE:SEED, and NAMES to those of their results: members_of GENERATION

@@ -1,4 +1,4 @@
-"""What best.sh and study.sh note of their results, choose by validation, and compare.
+"""What best.sh notes of its results, chooses by validation, and compares.
 
 A result is a folder with chosen.json: models, data, beam and length penalty, and BLEU on validation.
 

@@ -1,15 +1,14 @@
 # shellcheck shell=bash
-# What best.sh, study.sh and distil.sh share; they source it after common.sh.
+# The functions of best.sh, which sources them after common.sh: data, trainings, translations and choices.
 set -euo pipefail
 
 HELPER=$ROOT/examples/multi30k/choices.py
-COPIES=12
 # Seeds of the models that translate the training text for both_diverse.
 TRANSLATORS=(1 2)
 MERGES=${MERGES:-10000}
 WAY=() REVERSE=()
 
-# Set HERE, THERE (of the other direction), BASE, the data folders, and the options of a direction: places DIRECTION LIMIT
+# Set HERE, THERE (of the other direction), BASE, BOTH, and the options of a direction: places DIRECTION LIMIT
 # shellcheck disable=SC2034  # THERE is best.sh's.
 places() {
     number_from MERGES 100 100000 "$MERGES"
@@ -20,31 +19,29 @@ places() {
     if [[ $1 == de-en ]]; then
         HERE=$BASE/de-en THERE=$BASE WAY=(--source-lang de --target-lang en) REVERSE=(--reverse)
     fi
-    DROPPED=$BASE/data PLAIN=$BASE/data-plain BOTH=$BASE/data-bi
+    BOTH=$BASE/data-both
     mkdir -p -- "$HERE"
 }
 
-# Binarise the text with another number of merges: preprocess MERGES FOLDER [options of preprocess.sh]
+# Binarise the text with another number of merges: preprocess MERGES FOLDER
 preprocess() {
     local text=$OUT/text
     [[ -z $LIMIT ]] || text=$BASE/text
-    run "$ROOT/scripts/preprocess.sh" --source-lang en --target-lang de --bpe-merges "$1" --dest "$2" "${@:3}" \
+    run "$ROOT/scripts/preprocess.sh" --source-lang en --target-lang de --bpe-merges "$1" --dest "$2" \
         --lowercase --pretokenized --max-len 0 --train "$text/train.lc.norm.tok" \
         --valid "$text/val.lc.norm.tok" --raw-valid "$text/val" \
         --test "$text/test_2016_flickr.lc.norm.tok" --raw-test "$text/test_2016_flickr"
 }
 
-# Take the text, or the first LIMIT pairs of it; set FROM to where it is.
+# Take the text, or the first LIMIT pairs of it.
 take_text() {
     local prefix lang
-    FROM=$OUT/text
-    run python3 "$ROOT/examples/multi30k/fetch.py" "$FROM"
+    run python3 "$ROOT/examples/multi30k/fetch.py" "$OUT/text"
     if [[ -n $LIMIT ]]; then
-        FROM=$BASE/text
-        mkdir -p -- "$FROM"
+        mkdir -p -- "$BASE/text"
         for prefix in train val test_2016_flickr; do
             for lang in en de lc.norm.tok.en lc.norm.tok.de; do
-                head -n "$LIMIT" "$OUT/text/$prefix.$lang" >"$FROM/$prefix.$lang"
+                head -n "$LIMIT" "$OUT/text/$prefix.$lang" >"$BASE/text/$prefix.$lang"
             done
         done
     fi
@@ -60,24 +57,11 @@ join_directions() {
     run "$ROOT/scripts/binarise.sh" --like "$1" --train "$both/train" --dest "$BOTH"
 }
 
-# Make the data folders of a study: with BPE-dropout, without, and in both directions; all have one dictionary.
-study_data() {
-    take_text
-    preprocess "$MERGES" "$DROPPED" --bpe-dropout 0.1 --copies "$COPIES"
-    run "$ROOT/scripts/binarise.sh" --like "$DROPPED" --train "$FROM/train.lc.norm.tok" --dest "$PLAIN"
-    join_directions "$DROPPED"
-}
-
 # Set TEXT to the data of a recipe: text_of RECIPE
 text_of() {
-    local copy
     TEXT=$PLAIN
     case $1 in
-        *bpedrop)
-            TEXT=$DROPPED
-            for ((copy = 1; copy < COPIES; copy++)); do TEXT+=:$DROPPED/copy$copy; done
-            ;;
-        bi | both) TEXT=$BOTH ;;
+        both) TEXT=$BOTH ;;
         both_diverse) TEXT=$HERE/diverse/pairs ;;
     esac
 }
@@ -92,7 +76,8 @@ wait_for() {
     fi
 }
 
-# Train a recipe, unless the same has been done; see train_noted: train RECIPE SAVE DATA [options of fairseq-train]
+# Train or resume by a recipe, unless the same has been done; a training that was begun with another recipe, other data or
+# other options is refused. Larger ends, such as --max-update, train it further: train RECIPE SAVE DATA [options of fairseq-train]
 train() {
     local recipe=$1 save=$2 data=$3 lock now command
     shift 3
@@ -102,7 +87,7 @@ train() {
     # Several members may begin with it, of which one trains it.
     wait_for "$save" trained
     # Also where it is done: what it began with may have been trained again since.
-    note_begun "${command[@]}"
+    PYTHONSAFEPATH=1 python3 -m deepnmt.runs.begun "${command[@]}"
     if [[ -f $save/done && $(<"$save/done") == "$now" ]]; then
         echo "$save is trained"
     else
@@ -112,11 +97,10 @@ train() {
     exec {lock}>&-
 }
 
-# Set BEFORE to the recipe that another one begins with, if it does, and FROM to the checkpoint: begins_with RECIPE
+# Set BEFORE to the recipe whose last checkpoint another one begins with, if it does: begins_with RECIPE
 begins_with() {
-    BEFORE='' FROM=checkpoint_last.pt
+    BEFORE=''
     case $1 in
-        bi_simcut) BEFORE=bi FROM=checkpoint_best.pt ;;
         r_drop | r_drop_recut) BEFORE=control ;;
         short_recut) BEFORE=control_56 ;;
         both_r_drop) BEFORE=both ;;
@@ -129,14 +113,14 @@ begins_with() {
 # Train a member, and first what it begins with, the member of this seed when there is one:
 # train_member RECIPE NAME SEED [options of fairseq-train]
 train_member() {
-    local recipe=$1 name=$2 seed=$3 start=() BEFORE FROM
+    local recipe=$1 name=$2 seed=$3 start=() BEFORE
     shift 3
     begins_with "$recipe"
     if [[ $BEFORE == both ]]; then
-        start=(--finetune-from-model "$BASE/checkpoints/both-$seed/trained/$FROM")
+        start=(--finetune-from-model "$BASE/checkpoints/both-$seed/trained/checkpoint_last.pt")
         for_both train_member both "both-$seed" "$seed" "$@"
     elif [[ -n $BEFORE ]]; then
-        start=(--finetune-from-model "$HERE/checkpoints/$BEFORE-$seed/trained/$FROM")
+        start=(--finetune-from-model "$HERE/checkpoints/$BEFORE-$seed/trained/checkpoint_last.pt")
         train_member "$BEFORE" "$BEFORE-$seed" "$seed" "$@"
     fi
     [[ $recipe != both_diverse ]] || diversify "$@"

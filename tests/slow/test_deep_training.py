@@ -59,7 +59,7 @@ def test_vanilla_post_norm_alone_learns_nothing_of_the_context(path: Path) -> No
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """OUT of examples/depth/run.sh, kept if the environment names one."""
     if "MULTI30K_DIR" not in os.environ:
-        pytest.skip("needs Multi30k: set MULTI30K_DIR to its folder (see examples/multi30k/run.sh --help)")
+        pytest.skip("needs Multi30k: set MULTI30K_DIR to its folder (see examples/multi30k/best.sh --help)")
     return Path(os.environ.get("OUT") or tmp_path_factory.mktemp("depth"))
 
 

@@ -1,4 +1,4 @@
-"""best.sh, study.sh and distil.sh, with stand-ins for what trains and translates."""
+"""best.sh, with stand-ins for what trains and translates."""
 
 from __future__ import annotations
 

@@ -13,20 +13,6 @@ from support.processes import finish
 
 # What each does first: it notes its command line.
 NOTE = '#!/usr/bin/env bash\nset -euo pipefail\necho "$(basename "$0") $*" >>"$CALLS"\n'
-# Of the scripts that train and translate Multi30k; averages of up to ten checkpoints are the best.
-TRAINED = {
-    "train.sh": """mkdir -p "$3"
-[[ -f $3/checkpoint_last.pt ]] || touch "$3"/{checkpoint1,checkpoint2,checkpoint_last,checkpoint_best}.pt""",
-    "average.sh": 'sleep 0.01; touch "$2"',
-    "generate.sh": """mkdir -p "$3"
-cp "$2/preprocess.json" "$3/generate.json"
-cp "$OUT/text/test_2016_flickr.lc.norm.tok.de" "$3/ref.tok.de"
-tac "$3/ref.tok.de" >"$3/hyp.tok.de"
-cp "$OUT/text/test_2016_flickr.de" "$3/hyp.de"
-echo 20 >"$3/bleu"; [[ $1 != */average10.pt ]] || echo 21 >"$3/bleu\"""",
-    "score.sh": """sleep 0.01
-echo "{\\"tokenised BLEU\\": {\\"score\\": $(<"$1/bleu")}, \\"BLEU\\": {\\"score\\": 19}}" >"$1/scores.json\"""",
-}
 
 
 def copy_of_example(root: Path, stand_ins: Mapping[str, str]) -> Path:

@@ -1,6 +1,7 @@
 """Checks of the options of fairseq-generate, fairseq-interactive and fairseq-validate against their abilities."""
 
 import logging
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -59,8 +60,11 @@ def _faults(cfg: Any) -> Iterator[str]:
     yield from (f"--{name} {fault}" for name, fault in range_faults({"seed": cfg.common.seed}, TRAINING))
     if cfg.task._name == "translation_from_pretrained_bart" and cfg.task.langs is None:
         yield "--langs must be the languages of the pretrained model, such as en_XX,de_DE, but is not given"
-    if is_named_pipe(Path(cfg.interactive.input)):
-        yield f"--input must be a file, or - for standard input, but is the named pipe {cfg.interactive.input}"
+    text = Path(cfg.interactive.input)
+    if is_named_pipe(text):
+        yield f"--input must be a file, or - for standard input, but is the named pipe {text}"
+    elif text.is_file() and text.read_bytes()[: len(BOM_UTF8)] == BOM_UTF8:
+        yield f"--input must begin with text, but {text} begins with a byte order mark, a part of its first word here"
     window, tokens = cfg.eval_lm.context_window, getattr(cfg.task, "tokens_per_sample", None)
     if tokens is not None and 0 < tokens <= window:
         yield f"--context-window must be below --tokens-per-sample {tokens}, but is {window}"

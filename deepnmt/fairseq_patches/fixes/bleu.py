@@ -33,7 +33,7 @@ UNKNOWN_IN_REFERENCE, CHARACTER = "<<unk>>", "\ue001"
 )
 def compare_words(stock: Any, self: Any, generator: Any, sample: dict[str, Any], model: Any) -> Any:
     """Return sacrebleu's result for a batch: fairseq's own for words between spaces, without bytes and marks."""
-    language, in_bytes = self.cfg.target_lang or "", has_bytes(self.tgt_dict.symbols)
+    language, in_bytes = getattr(self.cfg, "target_lang", None) or "", has_bytes(self.tgt_dict.symbols)
     unspaced, marks = is_unspaced(language), {ATTACHED, SPACED}.intersection(self.tgt_dict.symbols)
     if not unspaced and not in_bytes and not marks:
         return stock(self, generator, sample, model)
@@ -96,7 +96,7 @@ class WordBleu(BaseScorer):  # type: ignore[misc]
 def note_language(stock: Any, self: Any, cfg: Any, src_dict: Any, tgt_dict: Any) -> None:
     """Make the task, and note the language of its target on the dictionary, all that a scorer is given."""
     stock(self, cfg, src_dict, tgt_dict)
-    tgt_dict.language = cfg.target_lang or ""
+    tgt_dict.language = getattr(cfg, "target_lang", None) or ""  # a kind of this task has languages of its own
 
 
 @replaces(scoring, "build_scorer", order=10, why="the line BLEU4 takes a Chinese clause for a word")

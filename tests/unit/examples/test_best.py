@@ -1,4 +1,4 @@
-"""best.sh and study.sh around their trainings: choices by validation, tables, curves from logs, the study's rows."""
+"""best.sh around its trainings: choices by validation, tables, and curves from logs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ import choices
 import curves
 import matplotlib
 import pytest
-import study_table
 import torch
 from sacrebleu.metrics.bleu import BLEU
 from support.models import ROOT
 from support.nbest_folders import save_model, text_folder
 
-from deepnmt import recipe
 from deepnmt.checkpoints.data_fit import check_model
 from deepnmt.checkpoints.state import CheckpointState
 from deepnmt.errors import UserError
-from deepnmt.recipe.checking import check_recipe
 
 EXAMPLE = ROOT / "examples" / "multi30k"
 REFERENCE = [f"ein hund läuft im park nummer {number} ." for number in range(30)]
@@ -183,12 +180,12 @@ def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setattr(sys, "argv", ["curves.py", str(tmp_path), str(tmp_path / "none" / "train.log")])
     with pytest.raises(UserError, match=r"must have checkpoints/\*/trained/train\.log, but has none$"):
         curves.main()
-    log = tmp_path / "checkpoints" / "tiny_4k-1" / "trained" / "train.log"
+    log = tmp_path / "checkpoints" / "short-1" / "trained" / "train.log"
     log.parent.mkdir(parents=True)
     # Stopped before its first validation.
     log.write_text("".join(line for line in LOG.splitlines(keepends=True) if " | valid | " not in line))
     curves.main()
-    assert capsys.readouterr().out == "nothing to draw: tiny_4k-1: without validation\n"
+    assert capsys.readouterr().out == "nothing to draw: short-1: without validation\n"
     assert not list(tmp_path.glob("*.svg"))
     log.write_text(LOG)
     further = tmp_path / "checkpoints" / "r_drop-1" / "trained" / "train.log"
@@ -207,7 +204,7 @@ def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     curves.main()
     assert set(drawn) == {"bleu", "loss"}
     # LOG takes 5,436 seconds.
-    assert drawn["bleu"] == {"tiny_4k-1": [(0.5, 1.5)], "r_drop-1": [(pytest.approx(0.5 + 5436 / 3600), 1.5)]}
+    assert drawn["bleu"] == {"short-1": [(0.5, 1.5)], "r_drop-1": [(pytest.approx(0.5 + 5436 / 3600), 1.5)]}
     for name in ("bleu", "loss"):
         assert "<svg" in (tmp_path / f"{name}.svg").read_text("utf-8")
     # What is begun with may be the other direction's.
@@ -219,55 +216,30 @@ def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert drawn["bleu"] == {"r_drop-1": [(pytest.approx(0.5 + 5436 / 3600), 1.5)]}
 
 
-def test_rows_of_the_study(tmp_path: Path) -> None:
-    """Each names a recipe and the row it begins with, and its options are known to the recipe."""
-    lines = [line.split("\t") for line in (EXAMPLE / "study.tsv").read_text("utf-8").splitlines() if line[0] != "#"]
-    names = [line[1] for line in lines]
-    assert len(set(names)) == len(names) >= 20
-    for _, name, stem, data, start, options in lines:
-        path = ROOT / "configs" / "multi30k" / f"{stem}.yaml"
-        check_recipe(path, recipe.read_recipe(path), options.split())
-        assert data in ("-", "2000", "4000", "bpedrop"), name
-        assert start == "-" or start in names[: names.index(name)]
-    checkpoint = "/somewhere/last10.pt"
-    choices.Choice(checkpoint, "data", 5, 0.8, 40.25).write(tmp_path / "results" / "merges-4k" / "trained")
-    log = tmp_path / "checkpoints" / "merges-4k" / "trained" / "train.log"
-    log.parent.mkdir(parents=True)
-    log.write_text(LOG)
-    assert study_table.rows(tmp_path, names)[1:] == [
-        ["merges-4k", "40.25", "5", "0.8", "10", "7.000", "124", "1.51"],
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["best.sh", "--stage", "tests"], "--stage must be one of data control .* pictures, but is 'tests'"),
-        (["best.sh", "--member", "huge"], "--member must be a recipe .* without a teacher .*, but is 'huge'"),
-        (["best.sh", "--member", "student"], "--member must be a recipe .* without a teacher .*, but is 'student'"),
-        (["best.sh", "--member", "tiny_4k_simcut_bpedrop"], "--member must be a recipe .* or BPE-dropout, but is .*"),
-        (["best.sh", "--student", "short"], "--student must be a recipe .* from student.yaml on, but is 'short'"),
-        (["best.sh", "--student", "student:x"], "--student must be a whole number, but is 'x'"),
-        (["best.sh", "--generations", "0"], "--generations must be at least 1, but is 0"),
-        (["best.sh", "--students", "4"], "--students must be at most 2, but is 4"),
-        (["best.sh", "--generation", "2"], "--generation must be at most 1, but is 2"),
-        (["best.sh", "--direction", "fr-en"], "--direction must be en-de or de-en, but is 'fr-en'"),
-        (["best.sh", "--seed", "x"], "--seed must be a whole number, but is 'x'"),
-        (["best.sh", "--seed=2"], "--seed must be followed by a space and its value, but is '--seed=2'"),
-        (["best.sh", "--jobs", "0"], "--jobs must be at least 1, but is 0"),
-        (["best.sh", "--lenpens", "1,x"], "--lenpens must be numbers such as 1 or 0.8,1,1.2, but is '1,x'"),
-        (["best.sh", "--jobs"], "option --jobs needs a value"),
-        (["distil.sh", "--seed", "2"], "the variable SEED must be set in place of --seed"),
-        (["synthetic.sh", "full", "--lr", "0.1", "--seed=2"], "the variable SEED must be set in place of --seed"),
-        (["distil.sh", "hind"], "ROW must be one of those of --help, but is 'hind'"),
-        (["study.sh", "17"], r"ROW must be a rung or row of examples/multi30k/study\.tsv, but is '17'"),
+        (["--stage", "tests"], "--stage must be one of data control .* pictures, but is 'tests'"),
+        (["--member", "huge"], "--member must be a recipe .* without a teacher, but is 'huge'"),
+        (["--member", "student"], "--member must be a recipe .* without a teacher, but is 'student'"),
+        (["--student", "short"], "--student must be a recipe .* from student.yaml on, but is 'short'"),
+        (["--student", "student:x"], "--student must be a whole number, but is 'x'"),
+        (["--generations", "0"], "--generations must be at least 1, but is 0"),
+        (["--students", "4"], "--students must be at most 2, but is 4"),
+        (["--generation", "2"], "--generation must be at most 1, but is 2"),
+        (["--direction", "fr-en"], "--direction must be en-de or de-en, but is 'fr-en'"),
+        (["--seed", "x"], "--seed must be a whole number, but is 'x'"),
+        (["--seed=2"], "--seed must be followed by a space and its value, but is '--seed=2'"),
+        (["--jobs", "0"], "--jobs must be at least 1, but is 0"),
+        (["--lenpens", "1,x"], "--lenpens must be numbers such as 1 or 0.8,1,1.2, but is '1,x'"),
+        (["--jobs"], "option --jobs needs a value"),
     ],
 )
 def test_what_is_unknown_is_refused(arguments: list[str], message: str) -> None:
-    command = [str(EXAMPLE / arguments[0]), *arguments[1:]]
+    command = [str(EXAMPLE / "best.sh"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert re.fullmatch(rf"{re.escape(arguments[0])}: error: {message}\n", done.stderr)
+    assert re.fullmatch(rf"best\.sh: error: {message}\n", done.stderr)
 
 
 def test_nothing_to_translate_with_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -281,7 +253,6 @@ def test_nothing_to_translate_with_is_said(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_a_number_of_merges_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MERGES", "many")
-    for script in ("best.sh", "distil.sh", "study.sh"):
-        done = subprocess.run([str(EXAMPLE / script)], capture_output=True, text=True, check=False)
-        assert done.returncode == 2
-        assert done.stderr == f"{script}: error: MERGES must be a whole number, but is 'many'\n"
+    done = subprocess.run([str(EXAMPLE / "best.sh")], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "best.sh: error: MERGES must be a whole number, but is 'many'\n"

@@ -46,50 +46,27 @@ def refused(root: Path, script: str, *arguments: str, **environment: str) -> str
     return line.removesuffix(END)
 
 
-def test_a_recipe_by_run_is_trained_once(root: Path) -> None:
+def test_a_recipe_is_trained_once(root: Path) -> None:
     """One that was trained would not be trained again, and its score would pass for the other one's."""
-    place = "out/checkpoints/dlcl_12 was begun"
-    (call,) = trainings(stand_ins.run(root, "run.sh", "dlcl_12")[0])
-    assert call == "train.sh configs/multi30k/dlcl_12.yaml out/data out/checkpoints/dlcl_12"
-    for more in ([], ["--seed", "1"], ["--max-update", "99999", "--patience=5"], ["--lr=0.005", "--log-interval", "7"]):
-        assert trainings(stand_ins.run(root, "run.sh", "dlcl_12", *more)[0]) == [" ".join([call, *more])]
-    assert refused(root, "run.sh", "dlcl_12", "--seed", "2") == f"{place} with --seed 1, not 2"
-    assert refused(root, "run.sh", "dlcl_12", "--lr", "0.003") == f"{place} with --lr 0.005, not 0.003"
-    assert refused(root, "run.sh", "dlcl_12", "--no-save") == f"{place} without --no-save"
+    command = ["best.sh", "--stage", "control"]
+    place = "out/best/checkpoints/control-1/trained was begun"
+    (call,) = trainings(best_flow.run(root, *command))
+    assert call == "train.sh configs/multi30k/control.yaml out/data BEST/checkpoints/control-1/trained --seed 1"
+    assert not trainings(best_flow.run(root, *command))
+    for more in (["--max-update", "99999", "--patience=5"], ["--lr=0.005", "--log-interval", "7"]):
+        assert trainings(best_flow.run(root, *command, *more)) == [" ".join([call, *more])]
+    assert refused(root, *command, "--lr", "0.003") == f"{place} with --lr 0.005, not 0.003"
+    assert refused(root, *command, "--no-save") == f"{place} without --no-save"
     # Another recipe of the name.
-    mine = root / "mine" / "dlcl_12.yaml"
-    mine.parent.mkdir()
-    mine.write_text("extends: ../configs/multi30k/dlcl_12.yaml\ndropout: 0.7\n", encoding="utf-8")
-    assert refused(root, "run.sh", str(mine)).startswith(f"{place} with --dropout 0.")
+    recipe = root / "configs" / "multi30k" / "control.yaml"
+    text = recipe.read_text("utf-8")
+    recipe.write_text(f"{text}dropout: 0.7\n", encoding="utf-8")
+    assert refused(root, *command) == f"{place} with --dropout 0.3, not 0.7"
     # Whoever wants it can have it.
-    (root / "out" / "checkpoints" / "dlcl_12" / "checkpoint_last.pt").unlink()
-    assert len(trainings(stand_ins.run(root, "run.sh", str(mine))[0])) == 1
-    assert refused(root, "run.sh", "dlcl_12").startswith(f"{place} with --dropout 0.7, not 0.")
-
-
-def test_rows_and_their_teachers_are_of_one_recipe(root: Path) -> None:
-    # What is in the folders of data.
-    work = 'mkdir -p "$to"; echo "{\\"inputs\\": \\"$CONTENT\\"}" >"$to/preprocess.json"\n'
-    for name, to in (("synthesise.sh", "$5"), ("mix.sh", "$1"), ("binarise.sh", "${!#}")):
-        (root / "scripts" / name).write_text(f"{stand_ins.NOTE}to={to}\n{work}", encoding="utf-8")
-    command = ["synthetic.sh", "back"]
-    here = "out/synthetic/checkpoints"
-    environment = {"CONTENT": "one"}
-    (root / "examples" / "multi30k" / "rows.py").write_text("print('table')", encoding="utf-8")
-    calls, _ = stand_ins.run(root, *command, **environment)
-    assert [call.split()[3] for call in trainings(calls)] == [f"{here}/back", f"{here}/seed-1/back"]
-    timed = root / "out" / "synthetic" / "seconds.tsv"
-    assert len(timed.read_text().splitlines()) == 1
-    # Once more: the teacher may have been trained further, which synthesise.sh sees.
-    calls, _ = stand_ins.run(root, *command, "--max-update", "8000", **environment)
-    assert [call.split()[3] for call in trainings(calls)] == [f"{here}/back", f"{here}/seed-1/back"]
-    assert [call.split()[0] for call in calls if call.startswith(("synthesise", "mix"))] == ["synthesise.sh", "mix.sh"]
-    assert len(timed.read_text().splitlines()) == 1
-    other = str(root / "configs" / "multi30k" / "dlcl_12.yaml")
-    assert refused(root, *command, RECIPE=other, **environment).startswith(f"{here}/back was begun with --arch ")
-    # Other pairs under the same name.
-    bitext = f"{here}/back was begun with another DATA"
-    assert refused(root, *command, **{**environment, "CONTENT": "two"}) == bitext
+    (root / "out" / "best" / "checkpoints" / "control-1" / "trained" / "checkpoint_last.pt").unlink()
+    assert len(trainings(best_flow.run(root, *command))) == 1
+    recipe.write_text(text, encoding="utf-8")
+    assert refused(root, *command) == f"{place} with --dropout 0.7, not 0.3"
 
 
 def test_a_changed_recipe_is_refused_and_a_larger_end_trained(root: Path) -> None:
@@ -199,18 +176,6 @@ def test_a_running_training_keeps_its_note(recipe: Path, tmp_path: Path, monkeyp
         with pytest.raises(UserError, match=r"^OUT must not be in use, but a command .* is still running in "):
             begun.begin(recipe, str(data), save, ["--lr", "3"])
     begun.begin(recipe, str(data), save, ["--lr", "3"])
-
-
-@pytest.mark.parametrize("option", ["--disable-validation", "--no-save"])
-def test_a_training_without_checkpoints_cannot_be_scored(option: str, root: Path) -> None:
-    train = root / "scripts" / "train.sh"
-    left = {"--disable-validation": "checkpoint1,checkpoint_last", "--no-save": ""}[option]
-    work = f'mkdir -p "$3"; for name in {{{left},}}; do [[ -z $name ]] || touch "$3/$name.pt"; done\n'
-    train.write_text(f"{stand_ins.NOTE}{work}", encoding="utf-8")
-    _, line = stand_ins.refused(root, "run.sh", "dlcl_12", option)
-    name = {"--disable-validation": "checkpoint_best.pt", "--no-save": "average3.pt"}[option]
-    advice = "train without --no-save and --disable-validation"
-    assert line == f"out/checkpoints/dlcl_12/{name}: must be a checkpoint, but is not there; {advice}"
 
 
 def test_the_command_says_what_is_wrong_in_a_line(tmp_path: Path) -> None:

@@ -25,18 +25,9 @@ from deepnmt.recipe.checking import check_recipe
 
 FOLDER = ROOT / "configs" / "multi30k"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in ("base", "tiny_base"))
-# Layers of encoder and decoder, and width, by the beginnings of names.
-SIZES = {"dlcl_12": (12, 4, 128), "dlcl_8_3": (8, 3, 128), "wide_192": (6, 3, 192)}
-SIZES |= {"control_dlcl_12": (12, 4, 128), "control_dlcl_24": (24, 4, 128)}
-SIZES |= dict.fromkeys(("post", "pre"), (6, 6, 128))
-KINDS = ("simcut", "r_drop", "diverse", "recut", "settled")
-USUAL = ("control_dlcl_12", "two_sided", "short", "r_drop", "student", "tiny_4k_mrt", "wide_192_simcut")
-CONSISTENT = [name for name in RECIPES if any(kind in name for kind in KINDS)]
-
-
-def size(name: str) -> tuple[int, int, int]:
-    """As the recipe's header says."""
-    return next((found for begin, found in SIZES.items() if name.startswith(begin)), (4, 4, 128))
+# Layers of encoder and decoder, and width, as the recipes' headers say; others have the protocol's.
+SIZES = {"dlcl_12": (12, 4, 128), "control_dlcl_12": (12, 4, 128), "control_dlcl_24": (24, 4, 128)}
+USUAL = ("control_dlcl_12", "short", "r_drop", "r_drop_recut", "student")
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +62,8 @@ def fresh() -> Iterator[None]:
 def test_a_recipe_trains(
     name: str, data: Path, teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    # An update of two batches, one of a loss after --consistency-start-update, and a cool-down of the whole.
+    # An update of two batches, and a cool-down of the whole.
     more = ["--max-update=2", "--max-tokens=200", f"--save-dir={tmp_path}", "--log-format=none", "--cpu"]
-    more += ["--consistency-start-update=1"] if name in CONSISTENT else []
     more += ["--cooldown-updates=2"] if name == "short" or name.startswith("student") else []
     more += [f"--teacher={teacher}"] if name.startswith("student") else []
     read = recipe.read_recipe(FOLDER / f"{name}.yaml")
@@ -97,32 +87,9 @@ def test_a_recipe_trains(
     assert state["optimizer_history"][-1]["num_updates"] == 2
     names = state["model"]
     layers = [len({key.split(".")[2] for key in names if key.startswith(f"{stack}.layers.")}) for stack in STACKS]
-    assert (*layers, names["encoder.embed_tokens.weight"].size(1)) == size(name)
+    assert (*layers, names["encoder.embed_tokens.weight"].size(1)) == SIZES.get(name, (4, 4, 128))
     assert all(weight.isfinite().all() for weight in state["model"].values() if weight.is_floating_point())
     shutil.rmtree(tmp_path)
-
-
-def test_recipes_that_begin_with_the_plain_loss() -> None:
-    """These epochs are what the comments say: 138 updates each at 4,000 merges, 174 with BPE-dropout."""
-    starts = {}
-    for name in CONSISTENT:
-        read = recipe.read_recipe(FOLDER / f"{name}.yaml")
-        starts[name] = int(read["consistency-start-update"].value) if "consistency-start-update" in read else 0
-    assert starts == {
-        "tiny_4k_simcut": 60 * 138,
-        "tiny_4k_simcut_bpedrop": 60 * 174,
-        "tiny_4k_r_drop": 60 * 138,
-        "dlcl_8_3_simcut": 60 * 138,
-        "wide_192_simcut": 40 * 138,
-        "bi_simcut": 0,
-        "r_drop": 0,
-        "short_recut": 0,
-        "short_settled": 0,
-        "both_r_drop": 0,
-        "both_diverse": 0,
-        "r_drop_recut": 0,
-        "r_drop_settled": 0,
-    }
 
 
 def test_the_system_of_an_hour_has_the_epochs_that_its_help_names() -> None:

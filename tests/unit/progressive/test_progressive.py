@@ -52,16 +52,11 @@ def test_a_group_is_the_growth_step(depths: list[int], expected: list[str]) -> N
 
 # Depth, end, groups and strategy of each stage.
 STEPS = [(6, 2), (12, 4), (18, 6), (24, 8), (30, 10), (36, 13), (42, 16), (48, 21)]
-MULTI30K = [(6, 600), (12, 1200), (24, 2400)]
 EXPECTED: dict[str, tuple[list[tuple[int, int]], str, str]] = {
     "wmt14_by_six": (STEPS, "max-epoch", "6"),
     "wmt14_doubling": ([(6, 2), (12, 4), (24, 8), (48, 21)], "max-epoch", "6"),
     "iwslt14": ([(6, 15), (12, 30), (24, 60)], "max-epoch", "6"),
-    "multi30k": (MULTI30K, "max-update", "6"),
-    "multi30k_no_reset": (MULTI30K, "max-update", "6"),
-    "multi30k_plain": (MULTI30K, "max-update", "none"),
-    "multi30k_scratch": ([(24, 2400)], "max-update", "none"),
-    "multi30k_scratch_groups": ([(24, 2400)], "max-update", "6"),
+    "multi30k": ([(6, 600), (12, 1200), (24, 2400)], "max-update", "6"),
 }
 FILES = sorted(FOLDER.glob("*.yaml"))
 RECIPES = [path for path in FILES if path.name not in SHARED]
@@ -76,7 +71,7 @@ def test_recipes(path: Path) -> None:
     assert set(groups(planned, "decoder")) == {"none"}
     doubled = [new == 2 * old for (old, _), (new, _) in zip(ends, ends[1:])]
     assert [stage.growth.strategy for stage in planned if stage.growth] == ["stack" if d else "top" for d in doubled]
-    assert {stage.flag("keep-schedule") for stage in planned} == {path.stem == "multi30k_no_reset"}
+    assert not any(stage.flag("keep-schedule") for stage in planned)
     if path.stem.startswith("wmt14"):
         text = recipe.read_stages(path).options
         assert (text["lr"].value, text["warmup-updates"].value) == ("0.002", "8000")
@@ -84,7 +79,7 @@ def test_recipes(path: Path) -> None:
 
 def test_number_of_recipes_and_their_headers() -> None:
     assert {path.stem for path in RECIPES} == EXPECTED.keys()
-    assert len(FILES) == 9
+    assert len(FILES) == 5
     for path in FILES:
         lines = path.read_text(encoding="utf-8").splitlines()
         header = [line for line in lines if line.startswith("#")]

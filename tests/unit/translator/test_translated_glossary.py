@@ -109,6 +109,10 @@ def test_numbers_of_the_source_are_put_back(tmp_path: Path) -> None:
     assert translator.translate("a 7 b") == "a 7 b"
     engine: Any = translator.engine
     assert engine.read == [["a", "<num>", "b"]]
+    # A number stands between the words of the term.
+    second = second_pass.SecondPass(pipeline.glossary({"a": "x y"}, {*"axy"}), pipeline, (), {0: "a 7"})
+    assert [term.text for term in second.missing(0, "x <num> y")] == ["a"]
+    assert second.missing(0, "<num> x y") == []
 
 
 def test_bytes_become_characters_before_terms_are_looked_for(tmp_path: Path) -> None:

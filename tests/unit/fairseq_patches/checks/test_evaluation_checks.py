@@ -97,6 +97,14 @@ def test_a_pipe_that_nobody_may_write_to_is_no_input(tmp_path: Path) -> None:
     imported(interactive__input=str(tmp_path / "file"))
 
 
+def test_a_byte_order_mark_would_be_a_part_of_the_first_word(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("a b\n", "utf-8")
+    (tmp_path / "marked").write_text("a b\n", "utf-8-sig")
+    imported(interactive__input=str(tmp_path / "plain"))
+    with pytest.raises(UserError, match=r"^--input must begin with text, but .*/marked begins with a byte order mark"):
+        imported(interactive__input=str(tmp_path / "marked"))
+
+
 def test_all_faults_are_said_at_once() -> None:
     with pytest.raises(UserError, match="--path") as error:
         imported(common_eval__path=None, common__seed=-1)

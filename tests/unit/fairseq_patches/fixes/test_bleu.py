@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 
 from fairseq import scoring
 from fairseq.data import Dictionary
@@ -45,3 +46,10 @@ def test_bytes_are_characters_again() -> None:
 def test_other_languages_have_the_scorer_of_fairseq() -> None:
     for language in ("de", "ko"):
         assert type(scorer(language)).__module__ == "fairseq.scoring.bleu"
+
+
+def test_a_task_of_several_languages_has_none() -> None:
+    """The configuration of fairseq's online back-translation, for example, names no target language."""
+    dictionary = Dictionary()
+    TranslationTask(Namespace(), Dictionary(), dictionary)
+    assert type(scoring.build_scorer("bleu", dictionary)).__name__ == "Scorer"

@@ -10,13 +10,13 @@ import pytest
 from support.flow import corpus, preprocess
 from tqdm import tqdm
 
-from deepnmt.preparation import stages
-from deepnmt.preparation.stages import Stages
+from deepnmt.preparation import stage_bar
+from deepnmt.preparation.stage_bar import Stages
 
 
 @pytest.fixture(autouse=True)
 def every_step_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "tqdm", partial(tqdm, mininterval=0, miniters=0))
+    monkeypatch.setattr(stage_bar, "tqdm", partial(tqdm, mininterval=0, miniters=0))
 
 
 def test_expected_time_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
