@@ -5,9 +5,9 @@ Rows are sentence-major: all hypotheses of the first sentence, then all of the s
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Optional, Protocol
+from typing import Any, Optional, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,21 @@ class StepRule(Protocol):
 
     def __call__(self, log_probs: Tensor, hypotheses: Hypotheses) -> None:
         """Change `log_probs`, NM x W and sentence-major, in place."""
+
+
+# Rules of the search options with these names, called with the option's value.
+BY_OPTION: dict[str, Callable[[Any], StepRule]] = {}
+Rule = TypeVar("Rule", bound=Callable[[Any], StepRule])
+
+
+def asked_by(option: str) -> Callable[[Rule], Rule]:
+    """Have every search apply a rule if `option`, a row of `options/option_table.py`, is given."""
+
+    def register(rule: Rule) -> Rule:
+        BY_OPTION[option] = rule
+        return rule
+
+    return register
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from deepnmt.errors import UserError
 from deepnmt.search.constraints import (
+    BY_OPTION,
     Forbidden,
     LengthRange,
     LengthRatio,
@@ -62,6 +63,7 @@ def search_parts(generator: SequenceGenerator, options: SearchOptions, source: T
     if generator.unk_penalty:
         rules.append(UnknownPenalty(generator.unk, generator.unk_penalty))
     rules.append(length_rule)
+    rules += [make(value) for name, make in BY_OPTION.items() if (value := getattr(options, name))]
     if generator.token_indices_to_suppress is not None:
         rules.append(Forbidden(generator.token_indices_to_suppress))
     if generator.repeat_ngram_blocker is not None:

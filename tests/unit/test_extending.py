@@ -198,11 +198,12 @@ def test_the_criterion_is_its_formula(example: Any) -> None:
     assert size == 12
 
 
-def test_the_search_rule_forbids_the_newest_token() -> None:
+def test_the_search_rule_forbids_the_newest_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constraints, "BY_OPTION", {})
     exec(added("deepnmt/search/constraints.py"), namespace := dict(vars(constraints)))
     before = torch.randn(4, 7)
     after, newest = before.clone(), torch.tensor([[3, 6], [0, 3]])
-    namespace["NoEcho"]()(after, Namespace(last_tokens=lambda: newest))
+    namespace["NoEcho"](True)(after, Namespace(last_tokens=lambda: newest))
     for row, token in enumerate([3, 6, 0, 3]):
         expected = [-math.inf if column == token else value for column, value in enumerate(before[row].tolist())]
         assert after[row].tolist() == expected
