@@ -19,6 +19,7 @@ from grammar.generate import write_splits
 from support import warm
 from support.checkpoints import run_main
 from support.processes import SECONDS, finish, started, wait_until
+from support.slow import slow_but
 
 from deepnmt.checkpoints.file import read
 from deepnmt.cli import export, translate
@@ -165,7 +166,7 @@ def test_checkpoint_holds_no_namespace_and_all_options(flow: Flow) -> None:
     assert state["model"]["encoder.history.weight"].shape == (3, 3, 1)
 
 
-@pytest.mark.parametrize("updates", [6, 11], ids=["first-epoch", "second-epoch"])
+@pytest.mark.parametrize("updates", slow_but([6], [6, 11]), ids=["first-epoch", "second-epoch"])
 def test_stopped_training_goes_on_to_the_same_end(flow: Flow, tmp_path: Path, updates: int) -> None:
     script("train.sh", flow["recipe"], flow["data"], tmp_path, "--max-update", updates)
     epoch = read(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]["epoch"]

@@ -46,7 +46,7 @@ CASES = {
     "r-drop": ["--criterion", "label_smoothed_cross_entropy_r_drop"],
     "admin": [*PLAIN, *POST_NORM, "--initializer", "admin", "--residual-scale", "admin"],
 }
-USUAL = ("dlcl-c10d", "merged-skipping")
+USUAL = ("merged-skipping",)
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +117,7 @@ def torchrun(data: Path, save: Path, *options: str) -> tuple[list[str], dict[str
     return [*command, *train_arguments(options, data, save)], {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
+@pytest.mark.slow
 def test_torchrun_trains_as_one_process(data: Path, tmp_path: Path) -> None:
     one = run([], 1, data, tmp_path / "one")
     command, environment = torchrun(data, tmp_path / "two")

@@ -48,7 +48,7 @@ CASES: dict[str, tuple[list[str], float]] = {
     "memory-efficient half": (["--memory-efficient-fp16", "--fp16-init-scale", "4"], 0.05),
     "exchange": (EXCHANGE, 1e-5),
 }
-USUAL = ("dropout", "half, fused")
+USUAL = ("half, fused",)
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,7 @@ def told(options: list[str], data: Path, save: Path) -> list[dict[str, Any]]:
     return [json.loads((save / f"{rank}.json").read_text("utf-8")) for rank in (0, 1)]
 
 
+@pytest.mark.slow
 def test_what_options_of_the_exchange_set(data: Path, tmp_path: Path) -> None:
     plain = told(["--max-update", "10"], data, tmp_path / "plain")
     given = told([*EXCHANGE, "--max-update", "10"], data, tmp_path / "given")

@@ -153,6 +153,7 @@ def test_a_datastore_is_searched(golden: Path) -> None:
     assert len((golden / "near" / "hyp.en").read_text("utf-8").splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_finetuning_and_progressive_training_go_on(golden: Path) -> None:
     said = trained(golden, "finetune", "average.pt", "selected", "tuned", "--max-epoch", 3, "--keep-last-epochs", 1)
     assert "checkpoint_last.pt (epoch 3 @ " in said

@@ -7,11 +7,13 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from support.fake_cuda import shim
 from support.models import ROOT
 from support.processes import finish
 
 
+@pytest.mark.slow
 def test_every_row_is_measured(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     environment = {

@@ -14,6 +14,7 @@ from fairseq import checkpoint_utils
 from fairseq_cli import generate
 from support.checkpoints import load, run_command
 from support.models import EXAMPLE, logits
+from support.slow import slow_but
 from support.trainings import DUMMY, LAYOUTS, binarised_text, fairseq_train, moments
 
 from deepnmt.checkpoints.averaging import average_checkpoints
@@ -22,7 +23,7 @@ from deepnmt.checkpoints.grow import Growth, grow, grow_checkpoint
 command = functools.partial(run_command, "grow")
 
 
-@pytest.fixture(scope="module", params=LAYOUTS)
+@pytest.fixture(scope="module", params=slow_but(["single", "half"], LAYOUTS))
 def layout(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Options of an optimizer's layout, and a checkpoint of it: three layers, eleven updates, in the second epoch."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -94,7 +95,9 @@ def test_learning_rate_may_go_on(layout: tuple[str, Path]) -> None:
     assert grown["optimizer_history"] == state["optimizer_history"]
 
 
-@pytest.mark.parametrize("option", ["--share-all-embeddings", "--merge-src-tgt-embed"])
+@pytest.mark.parametrize(
+    "option", slow_but(["--merge-src-tgt-embed"], ["--share-all-embeddings", "--merge-src-tgt-embed"])
+)
 def test_moments_of_one_table_in_half_precision(option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """fairseq saves tied tensors apart there, of which the optimizer has one."""
     fairseq_train(monkeypatch, DUMMY, tmp_path, "--max-update=1", "--bf16", option)

@@ -72,7 +72,7 @@ STOCK = (
 )
 # Beside the stock ones, of each kind the one with the most kernels of its own.
 ALWAYS = (*STATE, "layerdrop window", "skipping merged", "checkpointing offloading")
-SLOW = [["fp32", "fused"], ["fp16 memory-efficient", LS], ["fp16 not flat", f"{LS}_fused"], ["amp", LS]]
+SLOW = [["fp32", "fused"], ["fp16 memory-efficient", LS], ["fp16 not flat", f"{LS}_fused"], ["amp", LS], ["bf16", LS]]
 # Random draws differ from the CPU's: these are run, not compared.
 DRAWING: dict[str, dict[str, Any]] = {
     "dropout": {**PRE, "dropout": 0.3, "attention_dropout": 0.1, "activation_dropout": 0.1, "dlcl_dropout": 0.1},

@@ -94,6 +94,7 @@ def test_a_changed_recipe_is_refused_and_a_larger_end_trained(root: Path) -> Non
     assert trained() == [control, r_drop]
 
 
+@pytest.mark.slow
 def test_a_start_that_was_trained_again_is_another(root: Path) -> None:
     command = ["best.sh", "--member", "r_drop:1", "--stage", "members"]
     best_flow.run(root, *command)

@@ -214,6 +214,7 @@ def test_training_and_its_restarts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert used[7] == 0.003
 
 
+@pytest.mark.slow
 def test_training_from_a_grown_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # Another schedule before: its state knows nothing of resets.
     stock = ["--lr-scheduler=inverse_sqrt", "--warmup-updates=4"]

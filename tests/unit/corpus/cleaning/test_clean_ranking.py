@@ -16,6 +16,7 @@ from deepnmt.text.record import read_record
 from deepnmt.text.words import words_of
 
 
+@pytest.mark.slow
 def test_a_classifier_leaves_the_faulty_pairs_out(dirty: tuple[Path, list[str]], tmp_path: Path) -> None:
     prefix, kinds = dirty
     scores = tmp_path / "scores.tsv"

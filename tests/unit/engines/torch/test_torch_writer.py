@@ -12,6 +12,7 @@ from fairseq.data import Dictionary
 from support.checkpoints import config_of, load
 from support.models import batch, task
 from support.searched_models import MODELS
+from support.slow import slow_but
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.checkpoints import packed
@@ -33,7 +34,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_data(tmp_path_factory.mktemp("torch_model") / "data")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# The other kinds are searched in test_inference_engine.py, too.
+@pytest.mark.parametrize("kind", slow_but([*KINDS][::2], KINDS))
 def test_every_kind_and_a_broken_weight_shows(
     kind: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

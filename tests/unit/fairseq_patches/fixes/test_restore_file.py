@@ -67,6 +67,7 @@ def test_the_file_may_be_gone(data: list[str], tmp_path: Path, monkeypatch: pyte
     assert train_until(monkeypatch, data, tmp_path / "save", *options) == [4, 5]
 
 
+@pytest.mark.slow
 def test_one_goes_back(data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: Path) -> None:
     save = tmp_path / "save"
     train_until(monkeypatch, data, save, *SMALL, "--max-update=5")
