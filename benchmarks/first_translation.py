@@ -47,7 +47,7 @@ def main() -> None:
         folder = Path(temporary)
         data = data_folder(folder / "data")
         (data / "codes").write_text("#version: 0.2\na b\n", "utf-8")
-        record = json.loads((data / "preprocess.json").read_text("utf-8"))
+        record = json.loads((data / "preprocess.json").read_bytes())
         (data / "preprocess.json").write_text(json.dumps({**record, "pretokenized": False}), "utf-8")
         path = checkpoint(folder / "model.pt", MODELS["Tiny 4 + 4"])
         commands = {}
