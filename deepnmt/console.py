@@ -164,6 +164,11 @@ def program(name: str) -> str:
     return os.environ.get("DEEPNMT_SCRIPT") or f"deepnmt {name}"
 
 
+def silence_import_of_fairseq() -> None:
+    """Silence the warning of torch 2.14 at each import of fairseq, since no user can act on it."""
+    warnings.filterwarnings("ignore", r"`torch\.jit\.script` is deprecated", FutureWarning)
+
+
 def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     """Run a command's `main`; a fault of the user's or of the system ends it with a line each and status 2.
 
@@ -173,8 +178,7 @@ def run(main: Callable[[], None], name: Optional[str] = None) -> None:
     global _runs
     name = name or os.environ.get("DEEPNMT_SCRIPT") or Path(sys.argv[0]).name
     before, _runs = _runs, True
-    # torch 2.14 logs this at every import of fairseq, before a command's own messages; no user can act on it.
-    warnings.filterwarnings("ignore", r"`torch\.jit\.script` is deprecated", FutureWarning)
+    silence_import_of_fairseq()
     use_utf8()
     # As on Ctrl-C, temporary files must be removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

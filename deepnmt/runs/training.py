@@ -18,6 +18,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
+from deepnmt.console import run, silence_import_of_fairseq
+
+if __name__ == "__main__":
+    silence_import_of_fairseq()
+
+# isort: split
 # Before the rest of fairseq, as in fairseq-train itself: it sets up the logging.
 from fairseq_cli.train import cli_main
 
@@ -25,7 +31,6 @@ from fairseq_cli.train import cli_main
 import torch
 
 import deepnmt
-from deepnmt.console import run
 from deepnmt.errors import UserError
 from deepnmt.fairseq_patches.checks import training_checks
 from deepnmt.jobs.job import locked
