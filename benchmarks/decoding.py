@@ -57,7 +57,9 @@ def searches(path: Path, data: str, case: str, output: Path) -> Step:
 
     from fairseq import checkpoint_utils
 
-    import deepnmt  # noqa: F401  registers its model, and its beam search
+    import deepnmt
+
+    deepnmt.register()  # its model, and its beam search: fairseq was imported later
 
     logging.disable(logging.INFO)
     models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": data})
