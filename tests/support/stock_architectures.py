@@ -53,7 +53,7 @@ MODELS = {
     "bart": f"{BOTH} --max-source-positions=64 --max-target-positions=64 {TRANSLATES}",
     "transformer_lm": f"{LM} --activation-dropout=0 --attention-dropout=0 {PREDICTS}",
     "nonautoregressive_transformer": f"{BOTH} --noise=full_mask {FILLS}",
-    "nacrf_transformer": f"{BOTH} --noise=full_mask {FILLS}",
+    "nacrf_transformer": f"{BOTH} --noise=full_mask --crf-beam-approx=5 {FILLS}",
     "iterative_nonautoregressive_transformer": f"{BOTH} --noise=full_mask {FILLS}",
     "cmlm_transformer": f"{BOTH} --noise=random_mask {FILLS}",
     "levenshtein_transformer": f"{BOTH} --noise=random_delete {FILLS}",
