@@ -1,6 +1,6 @@
 """`deepnmt preprocess` beside the stock tools' commands and beside earlier commits, on real text and on longer text.
 
-    python benchmarks/text_to_data.py FOLDER SAMPLE 0 1000000 --commits c63d22f 32de54d8
+    python benchmarks/text_to_data.py FOLDER SAMPLE 0 1000000 --commits c63d22f be7dd976
 
 SAMPLE is the prefix of real text, SAMPLE.de and SAMPLE.en, such as that of examples/libreoffice; 0 stands for this text
 itself. Text of another number of pairs has the sample's lines with other words in place of their words. Ranks of words

@@ -1,6 +1,6 @@
 """Folders of `deepnmt preprocess` for every option, byte for byte as before texts were prepared by distinct words.
 
-`tests/golden/preprocess.json` holds the first digits of each file's SHA-256, written at commit 32de54d8 by
+`tests/golden/preprocess.json` holds the first digits of each file's SHA-256, written at commit be7dd976 by
 `python tests/unit/preparation/test_golden_text.py`.
 """
 
