@@ -83,6 +83,7 @@ def train(data: Path, save: Path, *more: str, overflowing: Sequence[int] = ()) -
     return seen
 
 
+@pytest.mark.slow
 def test_the_scale_of_the_loss_grows_and_shrinks(data: Path, tmp_path: Path) -> None:
     half = [*HALF, "--max-epoch=2", "--no-save", "--disable-validation", "--fp16-init-scale=8"]
     # Twice as large after each two updates, and after two again from an overflow on.
@@ -106,6 +107,7 @@ def test_rates(data: Path, tmp_path: Path) -> None:
     assert stopped[::5] == pytest.approx([0.1, 0.05, 0.025])
 
 
+@pytest.mark.slow
 def test_order_of_batches(data: Path, tmp_path: Path) -> None:
     plain = ["--no-save", "--disable-validation", "--max-epoch=4"]
     first = train(data, tmp_path, *plain)
@@ -177,6 +179,7 @@ def test_resets(data: Path, tmp_path: Path) -> None:
     assert found[1] > 1
 
 
+@pytest.mark.slow
 def test_moving_averages_that_begin_elsewhere(data: Path, tmp_path: Path) -> None:
     plain = ["--store-ema", "--max-update=2", "--disable-validation", "--ema-decay=1"]
     train(data, tmp_path / "seed", *plain, "--seed=5", "--ema-decay=0.5")

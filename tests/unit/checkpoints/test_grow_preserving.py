@@ -139,7 +139,7 @@ def must_be_possible(options: Options, growth: Growth) -> bool:
 
 @pytest.mark.parametrize("strategy", ["stack", "top", "repeat-top", "interleave"])
 @pytest.mark.parametrize("connections", ["none", "1", "ragged"])
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_logits_stay_as_they_are(strategy: str, connections: str, data: st.DataObject) -> None:
     options = data.draw(models(connections))

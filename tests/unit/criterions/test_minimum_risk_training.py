@@ -35,6 +35,7 @@ def weights(save: Path) -> dict[str, torch.Tensor]:
     return dict(state["model"])
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_is_the_same_training(
     corpus: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

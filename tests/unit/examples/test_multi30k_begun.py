@@ -69,6 +69,7 @@ def test_a_recipe_is_trained_once(root: Path) -> None:
     assert refused(root, *command) == f"{place} with --dropout 0.7, not 0.3"
 
 
+@pytest.mark.slow
 def test_a_changed_recipe_is_refused_and_a_larger_end_trained(root: Path) -> None:
     first, second = (f"out/best/checkpoints/{name}-1/trained was begun" for name in ("control", "r_drop"))
     command = ["best.sh", "--member", "r_drop:1", "--stage", "members"]
@@ -94,6 +95,7 @@ def test_a_changed_recipe_is_refused_and_a_larger_end_trained(root: Path) -> Non
     assert trained() == [control, r_drop]
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_a_start_that_was_trained_again_is_another(root: Path) -> None:
     command = ["best.sh", "--member", "r_drop:1", "--stage", "members"]

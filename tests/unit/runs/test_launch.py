@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import SECONDS, finish, started
+from support.slow import slow_but
 
 from deepnmt.runs import training
 
@@ -35,11 +36,14 @@ def launched(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("end", "status", "said"),
-    [
-        ("0", 0, []),
-        ("3", 1, ["program: error: so it is"]),
-        ("killed", 1, ["deepnmt train: error: process 1 was killed by SIGKILL"]),
-    ],
+    slow_but(
+        [("3", 1, ["program: error: so it is"])],
+        [
+            ("0", 0, []),
+            ("3", 1, ["program: error: so it is"]),
+            ("killed", 1, ["deepnmt train: error: process 1 was killed by SIGKILL"]),
+        ],
+    ),
 )
 def test_what_processes_end_with(
     end: str, status: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
