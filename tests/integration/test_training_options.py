@@ -157,6 +157,7 @@ def test_log_file_and_names_of_parameters(data: Path, tmp_path: Path) -> None:
     assert "done training" in (tmp_path / "log").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_resets(data: Path, tmp_path: Path) -> None:
     plain = ["--lr-scheduler=reduce_lr_on_plateau", "--lr=0.1", "--lr-shrink=0.5", "--lr-patience=0"]
     plain += ["--lr-threshold=0.99", "--warmup-updates=0"]
