@@ -175,6 +175,7 @@ def test_a_training_of_less_than_an_epoch(study: dict[str, str]) -> None:
     assert calls(study) == ["train 1 anew", "valid average5 5 1", "test checkpoint_best 5 1", "test average5 5 1"]
 
 
+@pytest.mark.slow
 def test_fault_that_is_no_result(study: dict[str, str]) -> None:
     done = run(study, "3.1/1", "--seeds", "8", status=2)
     assert "run.sh: error: the training ended with an error: see " in done.stderr

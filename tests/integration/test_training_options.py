@@ -98,6 +98,7 @@ def test_the_scale_of_the_loss_grows_and_shrinks(data: Path, tmp_path: Path) -> 
     assert lowest == [8, 8, 8, 4, 3, 3, 3, 3, 3, 3]
 
 
+@pytest.mark.slow
 def test_rates(data: Path, tmp_path: Path) -> None:
     plain = ["--no-save", "--disable-validation", "--lr-scheduler=fixed", "--lr=0.1", "--warmup-updates=0"]
     annealed = train(data, tmp_path, *plain, "--force-anneal=2", "--lr-shrink=0.5", "--max-epoch=4").rates
@@ -128,6 +129,7 @@ def test_order_of_batches(data: Path, tmp_path: Path) -> None:
     assert [sorted(chain(*anew[start : start + 5])) for start in (0, 5)] == [list(range(40))] * 2
 
 
+@pytest.mark.slow
 def test_validation(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ["--no-save", "--max-epoch=1"]
     assert train(data, tmp_path, *plain, "--batch-size-valid=3", "--fixed-validation-seed=77")[4:] == (

@@ -46,6 +46,7 @@ def refused(root: Path, script: str, *arguments: str, **environment: str) -> str
     return line.removesuffix(END)
 
 
+@pytest.mark.slow
 def test_a_recipe_is_trained_once(root: Path) -> None:
     """One that was trained would not be trained again, and its score would pass for the other one's."""
     command = ["best.sh", "--stage", "control"]
@@ -95,7 +96,6 @@ def test_a_changed_recipe_is_refused_and_a_larger_end_trained(root: Path) -> Non
     assert trained() == [control, r_drop]
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_a_start_that_was_trained_again_is_another(root: Path) -> None:
     command = ["best.sh", "--member", "r_drop:1", "--stage", "members"]

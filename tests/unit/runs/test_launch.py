@@ -77,6 +77,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_processes_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(FOLLOWING)
     command = [*training.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
@@ -106,6 +107,7 @@ def test_the_plug_in_has_processes_follow_their_launcher() -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
