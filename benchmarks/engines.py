@@ -123,9 +123,9 @@ def by_fairseq(case: str, path: Path, data: Path, batches: Batches, output: Path
 
     deepnmt.register()
     logging.disable(logging.INFO)
-    models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": str(data)})
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides={"data": str(data)})
     for model in models:
-        model.prepare_for_inference_(cfg)
+        model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
         model.eval()
     source, target = task.source_dictionary, task.target_dictionary
     generator = task.build_generator(models, Namespace(beam=5, no_beamable_mm=case == FAIRSEQ))
