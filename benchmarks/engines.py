@@ -1,8 +1,8 @@
 """The engines of deepnmt translate, and the search of fairseq-generate with the plug-in, against fairseq's own search.
 
 Figures are sentences per second of the processor. The models are untrained unless --checkpoint gives others: their
-translations are all of one length (random_model.py).
-An engine that does not run a model, or that is not installed, has no row.
+translations are all of one length (random_model.py). An engine that does not run a model, or that is not installed,
+has no row. With shortlists, which have random entries in untrained models, all translations differ.
 
 All rows of docs/translating.md, on a machine that does nothing else, some 12 minutes:
 
@@ -28,8 +28,9 @@ from typing import Any
 
 import torch
 from common import Row, Step, Timing, commit, in_process, interleaved, main, note
-from random_model import checkpoint, data_folder, sentences
+from random_model import checkpoint, data_folder, sentences, shortlist
 
+from deepnmt.search.shortlist import SHORTLIST
 from deepnmt.text.lines import whole_text
 
 FAIRSEQ, GENERATE = "fairseq", "fairseq-generate"
@@ -44,7 +45,11 @@ CASES = {
     "CTranslate2 int8": ("ctranslate2", "int8"),
     "ONNX float32": ("onnx", "float32"),
     "ONNX int8": ("onnx", "int8"),
+    "package float32, shortlist": ("torch", "float32"),
+    "ONNX float32, shortlist": ("onnx", "float32"),
+    "ONNX int8, shortlist": ("onnx", "int8"),
 }
+LISTED = ", shortlist"
 # The package's own, with the results of the checkpoint.
 EXACT = ("package float32", "ONNX float32")
 PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
@@ -72,6 +77,7 @@ TARGETS = {
     **{("Tiny 4 + 4", "batches", f"{engine} float32"): ">= 2.8" for engine in ("package", "ONNX", "CTranslate2")},
     **{("Tiny 4 + 4", "single sentences", f"{engine} float32"): ">= 9" for engine in ("ONNX", "CTranslate2")},
     ("DLCL 12 + 6, width 128", "single sentences", "ONNX float32"): ">= 14",
+    **{("Tiny 4 + 4", "batches", f"{engine} float32{LISTED}"): ">= 4.5" for engine in ("package", "ONNX")},
     **{("DLCL 12 + 6, width 512", "batches", f"{engine} int8"): ">= 4.0" for engine in ("package", "ONNX")},
 }
 
@@ -166,7 +172,8 @@ def measure(options: Namespace) -> Iterator[Row]:
                 data = data_folder(folder / "data")
                 path = checkpoint(folder / "model.pt", MODELS[name])
                 chosen, label = sentences(options.sentences), f"{name}, untrained"
-            folders = dict(_exported(path, data, folder))
+            lists = _shortlist(data) if name in given else shortlist()
+            folders = dict(_exported(path, data, folder, lists))
             wide = MODELS[name]["encoder_embed_dim"] > TINY[0]
             single = [[each] for each in chosen[: max(options.single // (4 if wide else 1), 1)]]
             batches = {"batches": _batches(chosen, 128), "single sentences": single}
@@ -254,7 +261,15 @@ def _spread(timing: Timing) -> str:
     return f"{middle:.3f} s ({low:.3f} to {high:.3f})"
 
 
-def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+def _shortlist(data: Path) -> Any:
+    """The shortlists of a data folder."""
+    from deepnmt.export.shortlists import shortlists
+    from deepnmt.text.settings import TextSettings
+
+    return shortlists(data, TextSettings.read(data).languages, 1000)
+
+
+def _exported(path: Path, data: Path, folder: Path, lists: Any) -> Iterator[tuple[str, Path]]:
     """Yield a model folder for each case that runs the model."""
     from deepnmt.engines.registry import engine_module
     from deepnmt.engines.torch.fairseq_engine import load_checkpoints
@@ -265,6 +280,8 @@ def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]
     for number, (case, (engine, weights)) in enumerate(CASES.items()):
         target = folder / str(number)
         target.mkdir()
+        if case.endswith(LISTED):
+            lists.write(target / SHORTLIST)
         try:
             engine_module(engine, "writer").write([path], data, target, weights)
         except (UserError, ModuleNotFoundError) as error:
