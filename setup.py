@@ -76,7 +76,10 @@ setup(
     # The recipes are at the top of a clone, and inside the installed package. Hydra looks for its plug-ins by name.
     packages=[*find_packages(include=["deepnmt", "deepnmt.*"]), "deepnmt.configs", "hydra_plugins"],
     package_dir={"deepnmt.configs": "configs"},
-    package_data={"deepnmt": ["py.typed", "pages/*.html", "pages/*.svg", "serving/page/*"], "deepnmt.configs": ["**/*.yaml", "*.txt"]},
+    package_data={
+        "deepnmt": ["py.typed", "pages/*.html", "pages/*.svg", "serving/page/*"],
+        "deepnmt.configs": ["**/*.yaml", "*.txt"],
+    },
     python_requires=">=3.11",
     install_requires=[
         f"ve-fairseq>=0.12.3; {WHEEL}",

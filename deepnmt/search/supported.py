@@ -16,6 +16,7 @@ from deepnmt.model.layers import DeepDecoderLayer
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.model.sublayers import BACKWARD_ATTENTION
+from deepnmt.search.incremental.recurrent_steps import RECURRENT_STEPS
 
 DECODERS = (TransformerDecoderBase, TransformerDecoder, DeepDecoder)
 LAYERS = (TransformerDecoderLayerBase, TransformerDecoderLayer, DeepDecoderLayer)
@@ -85,6 +86,8 @@ def _layer_obstacle(layer: Any) -> Optional[str]:
 
 
 def _is_known_attention(module: Any, kinds: Any) -> bool:
+    if type(module) in RECURRENT_STEPS:
+        return all(type(child) is nn.Linear for child in module.children())
     projections = (module.q_proj, module.k_proj, module.v_proj, module.out_proj)
     return (
         type(module) in kinds

@@ -301,6 +301,11 @@ def test_unread_layers_are_whole_copies() -> None:
                 assert torch.equal(tensor, state["model"][source]), name
 
 
+def test_a_recurrence_grows_where_copies_are_unread() -> None:
+    state = checkpoint({**both("norm", "pre"), "decoder_self_attention": "ssru"})
+    assert_preserved(state, grow(state, Growth({"decoder": 6}, function_preserving=True))[0])
+
+
 def test_growth_without_it_changes_the_function() -> None:
     state = checkpoint({**both("norm", "pre")})
     assert difference(model_of(state), model_of(grow(state, Growth({"encoder": 6}))[0])) > 0.01
@@ -333,6 +338,17 @@ REFUSALS: dict[str, tuple[Options, dict[str, str], str, str]] = {
         )
         for name, value in (("dlcl_window", 2), ("dlcl_freeze", True), ("dlcl_softmax", True))
     },
+    "ssru": (
+        {**both("groups", "none"), "decoder_self_attention": "ssru"}, {"decoder": "none"}, "stack",
+        r"--function-preserving is not possible for the decoder: with --decoder-self-attention ssru no layer can pass "
+        r"on its input and learn",
+    ),
+    "average-deepnorm": (
+        {**both("groups", "none"), "decoder_self_attention": "average", "residual_scale": "deepnorm"},
+        {"decoder": "none"}, "stack",
+        r"--function-preserving is not possible for the decoder: the depth scales its branches, and "
+        r"--decoder-self-attention average has no scale",
+    ),
     "b2t-deepnorm": (
         {**both("norm", "b2t"), "residual_scale": "deepnorm", "decoder_layers": 1}, {}, "stack",
         # 0.81 (3^4 1)^(1/16) and 0.81 (6^4 1)^(1/16)

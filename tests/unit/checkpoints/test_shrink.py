@@ -38,6 +38,7 @@ EXTRAS: dict[str, dict[str, Any]] = {
         "encoder_max_relative_length": 2, "decoder_max_relative_length": 2,
     },
     "admin-merged": {"residual_scale": "admin", "merged_attention": True, "dlcl_granularity": "4"},
+    "deepnorm-ssru": {"residual_scale": "deepnorm", "decoder_self_attention": "ssru"},
     "b2t-keys": {
         "encoder_norm": "b2t", "decoder_norm": "b2t", "encoder_max_relative_length": 2, "relative_positions": "keys",
         "dlcl_embedding_norm": True,

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # These folders have test files of their own.
 ELSEWHERE = {"iwslt14", "progressive", "wmt14"}
 # How many files each other folder has, and how many of them are recipes.
-NUMBERS = {".": (6, 5), "depth": (11, 9), "ensemble": (2, 2), "multi30k": (18, 16), "synthetic": (3, 1)}
+NUMBERS = {".": (6, 5), "depth": (11, 9), "ensemble": (2, 2), "multi30k": (18, 16), "synthetic": (6, 4)}
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
 BASES = {"multi30k/base.yaml", "multi30k/tiny_base.yaml", "depth/base.yaml", "depth/warmup.yaml"}
@@ -34,6 +34,7 @@ BASES |= {"language_model.yaml"}
 # Layers of encoder and decoder, and width, as the recipes' headers say.
 SIZES = {"demo": (12, 2, 128), "student": (4, 1, 128), "shallow": (4, 4, 128), "deep": (12, 4, 128)}
 SIZES |= {"tiny": (4, 4, 128), "deep-12": (12, 6, 512), "base": (6, 6, 512), "deep-30": (30, 6, 512)}
+SIZES |= {"ssru_12_1": (12, 1, 128), "ssru_12_2": (12, 2, 128), "ssru_24_2": (24, 2, 128)}
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
