@@ -82,6 +82,7 @@ setup(
         f"ve-fairseq>=0.12.3; {WHEEL}",
         f"fairseq-fixed>=0.12.3.1; {NO_WHEEL}",
         "torch>=2.6",  # reads checkpoints with weights only by default
+        "safetensors>=0.4.3",
         "sacrebleu>=2.3",
         "sacremoses>=0.1",
         "subword-nmt>=0.3.8",
@@ -124,6 +125,7 @@ setup(
         "onnx-export": ["onnxruntime>=1.20", "onnx>=1.17"],
         "pictures": ["matplotlib>=3.7"],
         "subwords": ["sentencepiece>=0.2,!=0.2.2"],  # the unigram trainer of 0.2.2 keeps other pieces
+        "transformers": ["transformers>=5.24,<6"],
         "docs": ["sphinx", "myst-parser", "furo"],
     },
 )

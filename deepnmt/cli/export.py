@@ -31,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> None:
     rerank = as_option(arguments.rerank, RERANKING) if arguments.rerank else ""
     search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen, rerank=rerank)
     kind = arguments.engine, arguments.weights, arguments.check, arguments.allow_loss
-    result = export(Export(paths, arguments.data, *kind, search), arguments.model, print)
+    result = export(Export(paths, arguments.data, *kind, search, arguments.scores), arguments.model, print)
     print(f"check of {result}" if result else "not checked, as --check 0 says")
     print(f"{arguments.model} is ready")
 
@@ -54,6 +54,8 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         f"{DEFAULT_LENPEN:g})")  # fmt: skip
     add("--rerank", type=Path, metavar="FILE", help="weights of deepnmt rerank --tune, which choose from the beam by "
         "default")  # fmt: skip
+    add("--scores", type=Path, metavar="FILE", help="scores.json of deepnmt score, for the model card of --engine "
+        "transformers")  # fmt: skip
     arguments = parser.parse_args(words)
     if arguments.check < 0:
         raise UserError(f"--check must be at least 0, but is {arguments.check}")

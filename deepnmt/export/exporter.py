@@ -14,6 +14,7 @@ from deepnmt.console import program
 from deepnmt.engines.engine import Engine, SearchSettings
 from deepnmt.engines.model_folder import RECORD, ModelFolder, is_model_folder
 from deepnmt.engines.registry import AUTO, by_speed, engine_module
+from deepnmt.engines.torch.engine import model_files
 from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.engines.torch.options import describe
 from deepnmt.engines.torch.writer import write_models
@@ -22,6 +23,7 @@ from deepnmt.export.parity import Result, compare, read_pairs
 from deepnmt.jobs.job import Job
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
+from deepnmt.text.record import read_record
 from deepnmt.text.settings import TextSettings
 
 
@@ -37,6 +39,7 @@ class Export:
         check: number of validation pairs to compare; 0: no check
         allow_loss: export reduced weights even if BLEU is lost
         search: defaults of the search
+        scores: file of deepnmt score, for the model card of the transformers engine
     """
 
     checkpoints: Sequence[Path]
@@ -46,6 +49,7 @@ class Export:
     check: int = 200
     allow_loss: bool = False
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
+    scores: Path | None = None
 
 
 def export(task: Export, target: Path, say: Callable[[str], object] = lambda line: None) -> Result | None:
@@ -81,11 +85,13 @@ def export(task: Export, target: Path, say: Callable[[str], object] = lambda lin
 
 def _exported(task: Export, settings: TextSettings, reference: TorchEngine, target: Path) -> Result | None:
     writer = engine_module(task.engine, "writer")
+    if task.scores and not hasattr(writer, "finish"):
+        raise UserError(f"--scores cannot be combined with --engine {task.engine}")
     if reference.right_to_left and task.engine != "torch":
         raise UserError("models that translate from right to left: use --engine torch")
     with whole_folder(target) as temporary:
         writer.write(list(task.checkpoints), task.data, temporary, task.weights)
-        if task.engine != "torch":
+        if not model_files(temporary)[0].is_file():
             write_models(list(task.checkpoints), temporary, task.weights)
         for name in (*text_files(settings), *(f"dict.{language}.txt" for language in settings.languages)):
             shutil.copyfile(task.data / name, temporary / name)
@@ -95,7 +101,10 @@ def _exported(task: Export, settings: TextSettings, reference: TorchEngine, targ
         engine = engine_module(task.engine, "engine").load(folder, None)
         result = _checked(task, reference, engine, folder) if task.check else None
         record = result.as_record() if result else {"pairs": 0}
-        dataclasses.replace(folder, longest=engine.longest, check=record).write()
+        folder = dataclasses.replace(folder, longest=engine.longest, check=record)
+        if hasattr(writer, "finish"):
+            writer.finish(folder, read_record(task.scores) if task.scores else {})
+        folder.write()
     return result
 
 
