@@ -4,11 +4,12 @@
 - codes: merge operations of the BPE
 - truecase.LANG: forms of words, with true case alone
 - dict.LANG.txt: dictionaries, as fairseq names them
+- shortlist.npz: the types that translations may have, in a model with shortlists (`search/shortlist.py`)
 - ...: the engine's own files
 - model.safetensors: the torch engine's weights, in the folders of other engines too (`fallback.py`); earlier versions
   wrote model.pt
 
-model.json = {"format": 1, 2, 3 or 4, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
+model.json = {"format": 1 to 4, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
               "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
               "weights": "float32", "longest": 1023,
               "search": {"beam": 5, ...}, "check": {...}, "architecture": {...}, "files": {"codes": "SHA-256", ...},
@@ -29,6 +30,8 @@ import deepnmt
 from deepnmt.engines.engine import KINDS, WEIGHTS, SearchSettings, kind_fault
 from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
+from deepnmt.search.shortlist import SHORTLIST, Shortlist
+from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.record import MODEL_FOLDER, read_record, sha256, write_record
 from deepnmt.text.settings import TextSettings
@@ -41,8 +44,8 @@ ALSO_TORCH = ("torch", "transformers")  # whose own files they are
 CARD = "README.md"
 TORCH_FILES = ("model.safetensors", "model.pt")
 TORCH = re.compile(r"model\d*\.(safetensors|pt)")
-# Folders with text steps that the first format lacked say so, for versions that would omit the steps; and so do the
-# torch engine's, for versions that would look for model.pt.
+# Folders with text steps that the first format lacked say so, for versions that would omit the steps. So do those with
+# shortlists, and the torch engine's, for versions that would look for model.pt.
 FORMATS = (1, 2, 3, 4)
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
 
@@ -106,7 +109,7 @@ class ModelFolder:
         version = read_record(file, format=int)["format"]
         if version not in FORMATS:
             raise UserError(
-                f"{file}: 'format' must be from 1 to 4, but is {version}"
+                f"{file}: 'format' must be from 1 to {FORMATS[-1]}, but is {version}"
                 + ("; it needs a later version of deepnmt" if version > FORMATS[-1] else "")
             )
         record = read_record(
@@ -157,6 +160,13 @@ class ModelFolder:
         """Return the path of a language's dictionary."""
         return self.path / f"dict.{language}.txt"
 
+    def shortlist(self) -> Shortlist | None:
+        """Return the shortlists, or None. Raises `UserError` if their file is faulty."""
+        if not (self.path / SHORTLIST).exists():
+            return None
+        sizes = (check_dictionary(self.dictionary(language)) for language in self.text.languages)
+        return Shortlist.read(self.path / SHORTLIST, *sizes)
+
     def pipeline(self) -> TextPipeline:
         """Return the text steps. Raises `UserError` if the codes are faulty."""
         return TextPipeline.of(self.text, self.codes)
@@ -165,8 +175,7 @@ class ModelFolder:
         """Write model.json, with the checksums of all files that are in the folder."""
         settings = dataclasses.asdict(self.text)
         later = 2 if self.text.has_marks else int(any(settings[name] for name in settings.keys() - set(FIRST_STEPS)))
-        if self.engine in ALSO_TORCH:
-            later = 3
+        later = 3 if self.engine in ALSO_TORCH or (self.path / SHORTLIST).exists() else later
         record = {
             "format": FORMATS[later],
             **settings,

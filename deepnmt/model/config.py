@@ -19,6 +19,7 @@ from deepnmt.model.dlcl import HistoryOptions
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.norm_position import NORM_POSITIONS
 from deepnmt.model.residual import RESIDUALS
+from deepnmt.model.self_attention import KINDS
 from deepnmt.model.stack import STACKS
 from deepnmt.model.stack_choices import StackChoices
 from deepnmt.options.option_table import described
@@ -87,6 +88,11 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     ds_init_alpha: float = described(1.0, "alpha of --initializer ds-init, in (0, 1]")
     merged_attention: bool = described(
         False, "a cumulative mean and the cross-attention in one sublayer, instead of self-attention")
+    decoder_self_attention: ChoiceEnum(list(KINDS)) = described(  # type: ignore[valid-type]
+        "full", "self-attention of the decoder: every position attends to all before it (full). In its place, a gated "
+        "mean of all positions so far (average) or a recurrence (ssru) makes translating faster")
+    average_attention_ffn: bool = described(
+        False, "feed-forward layers on the mean of --decoder-self-attention average, as in its paper")
     encoder_word_dropout: float = described(
         0.0, "probability of zeroing the embedding of a source token in training, its end symbol excepted")
     decoder_word_dropout: float = described(

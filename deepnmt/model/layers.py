@@ -13,14 +13,16 @@ from typing import Any, Optional, cast
 import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
+from fairseq.modules.quant_noise import quant_noise
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
 from deepnmt.kernels import feed_forward
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.model.attention import Attention
-from deepnmt.model.build import build_residual, relative_positions
+from deepnmt.model.build import build_recurrence, build_residual, relative_positions
 from deepnmt.model.config import NestedConfig
+from deepnmt.model.initializers.weights import zero_bias
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.model.skipping import zero_grads_for
@@ -174,6 +176,11 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         self, embed_dim: int, cfg: NestedConfig, add_bias_kv: bool = False, add_zero_attn: bool = False
     ) -> MultiheadAttention:
         """Return the module; called by fairseq's constructor."""
+        if (recurrence := build_recurrence(cfg.deep, "decoder", self.new_map)) is not None:
+            # fairseq's constructor reads the heads of the cross-attention here.
+            heads = cfg.decoder.attention_heads
+            recurrence.num_heads, recurrence.head_dim = heads, embed_dim // heads
+            return recurrence
         options = relative_positions(cfg.deep, "decoder")
         if options.max_length:
             return RelativeSelfAttention(embed_dim, cfg.decoder.attention_heads, options, **self.attention_options(cfg))
@@ -186,6 +193,13 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
             xformers_att_config=cfg.decoder.xformers_att_config,
             **self.attention_options(cfg),
         )
+
+    def new_map(self, inputs: int, outputs: int, bias: bool) -> nn.Linear:
+        """Return a linear map with the initial values of fairseq's attention's last one."""
+        linear = nn.Linear(inputs, outputs, bias)
+        nn.init.xavier_uniform_(linear.weight)
+        zero_bias(linear)
+        return cast(nn.Linear, quant_noise(linear, self.quant_noise, self.quant_noise_block_size))
 
     def build_encoder_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
         """Return the module; called by fairseq's constructor."""

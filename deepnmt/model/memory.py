@@ -27,7 +27,7 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
 def _layer(config: DLCLTransformerConfig, stack: str) -> int:
     width, encoder_width = config.width(stack), config.width("encoder")
     sublayers = config.stack(stack).sublayers
-    # Query and output matrices, key and value matrices; the feed-forward sublayer.
-    own = 4 * width**2 if SELF_ATTENTION in sublayers else 0
+    # Self-attention; query and output matrices, key and value matrices; the feed-forward sublayer.
+    own = config.stack(stack).self_attention.matrices * width**2 if SELF_ATTENTION in sublayers else 0
     cross = 2 * width**2 + 2 * width * encoder_width if CROSS_ATTENTION in sublayers else 0
     return own + cross + 2 * width * int(getattr(config, f"{stack}_ffn_embed_dim"))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from deepnmt.model.attention import NamedAttention
+from deepnmt.model.cumulative_mean import cumulative_mean
 
 IncrementalState = dict[str, dict[str, Optional[Tensor]]]
 
@@ -89,31 +90,15 @@ class MergedAttention(NamedAttention):
         # K sentences of N hypotheses each, B = K N.
         attended = torch.einsum("knhts,khsd->tknhd", probabilities, values).reshape(length, batch, self.embed_dim)
 
-        mean = self._cumulative_mean(self.v_proj(query), query_padding_mask, incremental_state)
+        saved = self.get_incremental_state(incremental_state, "target_mean")
+        mean, last = cumulative_mean(self.v_proj(query), query_padding_mask, saved)
+        # Copied: the last step as a view would keep all steps of a prefix alive.
+        self.set_incremental_state(incremental_state, "target_mean", {name: last[name].clone() for name in last})
         merged = self.out_proj((attended + mean).type_as(attended))
         weights = weights.view(batch, self.num_heads, length, -1)
         if need_head_weights:
             return merged, weights.transpose(0, 1)
         return merged, weights.mean(dim=1) if need_weights else None
-
-    def _cumulative_mean(
-        self, x: Tensor, padding: Optional[Tensor], incremental_state: Optional[IncrementalState]
-    ) -> Tensor:
-        """Return A X of (12), T x B x C, in float32 at least; padding is neither summed nor counted."""
-        counted = x.new_ones(x.size(0), x.size(1), 1, dtype=torch.promote_types(x.dtype, torch.float32))
-        if padding is not None:
-            absent = padding.bool().t().unsqueeze(-1)
-            x, counted = x.masked_fill(absent, 0.0), counted.masked_fill(absent, 0.0)
-        # In half precision the sum overflows and the count is inexact after 2048 positions.
-        total, count = x.cumsum(0, dtype=counted.dtype), counted.cumsum(0)
-        if incremental_state is not None:
-            saved = self.get_incremental_state(incremental_state, "target_mean")
-            if saved is not None:
-                total, count = total + saved["sum"], count + saved["count"]
-            # Copied: the last step as a view would keep all steps of a prefix alive.
-            last = {"sum": total[-1].clone(), "count": count[-1].clone()}
-            self.set_incremental_state(incremental_state, "target_mean", last)
-        return total / count.clamp(min=1.0)
 
     def reorder_incremental_state(
         self, incremental_state: Optional[IncrementalState], new_order: Tensor

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from deepnmt.model.groups import group_boundaries, oldest_output
 from deepnmt.model.norm_position import NormPosition
+from deepnmt.model.self_attention import SelfAttentionKind
+from deepnmt.model.sublayers import FEED_FORWARD, SELF_ATTENTION
 
 STACKS = ("encoder", "decoder")
 
@@ -49,6 +51,7 @@ class StackOptions:
         residual_scale: `a` of (4), else 1
         residual_trained: the residuals have a trained vector (14)
         skip: the skipping of its sublayers
+        self_attention: the kind of its self-attention
     """
 
     name: str
@@ -62,6 +65,7 @@ class StackOptions:
     residual_scale: float
     residual_trained: bool
     skip: SkippingOptions
+    self_attention: SelfAttentionKind
 
     @property
     def boundaries(self) -> tuple[int, ...] | None:
@@ -71,6 +75,12 @@ class StackOptions:
     def oldest(self, row: int) -> int:
         """Return the oldest output that a row of the history, from 1, reads."""
         return oldest_output(row, self.window)
+
+    def last_matrix(self, sublayer: str) -> str:
+        """Return the name, within a layer, of the matrix whose factor is a factor of a sublayer's function F."""
+        if sublayer == FEED_FORWARD:
+            return "fc2"
+        return f"{sublayer}.{self.self_attention.last if sublayer == SELF_ATTENTION else 'out_proj'}"
 
     def skip_probabilities(self) -> list[float]:
         """Return the probability of skipping each sublayer in training, from the first layer's first one on."""

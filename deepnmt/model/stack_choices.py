@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.residual import RESIDUALS
+from deepnmt.model.self_attention import FULL, KINDS
 from deepnmt.model.stack import SkippingOptions, StackOptions
 from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION, SUBLAYERS
 
@@ -34,6 +35,7 @@ class StackChoices:
                 linear=str(self.skip_schedule) == "linear",
                 scale_training=str(self.skip_scale) == "training",
             ),
+            self_attention=KINDS[str(self.decoder_self_attention)] if name == "decoder" else FULL,
         )
 
     @property

@@ -11,10 +11,13 @@ from deepnmt.model.groups import PLAIN, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.norm_position import NORM_POSITIONS
+from deepnmt.model.self_attention import FULL
 from deepnmt.model.stack import STACKS
 from deepnmt.options.option_table import MODEL, TRAINING, dashed, range_faults
 
 HISTORY_OPTIONS = {each.name: each.default for each in fields(DLCLTransformerConfig) if each.name.startswith("dlcl_")}
+# Initialisers that make the functions of sublayers small.
+SCALING = ("t-fixup", "t-fixup-released", "ds-init", "deepnorm")
 ONE_DICTIONARY = "needs one dictionary for both languages (preprocess without separate ones)"
 
 
@@ -32,6 +35,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_skipping_faults(config),
         *_kept_layers_faults(config),
         *_attention_faults(config),
+        *_self_attention_faults(config),
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
@@ -127,6 +131,21 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for name in ("no_cross_attention", "cross_self_attention", "decoder_max_relative_length"):
         if getattr(config, name):
             yield f"--{dashed(name)} and --merged-attention exclude each other: there is no self-attention"
+
+
+def _self_attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    kind = config.stack("decoder").self_attention
+    if config.average_attention_ffn and kind.name != "average":
+        yield f"--average-attention-ffn needs --decoder-self-attention average, but it is {kind.name}"
+    if not kind.last and str(config.initializer) in SCALING:
+        # Its function has no matrix that could make it small.
+        yield f"--decoder-self-attention {kind.name} cannot be combined with --initializer {config.initializer}"
+    if kind != FULL and config.merged_attention:
+        yield f"--decoder-self-attention {kind.name} cannot be combined with --merged-attention"
+    if not kind.attends:
+        for name in ("cross_self_attention", "decoder_max_relative_length", "decoder_xformers_att_config"):
+            if getattr(config, name):
+                yield f"--decoder-self-attention {kind.name} cannot be combined with --{dashed(name)}"
 
 
 def _xformers_fault(text: str | None) -> str | None:

@@ -66,6 +66,7 @@ class LineStream:
         chunk: lines to read at a time
         strict: a line that is too long is an error
         glossary: terms and their required translations
+        split: translate each sentence of a line by itself
     """
 
     translator: Translator
@@ -75,6 +76,7 @@ class LineStream:
     chunk: int = 2_000
     strict: bool = False
     glossary: Glossary | None = None
+    split: bool = True
 
     def __post_init__(self) -> None:
         self.unknown: dict[str, int] = {}
@@ -88,7 +90,7 @@ class LineStream:
         """
         start = 1
         for chunk in _chunks(decode_lines(lines, name), self.chunk):
-            found = self.translator.run(chunk, self.settings, self.batch_size, done, self.glossary)
+            found = self.translator.run(chunk, self.settings, self.batch_size, done, self.glossary, self.split)
             for number, line in enumerate(found, start=start):
                 self._look_at(f"{name}:{number}", line)
             output.write("".join(self.form(number, line) for number, line in enumerate(found, start)).encode("utf-8"))

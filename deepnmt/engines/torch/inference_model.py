@@ -21,7 +21,7 @@ from deepnmt.kernels import feed_forward
 from deepnmt.kernels.fast_path import has_hooks, may_take
 from deepnmt.kernels.hidden_keys import seen_keys
 from deepnmt.kernels.short_attention import SHORT, Settings, attention
-from deepnmt.model.build import build_history, build_residual, build_skipping, relative_positions
+from deepnmt.model.build import build_history, build_recurrence, build_residual, build_skipping, relative_positions
 from deepnmt.model.relative_scores import attend
 from deepnmt.model.stack_choices import StackChoices
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
@@ -35,6 +35,8 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 }  # fmt: skip
 # More positions than this, sinusoids do not have.
 MOST_POSITIONS = 100_000
+# Defaults of options that records of earlier versions lack, and that are left out of a record where they hold.
+LATER: Mapping[str, Any] = {"decoder_self_attention": "full", "average_attention_ffn": False}
 
 
 class InferenceOptions(StackChoices):
@@ -44,7 +46,7 @@ class InferenceOptions(StackChoices):
     dlcl_init, dlcl_freeze, dlcl_dropout = "mean", False, 0.0
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        vars(self).update(values)
+        vars(self).update({**LATER, **values})
 
 
 class InferenceModel(nn.Module):
@@ -179,10 +181,13 @@ class Layer(nn.Module):
         super().__init__()
         numbers, width = options.stack(stack), options.width(stack)
         self.norm_position, self.nh = numbers.norm, numbers.heads
-        self.self_attn = self.encoder_attn = None
+        self.self_attn: Optional[nn.Module] = None
+        self.encoder_attn: Optional[Attention] = None
         if SELF_ATTENTION in numbers.sublayers:
             relative = relative_positions(options, stack)
-            self.self_attn = Attention(width, width, numbers.heads, relative.max_length, relative.values)
+            self.self_attn = build_recurrence(options, stack, linear) or Attention(
+                width, width, numbers.heads, relative.max_length, relative.values
+            )
         if CROSS_ATTENTION in numbers.sublayers:
             self.encoder_attn = Attention(width, options.width("encoder"), numbers.heads)
         inner = getattr(options, f"{stack}_ffn_embed_dim")

@@ -1,4 +1,4 @@
-"""Models of this package as transformers' models: DLCL, groups, all norms and residuals, relative positions, merging.
+"""Models of this package as transformers' models: DLCL, groups, all norms and residuals, all kinds of attention.
 
 Parameters have fairseq's names. The modules without their arithmetic are the torch engine's.
 
@@ -28,10 +28,13 @@ from deepnmt.engines.torch.inference_model import (
     Stack,
     sinusoids,
 )
+from deepnmt.kernels.gated_mean import gated_mean
 from deepnmt.kernels.output_norm import OutputNorm
+from deepnmt.model.average_attention import AverageAttention
 from deepnmt.model.dlcl import LayerHistory
 from deepnmt.model.relative_scores import attend
 from deepnmt.model.residual import Residual
+from deepnmt.model.row_state import RowState
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
 from deepnmt.search.incremental.layer_steps import sublayer
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS
@@ -212,7 +215,9 @@ class TargetDecoder(Decoder):
 
         def attentions(number: int, module: Layer) -> Functions:
             functions: Functions = {}
-            if module.self_attn is not None:
+            if isinstance(module.self_attn, RowState):
+                functions[SELF_ATTENTION] = lambda y, _: recurrence(module.self_attn, y, cache, number)
+            elif module.self_attn is not None:
                 functions[SELF_ATTENTION] = lambda y, _: self_attention(module.self_attn, y, mask, cache, number)
             if module.encoder_attn is not None:
                 attention = cross_attention if module.self_attn is not None else merged_attention
@@ -281,15 +286,35 @@ def merged_attention(
     cache: Optional[EncoderDecoderCache],
     layer: int,
 ) -> Tensor:
-    """Return merged attention (12), B x T x C; the cache keeps the values of the target as keys, too."""
+    """Return merged attention (12), B x T x C; the cache keeps the values of the target."""
     key, value = source_keys(module, source, cache, layer)
-    target = module.v_proj(x).unsqueeze(1)
-    if cache is not None:
-        target, _ = cache.self_attention_cache.update(target, target, layer)
-    counts = torch.arange(1, target.size(2) + 1, device=x.device).unsqueeze(-1)
-    exact = torch.promote_types(x.dtype, torch.float32)
-    mean = (target[:, 0].cumsum(1, dtype=exact) / counts)[:, -x.size(1) :]
+    mean = means_so_far(module.v_proj(x), cache, layer)
     return module.out_proj((attended(module, x, key, value, mask) + mean).type_as(x))  # type: ignore[no-any-return]
+
+
+def recurrence(module: Any, x: Tensor, cache: Optional[EncoderDecoderCache], layer: int) -> Tensor:
+    """Return average attention (46) or SSRU (45), B x T x C; the cache keeps a vector of each position."""
+    if isinstance(module, AverageAttention):
+        return module.gated(x, means_so_far(x, cache, layer).type_as(x))
+    exact = torch.promote_types(x.dtype, torch.float32)
+    gates, values = module.forget_proj(x).to(exact).sigmoid(), module.v_proj(x).to(exact)
+    before = torch.zeros_like(values[:, 0])
+    if cache is not None and cache.get_seq_length(layer):
+        before = cache.self_attention_cache.layers[layer].keys[:, 0, -1]
+    means = gated_mean(gates.transpose(0, 1), values.transpose(0, 1), before).transpose(0, 1)
+    if cache is not None:
+        cache.self_attention_cache.update(means.unsqueeze(1), means.unsqueeze(1), layer)
+    return means.relu().type_as(x)
+
+
+def means_so_far(x: Tensor, cache: Optional[EncoderDecoderCache], layer: int) -> Tensor:
+    """Return the mean of all positions up to each of the newest ones, B x T x C, in float32 at least."""
+    each = x.unsqueeze(1)
+    if cache is not None:
+        each, _ = cache.self_attention_cache.update(each, each, layer)
+    counts = torch.arange(1, each.size(2) + 1, device=x.device).unsqueeze(-1)
+    sums = each[:, 0].cumsum(1, dtype=torch.promote_types(x.dtype, torch.float32))
+    return (sums / counts)[:, -x.size(1) :]
 
 
 def source_keys(

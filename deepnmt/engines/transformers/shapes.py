@@ -102,6 +102,7 @@ def is_plain(options: DLCLTransformerConfig) -> bool:
     return all(
         stack.boundaries is None
         and stack.sublayers == SUBLAYERS[stack.name]
+        and stack.self_attention.attends
         and stack.residual_scale == 1
         and not stack.residual_trained
         and {factor for factors in stack.inference_factors() for factor in factors} == {1.0}

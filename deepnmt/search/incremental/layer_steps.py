@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from deepnmt.kernels.output_norm import OutputNorm
 from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
 from deepnmt.search.incremental.attention_steps import (
+    Carried,
     Memory,
     MergedAttentionSteps,
     RelativeSelfAttentionSteps,
@@ -29,6 +30,7 @@ from deepnmt.search.incremental.attention_steps import (
 )
 from deepnmt.search.incremental.maps import Maps
 from deepnmt.search.incremental.one_source_steps import OneSourceAttentionSteps, fits
+from deepnmt.search.incremental.recurrent_steps import RECURRENT_STEPS
 
 Function = Callable[[Tensor], Tensor]
 
@@ -95,15 +97,17 @@ class LayerSteps:
     def __init__(
         self, layer: Any, maps: Maps, source: Memory, backward: Optional[Memory], beam: int, factors: tuple[float, ...]
     ) -> None:
-        self.self_attention: Optional[SelfAttentionSteps] = None
+        self.self_attention: Optional[SelfAttentionSteps | Carried] = None
         self.source_attention: Optional[SourceAttentionSteps] = None
         self.backward_attention: Optional[SourceAttentionSteps] = None
         branches: dict[str, Callable[[Tensor, Step], Tensor]] = {}
-        if layer.self_attn is not None:
+        if type(layer.self_attn) in RECURRENT_STEPS:
+            recurrent = RECURRENT_STEPS[type(layer.self_attn)](layer.self_attn, maps)
+            self.self_attention = branches["self_attn"] = recurrent
+        elif layer.self_attn is not None:
             relative = getattr(layer.self_attn, "relative_keys", None) is not None
             steps = RelativeSelfAttentionSteps if relative else SelfAttentionSteps
-            self.self_attention = steps(layer.self_attn, maps, source.states.size(1), beam)
-            branches["self_attn"] = self.self_attention
+            self.self_attention = branches["self_attn"] = steps(layer.self_attn, maps, source.states.size(1), beam)
         if layer.encoder_attn is not None:
             attention: type[SourceAttentionSteps] = SourceAttentionSteps
             if layer.self_attn is None:

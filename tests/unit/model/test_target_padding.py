@@ -17,6 +17,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "Attention": {},
     "Relative": {"decoder_max_relative_length": 2, "encoder_max_relative_length": 2},
     "Merged": {"merged_attention": True},
+    "Average": {"decoder_self_attention": "average", "average_attention_ffn": True},
+    "SSRU": {"decoder_self_attention": "ssru"},
 }
 # The longer ones fill a vector register but for a few keys, the shorter ones do not come near.
 SENTENCES = {

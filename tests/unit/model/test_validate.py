@@ -138,6 +138,30 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"merged_attention": True, "decoder_max_relative_length": 2},
         r"--decoder-max-relative-length and --merged-attention exclude each other",
     ),
+    *(
+        (
+            {"decoder_self_attention": "average", "initializer": name},
+            rf"^--decoder-self-attention average cannot be combined with --initializer {name}$",
+        )
+        for name in ("t-fixup", "t-fixup-released", "ds-init", "deepnorm")
+    ),
+    (
+        {"average_attention_ffn": True},
+        r"^--average-attention-ffn needs --decoder-self-attention average, but it is full$",
+    ),
+    *(
+        (
+            {"decoder_self_attention": kind, name: value},
+            rf"^--decoder-self-attention {kind} cannot be combined with --{name.replace('_', '-')}$",
+        )
+        for kind in ("average", "ssru")
+        for name, value in {
+            "merged_attention": True,
+            "cross_self_attention": True,
+            "decoder_max_relative_length": 2,
+            "decoder_xformers_att_config": "None",
+        }.items()
+    ),
     (
         {"share_all_embeddings": True, "encoder_embed_dim": 24},
         r"--share-all-embeddings needs .* to be equal, but they are 24 and 16",
