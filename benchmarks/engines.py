@@ -1,8 +1,8 @@
-"""The engines of deepnmt translate against fairseq's own search: sentences per second of the processor.
+"""The engines of deepnmt translate, and the search of fairseq-generate with the plug-in, against fairseq's own search.
 
-The models are untrained unless --checkpoint gives others: their translations are all of one length (random_model.py).
-An engine that does not run a model, or that is not installed, has no row. With shortlists, which have random entries
-in untrained models, all translations differ.
+Figures are sentences per second of the processor. The models are untrained unless --checkpoint gives others: their
+translations are all of one length (random_model.py). An engine that does not run a model, or that is not installed,
+has no row. With shortlists, which have random entries in untrained models, all translations differ.
 
 All rows of docs/translating.md, on a machine that does nothing else, some 12 minutes:
 
@@ -33,7 +33,7 @@ from random_model import checkpoint, data_folder, sentences, shortlist
 from deepnmt.search.shortlist import SHORTLIST
 from deepnmt.text.lines import whole_text
 
-FAIRSEQ = "fairseq"
+FAIRSEQ, GENERATE = "fairseq", "fairseq-generate"
 # What model.json holds for the torch engine.
 DESCRIPTION = "architecture.json"
 # Name of a case, engine, type of the weights.
@@ -112,11 +112,18 @@ def by_engine(folder: Path, case: str, batches: Batches, output: Path) -> Step:
     return step
 
 
-def by_fairseq(path: Path, data: Path, batches: Batches, output: Path) -> Step:
-    """Translate all batches of a kind with fairseq's generator, as `by_engine`."""
+def by_fairseq(case: str, path: Path, data: Path, batches: Batches, output: Path) -> Step:
+    """Translate all batches of a kind, as `by_engine`, with the generator that `fairseq-generate` builds.
+
+    Args:
+        case: `FAIRSEQ`, whose generator is fairseq's, or `GENERATE`, the plug-in's
+        path: of the checkpoint
+        data: its data folder
+        batches: by kind
+        output: as of `by_engine`
+    """
     from fairseq import checkpoint_utils
     from fairseq.data.data_utils import collate_tokens
-    from fairseq.sequence_generator import SequenceGenerator
 
     import deepnmt
 
@@ -127,13 +134,13 @@ def by_fairseq(path: Path, data: Path, batches: Batches, output: Path) -> Step:
         model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
         model.eval()
     source, target = task.source_dictionary, task.target_dictionary
-    generator = SequenceGenerator(models, target, beam_size=5)
+    generator = task.build_generator(models, Namespace(beam=5, no_beamable_mm=case == FAIRSEQ))
 
     def translate(batch: Sequence[list[str]]) -> Any:
         rows = [torch.tensor([*map(source.index, sentence), source.eos()]) for sentence in batch]
         tokens = collate_tokens(rows, source.pad(), left_pad=True)
         lengths = torch.tensor([len(row) for row in rows])
-        return generator.forward({"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
+        return task.inference_step(generator, models, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
 
     def step(kind: str) -> None:
         with torch.no_grad():
@@ -150,7 +157,7 @@ def measure(options: Namespace) -> Iterator[Row]:
     if unknown := [name for name in given if name not in MODELS]:
         raise SystemExit(f"--checkpoint NAME=PATH must name one of {', '.join(MODELS)}, but names {unknown[0]}")
     saved = Saved(options.save, _settings(options))
-    for name in options.model or USUAL:
+    for name in options.model or USUAL[: 1 if options.quick else None]:
         yield from saved.rows(name, "batches")
         yield from saved.rows(name, "single sentences")
         if saved.has(name):
@@ -171,9 +178,11 @@ def measure(options: Namespace) -> Iterator[Row]:
             single = [[each] for each in chosen[: max(options.single // (4 if wide else 1), 1)]]
             batches = {"batches": _batches(chosen, 128), "single sentences": single}
             with ExitStack() as stack:
-                outputs = {case: folder / f"{case}.json" for case in (FAIRSEQ, *folders)}
-                fairseq = in_process(by_fairseq, path, data, batches, outputs[FAIRSEQ])
-                steps = {FAIRSEQ: stack.enter_context(fairseq)}
+                outputs = {case: folder / f"{case}.json" for case in (FAIRSEQ, GENERATE, *folders)}
+                steps = {
+                    case: stack.enter_context(in_process(by_fairseq, case, path, data, batches, outputs[case]))
+                    for case in (FAIRSEQ, GENERATE)
+                }
                 for case, place in folders.items():
                     steps[case] = stack.enter_context(in_process(by_engine, place, case, batches, outputs[case]))
                 for kind in (kind for kind in batches if not saved.rows(name, kind)):

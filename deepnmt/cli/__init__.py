@@ -36,6 +36,7 @@ SUBCOMMANDS = {
     "ngram": Subcommand("deepnmt.cli.ngram", "estimate an n-gram language model, or score a text with one"),
     "truecase": Subcommand("deepnmt.cli.true_case", "learn, apply or undo true case"),
     "recipe": Subcommand("deepnmt.cli.recipe", "list the installed recipes, or print one"),
+    "plan": Subcommand("deepnmt.cli.plan", "tell the memory and the hours of a training at several depths"),
     "train": Subcommand("deepnmt.cli.train", "train the model of a recipe"),
     "train-lm": Subcommand("deepnmt.cli.train_lm", "train a language model on one side of a data folder"),
     "train-progressive": Subcommand("deepnmt.cli.train_progressive", "train, grow and train a model, stage by stage"),
@@ -47,6 +48,7 @@ SUBCOMMANDS = {
     "average": Subcommand("deepnmt.cli.average", "average checkpoints of a training"),
     "generate": Subcommand("deepnmt.cli.generate", "translate a subset of a data folder"),
     "score": Subcommand("deepnmt.cli.score", "score translations"),
+    "seeds": Subcommand("deepnmt.cli.seeds", "train recipes with several seeds, and compare them in one table"),
     "sweep": Subcommand("deepnmt.cli.sweep", "find the best average, beam and length penalty on validation"),
     "search-errors": Subcommand("deepnmt.cli.search_errors", "count the sentences whose best string a search misses"),
     "bleu-per-depth": Subcommand("deepnmt.cli.bleu_per_depth", "score a model with fewer and fewer of its layers"),
@@ -55,6 +57,7 @@ SUBCOMMANDS = {
     "datastore": Subcommand("deepnmt.cli.datastore", "store decoder states for nearest-neighbour search"),
     "export": Subcommand("deepnmt.cli.export", "write a model folder that translates by itself"),
     "translate": Subcommand("deepnmt.cli.translate", "translate raw text"),
+    "serve": Subcommand("deepnmt.cli.serve", "translate over HTTP, with a page at /"),
 }
 
 

@@ -205,8 +205,10 @@ class OnnxSteps:
         self.source = {name: move.of(array) for name, array in self.source.items()}
         if self.columns is not None:
             self.columns.keep(move)
-        # The parents select the rows of a total.
-        self.kept = {name: array if name.startswith("total_") else move.of(array) for name, array in self.kept.items()}
+        for name, array in self.kept.items():
+            # The parents select among rows of hypotheses.
+            if self.inputs[name].shape[0] != "rows_before":
+                self.kept[name] = move.of(array)
 
     def _nothing(self, name: str, sentences: int) -> Floats:
         """Return the kept values before the first step."""
