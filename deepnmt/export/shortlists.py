@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 # The types on the list of a source.
 ListOf = Callable[[Sequence[str]], Set[str]]
 
-# Candidates of a source type. With 1,000 frequent types, they cover 98.9 % of the subwords that a model of Multi30k
-# chooses.
+# Candidates of a source type, at most: most have fewer of at least the lexicon's least probability.
 CANDIDATES = 50
 # Share of a lexicon's words that must be types: a dictionary may leave rare ones out, but has all others.
 KNOWN = 0.5
