@@ -12,13 +12,11 @@ import json
 import logging
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
-from common import Row, Step, in_process, interleaved, main, note
+from common import Row, Step, interleaved, main, note
 from engines import CASES, DESCRIPTION, MODELS, PLAIN, PRE_NORM, TINY, _options
 from random_model import checkpoint, data_folder, sentences
 
@@ -28,6 +26,7 @@ USUAL, SSRU = "4 + 4", {"decoder_self_attention": "ssru"}
 DEEP = {**PRE_NORM, "decoder_groups": "none"}
 DECODERS = {
     USUAL: MODELS["Tiny 4 + 4"],
+    "4 + 4 shared": _options(4, 4, TINY, PLAIN | {"decoder_self_attention": "shared"}),
     "4 + 4 average": _options(4, 4, TINY, PLAIN | {"decoder_self_attention": "average"}),
     "4 + 4 SSRU": _options(4, 4, TINY, PLAIN | SSRU),
     "DLCL 12 + 1": _options(12, 1, TINY, DEEP),
@@ -79,18 +78,18 @@ def measure(options: Namespace) -> Iterator[Row]:
     """The rows."""
     chosen = sorted(sentences(options.sentences), key=len)
     batches = [chosen[start : start + 64] for start in range(0, len(chosen), 64)]
-    with TemporaryDirectory() as temporary, ExitStack() as stack:
-        data = data_folder(Path(temporary) / "data")
-        steps: dict[tuple[str, str], Any] = {}
-        for number, (name, model) in enumerate(DECODERS.items()):
-            path = checkpoint(Path(temporary) / f"{number}.pt", model)
-            for case in ENGINES:
-                folder = exported(path, data, case, Path(temporary) / f"{number} {case}")
-                steps[case, name] = stack.enter_context(in_process(by_engine, folder, case, batches))
-        for case in ENGINES:
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        data = data_folder(folder / "data")
+        paths = {name: checkpoint(folder / f"{name}.pt", model) for name, model in DECODERS.items()}
+        for case in options.engine or ENGINES:
+            steps = {
+                name: by_engine(exported(path, data, case, folder / f"{name} {case}"), case, batches)
+                for name, path in paths.items()
+            }
             for beam in (1, 5):
-                cases = {name: functools.partial(step, beam) for (kind, name), step in steps.items() if kind == case}
-                note(f"decoders: {case}, beam {beam}: {options.repetitions} repetitions of {len(cases)} models")
+                note(f"decoders: {case}, beam {beam}: {options.repetitions} repetitions of {len(steps)} models")
+                cases = {name: functools.partial(step, beam) for name, step in steps.items()}
                 timings = interleaved(cases, options.repetitions)
                 usual = timings[USUAL].processor
                 for name in list(DECODERS)[1:]:
@@ -102,6 +101,7 @@ def add_options(parser: ArgumentParser) -> None:
     """Of this benchmark."""
     parser.set_defaults(threads=1)
     parser.add_argument("--sentences", type=int, default=128, help="to translate in batches of 64 (default: 128)")
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="repeatable (default: all)")
 
 
 if __name__ == "__main__":

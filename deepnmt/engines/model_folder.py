@@ -161,7 +161,7 @@ class ModelFolder:
         return self.path / f"dict.{language}.txt"
 
     def shortlist(self) -> Shortlist | None:
-        """Return the shortlists, or None. Raises `UserError` if their file is faulty."""
+        """Return the shortlists, or None for a model without any. Raises `UserError` if their file is faulty."""
         if not (self.path / SHORTLIST).exists():
             return None
         sizes = (check_dictionary(self.dictionary(language)) for language in self.text.languages)

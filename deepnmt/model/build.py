@@ -43,7 +43,7 @@ def build_history(config: StackChoices, stack: str) -> LayerHistory | None:
 def build_recurrence(config: StackChoices, stack: str, make_map: MakeMap) -> RowState | None:
     """Return the recurrence in place of a layer's self-attention, made of new linear maps, or None if it attends."""
     options = config.stack(stack)
-    if options.self_attention.attends:
+    if not options.self_attention.recurrent:
         return None
     if options.self_attention.name == "ssru":
         return SSRU(options.width, make_map)

@@ -25,6 +25,7 @@ from deepnmt.model.config import NestedConfig
 from deepnmt.model.initializers.weights import zero_bias
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
+from deepnmt.model.shared_attention import LeadingSelfAttention, LeadingSourceAttention, SharedHeads
 from deepnmt.model.skipping import zero_grads_for
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION, branch_modules, sublayers_of
 
@@ -160,6 +161,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         if cfg.deep.merged_attention:
             self.self_attn = None
             self.self_attn_layer_norm = None
+        self.shares_source = cfg.deep.shared_cross_attention
         self.backward_attn: Optional[Attention] = None
         if cfg.deep.two_sided:
             self.backward_attn = Attention(
@@ -181,6 +183,8 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
             heads = cfg.decoder.attention_heads
             recurrence.num_heads, recurrence.head_dim = heads, embed_dim // heads
             return recurrence
+        if cfg.deep.shares_attention:
+            return LeadingSelfAttention(embed_dim, cfg.decoder.attention_heads, **self.attention_options(cfg))
         options = relative_positions(cfg.deep, "decoder")
         if options.max_length:
             return RelativeSelfAttention(embed_dim, cfg.decoder.attention_heads, options, **self.attention_options(cfg))
@@ -204,7 +208,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
     def build_encoder_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
         """Return the module; called by fairseq's constructor."""
         if not cfg.deep.merged_attention:
-            return Attention(
+            return (LeadingSourceAttention if cfg.deep.shared_cross_attention else Attention)(
                 embed_dim,
                 cfg.decoder.attention_heads,
                 kdim=cfg.encoder.embed_dim,
@@ -228,10 +232,12 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         factors: Optional[Sequence[float]] = None,
         backward_out: Optional[Tensor] = None,
         backward_padding_mask: Optional[Tensor] = None,
+        shared: Optional[SharedHeads] = None,
     ) -> tuple[Tensor, Optional[Tensor], None]:
         """Return output and cross-attention. Arguments are fairseq's, `factors` as in the encoder's layer, and the
-        additions of `two_sided.py` to the encoder's output."""
+        additions of `two_sided.py` to the encoder's output; the layers of a block share `shared`."""
         attention: Optional[Tensor] = None
+        sharing = {} if shared is None else {"shared": shared}
         need_weights = need_attn or need_head_weights or (not self.training and self.need_attn)
 
         def attend_itself(y: Tensor) -> Tensor:
@@ -248,6 +254,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                 incremental_state=incremental_state,
                 need_weights=False,
                 attn_mask=mask,
+                **sharing,
             )[0]
             return cast(Tensor, attended)
 
@@ -273,6 +280,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                     static_kv=True,
                     need_weights=need_weights,
                     need_head_weights=need_head_weights,
+                    **(sharing if self.shares_source else {}),
                 )
             if self.backward_attn is not None:
                 second, _ = self.backward_attn(

@@ -10,7 +10,13 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
 
     The types are counted in the dictionaries of source and target.
     """
-    layers = sum(config.depth(stack) * _layer(config, stack) for stack in STACKS)
+    layers = sum(len(set(config.stack(stack).pattern)) * _layer(config, stack) for stack in STACKS)
+    decoder = config.stack("decoder")
+    # Layers with another one's attention weights lack its query and key matrices.
+    following = decoder.layers - len(decoder.leaders)
+    layers -= following * (2 * decoder.width**2)
+    if config.shared_cross_attention:
+        layers -= following * (decoder.width**2 + 2 * decoder.width * config.width("encoder"))
     if config.two_sided:
         # The backward decoder, and the forward one's second attention.
         width = config.width("decoder")

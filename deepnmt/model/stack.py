@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from deepnmt.model.groups import group_boundaries, oldest_output
 from deepnmt.model.norm_position import NormPosition
 from deepnmt.model.self_attention import SelfAttentionKind
+from deepnmt.model.shared_layers import sharing_pattern
 from deepnmt.model.sublayers import FEED_FORWARD, SELF_ATTENTION
 
 STACKS = ("encoder", "decoder")
@@ -52,6 +53,8 @@ class StackOptions:
         residual_trained: the residuals have a trained vector (14)
         skip: the skipping of its sublayers
         self_attention: the kind of its self-attention
+        sharing: numbers of its layers, as in --encoder-share-layers
+        blocks: its division into blocks of layers with the same attention weights, as in --shared-attention-blocks
     """
 
     name: str
@@ -66,11 +69,26 @@ class StackOptions:
     residual_trained: bool
     skip: SkippingOptions
     self_attention: SelfAttentionKind
+    sharing: str
+    blocks: str
 
     @property
     def boundaries(self) -> tuple[int, ...] | None:
         """See `group_boundaries`; None for a plain stack."""
         return group_boundaries(self.groups, self.layers)
+
+    @property
+    def pattern(self) -> tuple[int, ...]:
+        """Return the number of each position's layer. Raises `ValueError` for wrong `sharing`."""
+        return sharing_pattern(self.sharing, self.layers)
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """Return the first layers of the blocks, from 0. Raises `ValueError` for wrong `blocks`."""
+        boundaries = group_boundaries(self.blocks, self.layers)
+        if boundaries is None:
+            raise ValueError(f"must be a number of layers, or boundaries such as 0,2,6, but is {self.blocks}")
+        return boundaries[:-1]
 
     def oldest(self, row: int) -> int:
         """Return the oldest output that a row of the history, from 1, reads."""

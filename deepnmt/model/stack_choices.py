@@ -36,12 +36,19 @@ class StackChoices:
                 scale_training=str(self.skip_scale) == "training",
             ),
             self_attention=KINDS[str(self.decoder_self_attention)] if name == "decoder" else FULL,
+            sharing=str(getattr(self, f"{name}_share_layers")),
+            blocks=str(self.shared_attention_blocks) if name == "decoder" and self.shares_attention else "1",
         )
 
     @property
     def one_table(self) -> bool:
         """Whether source, target and output have one embedding table."""
         return bool(self.share_all_embeddings or self.merge_src_tgt_embed)
+
+    @property
+    def shares_attention(self) -> bool:
+        """Whether layers of the decoder share attention weights."""
+        return str(self.decoder_self_attention) == "shared"
 
     def depth(self, stack: str) -> int:
         """Return the number of layers of a stack."""

@@ -36,6 +36,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_kept_layers_faults(config),
         *_attention_faults(config),
         *_self_attention_faults(config),
+        *_shared_layers_faults(config),
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
@@ -134,7 +135,24 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
 
 
 def _self_attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
-    kind = config.stack("decoder").self_attention
+    stack = config.stack("decoder")
+    kind = stack.self_attention
+    try:
+        stack.leaders  # noqa: B018 - a property that raises
+    except ValueError as error:
+        yield f"--shared-attention-blocks: {error}"
+    if not config.shares_attention:
+        for name, default in (("shared_attention_blocks", "2"), ("shared_cross_attention", False)):
+            if getattr(config, name) != default:
+                yield f"--{dashed(name)} needs --decoder-self-attention shared, but it is {kind.name}"
+    else:
+        # Without the layer that leads a block, the others have no weights; a recomputed layer would lose its gradients.
+        alone = ("decoder_skip", "decoder_layerdrop", "decoder_layers_to_keep", "base_layers", "checkpoint_activations")
+        for name in (*alone, "two_sided"):
+            if getattr(config, name):
+                yield f"--decoder-self-attention shared cannot be combined with --{dashed(name)}"
+        if config.shared_cross_attention and config.no_cross_attention:
+            yield "--shared-cross-attention cannot be combined with --no-cross-attention"
     if config.average_attention_ffn and kind.name != "average":
         yield f"--average-attention-ffn needs --decoder-self-attention average, but it is {kind.name}"
     if not kind.last and str(config.initializer) in SCALING:
@@ -146,6 +164,26 @@ def _self_attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
         for name in ("cross_self_attention", "decoder_max_relative_length", "decoder_xformers_att_config"):
             if getattr(config, name):
                 yield f"--decoder-self-attention {kind.name} cannot be combined with --{dashed(name)}"
+
+
+def _shared_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        try:
+            pattern = config.stack(stack).pattern
+        except ValueError as error:
+            yield f"--{stack}-share-layers {error}"
+            continue
+        if len(set(pattern)) == len(pattern):
+            continue
+        option = f"--{stack}-share-layers cannot be combined with"
+        for name in (f"{stack}_layerdrop", f"{stack}_layers_to_keep", "base_layers"):
+            if getattr(config, name):
+                yield f"{option} --{dashed(name)}"
+        if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
+            # It measures each sublayer at one depth.
+            yield f"{option} --initializer {config.initializer}"
+        if stack == "decoder" and config.shares_attention:
+            yield f"{option} --decoder-self-attention shared"
 
 
 def _xformers_fault(text: str | None) -> str | None:

@@ -201,6 +201,7 @@ TRAINING_ALONE = (
     *("dlcl_init", "dlcl_freeze", "fast_dropout", "initializer", "checkpoint_activations", "offload_activations"),
     *("min_params_to_wrap", "quant_noise_pq_block_size", "adaptive_input", "char_inputs", "export"),
 )
+OF_SELF_ATTENTION = ("average_attention_ffn", "shared_attention_blocks", "shared_cross_attention")
 ADAPTIVE_SOFTMAX = ("adaptive_softmax_factor", "tie_adaptive_weights", "tie_adaptive_proj")
 
 OPTIONS: dict[str, Row] = {
@@ -268,11 +269,14 @@ OPTIONS: dict[str, Row] = {
     "decoder_input_dim": Row(MODEL, CHANNELS),
     "decoder_output_dim": Row(MODEL, CHANNELS),
     "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),
+    **{name: Row(MODEL, part_of="decoder_self_attention") for name in OF_SELF_ATTENTION},
     **{f"dlcl_{name}": Row(MODEL, part_of="encoder_groups") for name in ("granularity", "softmax", "embedding_norm")},
     # The model in training: its initialisation, regularisation and storage
     **{f"{stack}_word_dropout": Row(MODEL, SHARE, inference=False) for stack in STACKS},
     **{f"{stack}_layerdrop": Row(MODEL, SHARE, inference=False) for stack in STACKS},
     **{f"{stack}_embed_path": Row(MODEL, inference=False) for stack in STACKS},
+    # A checkpoint has the tensors of each place.
+    **{f"{stack}_share_layers": Row(MODEL, inference=False) for stack in STACKS},
     "dropout": Row(MODEL, SHARE, inference=False),
     **{f"{name}_dropout": Row(MODEL, SHARE, inference=False) for name in ("attention", "activation", "relu", "dlcl")},
     "ds_init_alpha": Row(MODEL, POSITIVE_SHARE, inference=False),

@@ -31,6 +31,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "admin": {**PLAIN, "residual_scale": "admin"},
     "merged attention": {**PRE_NORM, "merged_attention": True},
     "merged, post-norm": {"merged_attention": True},
+    "shared layers": {"decoder_share_layers": "0,0,1", "encoder_share_layers": "0,1,0"},
+    "shared": {"decoder_self_attention": "shared"},
+    "shared, cross": {
+        **{**PRE_NORM, "decoder_self_attention": "shared"},
+        **{"shared_attention_blocks": "0,1,3", "shared_cross_attention": True},
+    },
     "average": {"decoder_self_attention": "average"},
     "average, FFN": {**PRE_NORM, "decoder_self_attention": "average", "average_attention_ffn": True},
     "ssru": {**PRE_NORM, "decoder_self_attention": "ssru"},

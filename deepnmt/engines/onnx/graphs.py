@@ -50,6 +50,7 @@ from deepnmt.engines.onnx.attention import (
 from deepnmt.engines.onnx.graph import FLOAT, INTEGER, Graph, Value
 from deepnmt.engines.onnx.layers import Branch, History, feed_forward, gathered, linear, norm, rounded, run_layer
 from deepnmt.engines.onnx.recurrent import RECURRENT_STEPS
+from deepnmt.engines.onnx.shared import FollowingSelfAttentionStep, following_source_attention
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.model.skipping import SublayerSkipping
@@ -85,7 +86,7 @@ def encoder_graph(model: Any, activation: str, int8: bool, common: Common = None
         x = run_layer(graph, layer, history.input(index, x), branches, factors)
     x = norm(graph, encoder.layer_norm, history.finish(x))
     for index, layer in enumerate(model.decoder.layers):
-        if layer.encoder_attn is not None:
+        if layer.encoder_attn is not None and not follows(layer.encoder_attn):
             source_entries(graph, layer.encoder_attn, x, lead, index)
     if common is not None:
         further = graph.input("further", INTEGER, "lists", "places")
@@ -93,6 +94,11 @@ def encoder_graph(model: Any, activation: str, int8: bool, common: Common = None
         columns = graph.op("Transpose", rows, perm=[0, 2, 1])
         graph.output("further_weights", FLOAT, columns, "lists", model.decoder.output_embed_dim, "places")
     return graph
+
+
+def follows(attention: Any) -> bool:
+    """Return whether an attention has another one's weights; see `deepnmt/model/shared_attention.py`."""
+    return bool(getattr(attention, "follows", False))
 
 
 def inference_factors(stack: Any) -> list[tuple[float, ...]]:
@@ -130,6 +136,8 @@ def step_graph(model: Any, activation: str, int8: bool, common: Common = None) -
 class _StepGraph:
     def __init__(self, decoder: Any, activation: str, int8: bool, common: Common) -> None:
         self.graph, self.decoder, self.activation, self.common = Graph(int8), decoder, activation, common
+        # The latest attentions of layers that others follow.
+        self.leaders: dict[str, Any] = {}
         graph, axes = self.graph, ("sentences", "hypotheses")
         self.tokens = graph.input("tokens", INTEGER, *axes)
         self.position = graph.input("position", INTEGER, 1)
@@ -176,18 +184,26 @@ class _StepGraph:
             assert self.parents is not None
             step = RECURRENT_STEPS[type(layer.self_attn)]
             branches[SELF_ATTENTION] = step(graph, layer.self_attn, index, self.parents, self._count())
+        elif follows(layer.self_attn):
+            leader = self.leaders[SELF_ATTENTION]
+            branches[SELF_ATTENTION] = FollowingSelfAttentionStep(graph, layer.self_attn, lead, index, leader)
         elif layer.self_attn is not None:
             assert self.mask is not None
-            branches[SELF_ATTENTION] = SelfAttentionStep(graph, layer.self_attn, lead, self.mask, self.ages, index)
+            leader = SelfAttentionStep(graph, layer.self_attn, lead, self.mask, self.ages, index)
+            branches[SELF_ATTENTION] = self.leaders[SELF_ATTENTION] = leader
         if isinstance(layer.encoder_attn, MergedAttention):
             assert self.source_mask is not None
             assert self.parents is not None
             branches[CROSS_ATTENTION] = MergedAttentionStep(
                 graph, layer.encoder_attn, lead, self.source_mask, index, self.parents, self._count()
             )
+        elif follows(layer.encoder_attn):
+            leader = self.leaders[CROSS_ATTENTION]
+            branches[CROSS_ATTENTION] = following_source_attention(graph, layer.encoder_attn, leader)
         elif layer.encoder_attn is not None:
             assert self.source_mask is not None
-            branches[CROSS_ATTENTION] = SourceAttentionStep(graph, layer.encoder_attn, lead, self.source_mask, index)
+            leader = SourceAttentionStep(graph, layer.encoder_attn, lead, self.source_mask, index)
+            branches[CROSS_ATTENTION] = self.leaders[CROSS_ATTENTION] = leader
         return branches
 
     def _count(self) -> Value:

@@ -37,6 +37,7 @@ SUPPORT = Support(
             *("no_token_positional_embeddings", "layernorm_embedding", "no_cross_attention", "no_decoder_final_norm"),
             *("dlcl_granularity", "dlcl_window", "dlcl_softmax", "dlcl_embedding_norm", "relative_positions"),
             *("residual_scale", "merged_attention", "decoder_self_attention", "average_attention_ffn"),
+            *("shared_attention_blocks", "shared_cross_attention"),
             *("skip_schedule", "skip_scale", "quant_noise_pq"),
         }
     )

@@ -180,6 +180,8 @@ class AttentionSteps:
 class SelfAttentionSteps(AttentionSteps):
     """A layer's self-attention, for a beam of K in each of at first N sentences."""
 
+    weights: Tensor  # the last step's probabilities, NH x M x KP
+
     def __init__(self, module: Any, maps: Maps, sentences: int, beam: int) -> None:
         super().__init__(module, maps)
         self.beam = beam
@@ -196,8 +198,8 @@ class SelfAttentionSteps(AttentionSteps):
         query, key, value = each.unbind(2)  # M x N x H x D
         self._write(key, value, step)
         query, entries = query.flatten(1, 2).transpose(0, 1), step.mask.size(-1)
-        weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
-        return self.out(self.by_rows(self._attend(weights, self.values.narrow(1, 0, entries), step)))
+        self.weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))
+        return self.out(self.by_rows(self._attend(self.weights, self.values.narrow(1, 0, entries), step)))
 
     def _write(self, key: Tensor, value: Tensor, step: Step) -> None:
         """Keep a key and a value, M x N x H x D; in the first step, one hypothesis stands for all."""
@@ -244,6 +246,7 @@ class SourceAttentionSteps(AttentionSteps):
     """A layer's attention to the source, whose memory is the encoder's output."""
 
     weights: Tensor  # the last step's probabilities, NH x M x entries
+    attended: Tensor  # the last step's heads side by side, MN x C
 
     def __init__(self, module: Any, maps: Maps, memory: Memory) -> None:
         super().__init__(module, maps)
@@ -259,7 +262,8 @@ class SourceAttentionSteps(AttentionSteps):
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the sublayer's function of the newest position, MN x C; `weights` are its probabilities."""
-        return self.out(self._attend(self.query(x), step))
+        self.attended = self._attend(self.query(x), step)
+        return self.out(self.attended)
 
     def _attend(self, query: Tensor, step: Step) -> Tensor:
         query, padding = self.by_heads(query, step), step.padding

@@ -42,10 +42,10 @@ class DecoderSteps:
         ones = (1.0, 1.0, 1.0)
         skipping = getattr(decoder, "skipping", None)
         factors = [ones] * len(decoder.layers) if skipping is None else skipping.draw()
-        self.layers = [
-            LayerSteps(layer, maps, self.source, self.backward, beam, factors[index])
-            for index, layer in enumerate(decoder.layers)
-        ]
+        self.layers: list[LayerSteps] = []
+        for index, layer in enumerate(decoder.layers):
+            below = self.layers[-1] if self.layers else None
+            self.layers.append(LayerSteps(layer, maps, self.source, self.backward, beam, factors[index], below))
         self.attends = any(isinstance(layer.self_attention, SelfAttentionSteps) for layer in self.layers)
         history = getattr(decoder, "history", None)
         self.history = HistorySteps(history) if history is not None else None

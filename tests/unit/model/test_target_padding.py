@@ -17,6 +17,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "Attention": {},
     "Relative": {"decoder_max_relative_length": 2, "encoder_max_relative_length": 2},
     "Merged": {"merged_attention": True},
+    "Shared": {"decoder_self_attention": "shared", "shared_attention_blocks": "3", "shared_cross_attention": True},
     "Average": {"decoder_self_attention": "average", "average_attention_ffn": True},
     "SSRU": {"decoder_self_attention": "ssru"},
 }

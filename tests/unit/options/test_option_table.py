@@ -128,4 +128,5 @@ def test_options_of_the_search_are_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, row in OPTIONS.items() if row.part_of])
 def test_what_says_nothing_without_another_option(name: str) -> None:
-    assert OPTIONS[name].part_of in ("encoder_groups", "adaptive_softmax_cutoff", "base_layers")
+    wholes = ("encoder_groups", "adaptive_softmax_cutoff", "base_layers", "decoder_self_attention")
+    assert OPTIONS[name].part_of in wholes

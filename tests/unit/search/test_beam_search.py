@@ -179,7 +179,7 @@ def test_one_short_sentence(monkeypatch: pytest.MonkeyPatch, options: dict[str, 
     )
     net = model(options)
     assert_same(*both(net, sentences=[[5, 6]]))
-    others = options.keys() & {"merged_attention", "no_cross_attention"}
+    others = options.keys() & {"merged_attention", "no_cross_attention", "shared_cross_attention"}
     assert len(made) == (0 if others else len(net.decoder.layers))
     made.clear()
     assert_same(*both(net, sentences=[[5, 6], [7, 8]]))

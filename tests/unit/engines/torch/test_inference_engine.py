@@ -46,6 +46,10 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "relative values": {**PRE, "encoder_max_relative_length": 4, "decoder_max_relative_length": 1},
     "merged": {**PRE, "merged_attention": True, "no_decoder_final_norm": True},
+    "shared layers": {**PRE, "decoder_share_layers": "0,0,0", "encoder_share_layers": "0,1,1"},
+    "shared attention": {
+        **PRE, "decoder_self_attention": "shared", "shared_attention_blocks": "3", "shared_cross_attention": True,
+    },
     "average": {**PRE, "decoder_self_attention": "average"},
     "average, FFN": {"decoder_self_attention": "average", "average_attention_ffn": True},
     "ssru": {**PRE, "decoder_self_attention": "ssru"},
