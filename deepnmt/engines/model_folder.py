@@ -4,10 +4,11 @@
 - codes: merge operations of the BPE
 - truecase.LANG: forms of words, with true case alone
 - dict.LANG.txt: dictionaries, as fairseq names them
+- shortlist.npz: the types that translations may have, in a model with shortlists (`search/shortlist.py`)
 - ...: the engine's own files
 - model.pt: the torch engine's weights, in the folders of other engines too (`fallback.py`)
 
-model.json = {"format": 1, 2 or 3, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
+model.json = {"format": 1 to 4, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
               "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
               "weights": "float32", "longest": 1023,
               "search": {"beam": 5, ...}, "check": {...}, "architecture": {...}, "files": {"codes": "SHA-256", ...},
@@ -28,6 +29,8 @@ import deepnmt
 from deepnmt.engines.engine import KINDS, WEIGHTS, SearchSettings, kind_fault
 from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
+from deepnmt.search.shortlist import SHORTLIST, Shortlist
+from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.pipeline import TextPipeline
 from deepnmt.text.record import MODEL_FOLDER, read_record, sha256, write_record
 from deepnmt.text.settings import TextSettings
@@ -36,8 +39,9 @@ from deepnmt.text.subwords import CODES
 RECORD = MODEL_FOLDER
 # The torch engine's files, of which other engines' folders have the first.
 TORCH = re.compile(r"model\d*\.pt")
-# Folders with text steps that the first format lacked say so, for versions that would omit the steps.
-FORMATS = (1, 2, 3)
+# Folders with text steps that the first format lacked say so, for versions that would omit the steps; so do those with
+# shortlists.
+FORMATS = (1, 2, 3, 4)
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
 
 
@@ -100,7 +104,7 @@ class ModelFolder:
         version = read_record(file, format=int)["format"]
         if version not in FORMATS:
             raise UserError(
-                f"{file}: 'format' must be 1, 2 or 3, but is {version}"
+                f"{file}: 'format' must be from 1 to {FORMATS[-1]}, but is {version}"
                 + ("; it needs a later version of deepnmt" if version > FORMATS[-1] else "")
             )
         record = read_record(
@@ -151,6 +155,13 @@ class ModelFolder:
         """Return the path of a language's dictionary."""
         return self.path / f"dict.{language}.txt"
 
+    def shortlist(self) -> Shortlist | None:
+        """Return the shortlists, or None. Raises `UserError` if their file is faulty."""
+        if not (self.path / SHORTLIST).exists():
+            return None
+        sizes = (check_dictionary(self.dictionary(language)) for language in self.text.languages)
+        return Shortlist.read(self.path / SHORTLIST, *sizes)
+
     def pipeline(self) -> TextPipeline:
         """Return the text steps. Raises `UserError` if the codes are faulty."""
         return TextPipeline.of(self.text, self.codes)
@@ -159,6 +170,7 @@ class ModelFolder:
         """Write model.json, with the checksums of all files that are in the folder."""
         settings = dataclasses.asdict(self.text)
         later = 2 if self.text.has_marks else int(any(settings[name] for name in settings.keys() - set(FIRST_STEPS)))
+        later = 3 if (self.path / SHORTLIST).exists() else later
         record = {
             "format": FORMATS[later],
             **settings,

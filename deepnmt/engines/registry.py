@@ -32,6 +32,8 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
     "ctranslate2": {"ctranslate2": "ctranslate2"},
     "onnx": {"onnxruntime": "onnx", "onnx": "onnx-export"},
 }
+# Engines that search with a shortlist for each sentence; CTranslate2 shares one in a batch.
+SHORTLISTS = ("onnx", "torch")
 # The choice of an export that names no engine.
 AUTO = "auto"
 # Channels of the widest models that CTranslate2 computes faster than ONNX Runtime (docs/translating.md).

@@ -5,20 +5,24 @@ This costs a fifth of an update's time and a twelfth of a search's (`docs/perfor
 """
 
 import ctypes
+import os
 
 from deepnmt.reference import reference_wanted
 
 # The numbers of the settings in glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 SPARE = 100_000_000
+# Variables of the environment by which glibc lets its user choose.
+CHOSEN = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")
 
 
 def keep_freed_memory() -> bool:
     """Do so in this process from now on, and return whether it worked.
 
-    C libraries other than glibc stay as they are, and nothing changes if fast paths are turned off.
+    C libraries other than glibc stay as they are. Nothing changes if fast paths are turned off, or the environment has
+    settings of its own.
     """
-    if reference_wanted():
+    if reference_wanted() or any(name in os.environ for name in CHOSEN):
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -8,6 +8,7 @@ A row has a role, which says who checks values against its rule:
     TRAINING   any training, whatever its architecture, and every reader of recipes
     MODEL      every builder of a Transformer, fairseq's or this package's
     SEARCH     any search
+    EXPORT     an export
 
 Rules between options stand where both are known: `recipe/combinations.py`, `model/validate.py`, `search/options.py`.
 """
@@ -24,7 +25,7 @@ from deepnmt.literals import evaluated_fault, literal
 
 # The largest number that fairseq's tensors and counters hold.
 INT = 2**31 - 1
-TRAINING, MODEL, SEARCH = "training", "model", "search"
+TRAINING, MODEL, SEARCH, EXPORT = "training", "model", "search", "export"
 STACKS = ("encoder", "decoder")
 Fault = tuple[str, str]
 
@@ -295,6 +296,9 @@ OPTIONS: dict[str, Row] = {
     "sampling_topk": Row(SEARCH, Rule("at least 1, or -1 for all types", lambda n: n >= 1 or n == -1)),
     "sampling_topp": Row(SEARCH, Rule("above 0 and at most 1, or -1 for all types", lambda x: 0 < x <= 1 or x == -1)),
     **SEARCHES,
+    # deepnmt export's
+    "check": Row(EXPORT, whole(0)),
+    "shortlist": Row(EXPORT, whole(1)),
 }
 
 

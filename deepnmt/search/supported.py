@@ -51,6 +51,14 @@ def model_obstacle(model: Any) -> Optional[str]:
     return "the model is being trained" if model.training else _decoder_obstacle(decoder)
 
 
+def shortlist_obstacle(model: Any) -> Optional[str]:
+    """Return why a model cannot have shortlists, or None."""
+    projection = getattr(getattr(model, "decoder", None), "output_projection", None)
+    if type(projection) is not nn.Linear or projection.bias is not None:
+        return "the output layer is not a linear map without bias"
+    return model_obstacle(model)
+
+
 def language_model_obstacle(model: Any) -> Optional[str]:
     """Return why the search cannot use a language model, or None."""
     decoder: Any = getattr(model, "decoder", None)

@@ -9,15 +9,16 @@ export PYTHONPATH=$ROOT/examples/libreoffice:$PYTHONPATH
 
 usage() {
     cat <<'HELP'
-usage: run.sh LANGUAGES [RECIPE] [--debs FOLDER] [fairseq-train options]
+usage: run.sh LANGUAGES [RECIPE] [--debs FOLDER] [--data] [fairseq-train options]
 
 Takes text of LibreOffice from Debian's packages to a model that translates it into English: fetch, clean, preprocess,
 train, average, translate, score, export. It can be stopped at any moment; run the same command again to resume.
 
-  LANGUAGES        source language, such as de, pt-br or ja; several, such as de,fr, or ten, the ten with most text, make
-                   one model whose sources begin with a tag, <de>
+  LANGUAGES        source language, such as de, pt-br or ja; several, such as de,fr, make one model whose sources begin
+                   with a tag, <de>; ten: de,fr,es,it,nl,pt-br,cs,ru,ja,zh-cn
   RECIPE           YAML file (default: configs/tiny.yaml)
   --debs FOLDER    .deb files, where apt-get is missing (default: downloaded)
+  --data           prepare the data, and train nothing
   options          options of fairseq-train, which win over the recipe's, such as --max-update 1000
 
 environment:
@@ -28,10 +29,12 @@ example:
 HELP
 }
 
-DEBS=() POSITIONAL=() OPTIONS=()
+TEN=de,fr,es,it,nl,pt-br,cs,ru,ja,zh-cn
+DEBS=() POSITIONAL=() OPTIONS=() DATA_ALONE=''
 while [[ $# -gt 0 ]]; do
     case $1 in
         --debs) DEBS=(--debs "$(value "$@")") || exit; shift ;;
+        --data) DATA_ALONE=true ;;
         -h | --help) usage; exit 0 ;;
         -*) OPTIONS=("$@"); break ;;
         *) POSITIONAL+=("$1") ;;
@@ -39,24 +42,33 @@ while [[ $# -gt 0 ]]; do
     shift
 done
 [[ ${#POSITIONAL[@]} -ge 1 && ${#POSITIONAL[@]} -le 2 ]] || die "LANGUAGES and at most one RECIPE must be given (see --help)"
-LANGUAGES=${POSITIONAL[0]} RECIPE=${POSITIONAL[1]:-$ROOT/configs/tiny.yaml}
+NAME=${POSITIONAL[0]} RECIPE=${POSITIONAL[1]:-$ROOT/configs/tiny.yaml}
 [[ -f $RECIPE ]] || die "RECIPE must be a file, but there is no '$RECIPE'"
+IFS=, read -ra LANGUAGES <<<"${NAME/#ten/$TEN}"
+[[ -z $(printf '%s\n' "${LANGUAGES[@]}" | sort | uniq -d) ]] || die "LANGUAGES must have each language once, but is $NAME"
 need python3 fairseq-train
-OUT=${OUT:-$ROOT/output/libreoffice}/$LANGUAGES
+BASE=${OUT:-$ROOT/output/libreoffice}
+OUT=$BASE/$NAME
 ON_INTERRUPT=resume
 SCRIPTS=$ROOT/scripts
 
-run python3 -m corpus.fetch "$LANGUAGES" "$OUT/text" --cache "${OUT%/*}/debs" "${DEBS[@]}"
-SOURCE=mul FILTERS=(--length 1:100 --repeats 2 --no-copies 0.8) SEGMENT=(--protect "$OUT/tags" --bpe-merges 16000)
-if [[ $LANGUAGES != *,* && $LANGUAGES != ten ]]; then
-    SOURCE=$LANGUAGES FILTERS=(--recipe "$ROOT/configs/clean.txt") SEGMENT=(--bpe-merges 8000)
-else
+for LANGUAGE in "${LANGUAGES[@]}"; do
+    PLACE=$BASE/$LANGUAGE
+    run python3 -m corpus.fetch "$LANGUAGE" "$PLACE/text" --cache "$BASE/debs" "${DEBS[@]}"
+    run "$SCRIPTS/clean.sh" --input "$PLACE/text/train" --output "$PLACE/clean" --source-lang "$LANGUAGE" \
+        --target-lang en --recipe "$ROOT/configs/clean.txt"
+done
+SOURCE=$NAME TRAIN=$OUT/clean SEGMENT=(--bpe-merges 8000)
+if [[ ${#LANGUAGES[@]} -gt 1 ]]; then
+    run python3 -m corpus.join "$OUT/text" "${LANGUAGES[@]/#/$BASE/}"
     printf '<[a-z]+(-[a-z]+)?>\n' >"$OUT/tags"
+    SOURCE=mul TRAIN=$OUT/text/train SEGMENT=(--protect "$OUT/tags" --bpe-merges 16000)
 fi
-PAIR=(--source-lang "$SOURCE" --target-lang en)
-run "$SCRIPTS/clean.sh" --input "$OUT/text/train" --output "$OUT/clean" "${PAIR[@]}" "${FILTERS[@]}"
-run "$SCRIPTS/preprocess.sh" "${PAIR[@]}" --train "$OUT/clean" --valid "$OUT/text/valid" --test "$OUT/text/test" \
-    --dest "$OUT/data" "${SEGMENT[@]}"
+run "$SCRIPTS/preprocess.sh" --source-lang "$SOURCE" --target-lang en --train "$TRAIN" --valid "$OUT/text/valid" \
+    --test "$OUT/text/test" --dest "$OUT/data" "${SEGMENT[@]}"
+if [[ -n $DATA_ALONE ]]; then
+    exit 0
+fi
 NAME=$(basename "$RECIPE" .yaml)
 SAVE=$OUT/checkpoints/$NAME
 run "$SCRIPTS/train.sh" "$RECIPE" "$OUT/data" "$SAVE" "${OPTIONS[@]}"

@@ -288,6 +288,7 @@ def test_fairseq_validate_gives_the_loss_of_training(flow: Flow) -> None:
     assert f"loss {best:.3f}".rstrip("0") in done.stderr + done.stdout
 
 
+@pytest.mark.slow
 def test_fairseq_hydra_train_with_a_named_architecture_in_bf16(flow: Flow, tmp_path: Path) -> None:
     config = f"""
 # @package _group_

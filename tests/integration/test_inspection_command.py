@@ -72,6 +72,7 @@ def test_command(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "out.html", "out.json"]
 
 
+@pytest.mark.slow
 def test_command_builds_recipes_at_several_depths(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,6 +33,7 @@ from deepnmt.search.ensemble import EnsembleSteps, MeanProbability
 from deepnmt.search.hypotheses import Hypotheses
 from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
+from deepnmt.search.incremental.listed_output import ListedOutput
 from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.reduced import reduce_products
@@ -57,7 +58,7 @@ def load(folder: ModelFolder, threads: int | None) -> Engine:
         languages = folder.source_lang, folder.target_lang
         # Products of fewer bits are for the CPU alone.
         device = None if folder.weights == "float32" else "cpu"
-        return load_checkpoints(paths, folder.path, languages, threads, device, weights)
+        return load_checkpoints(paths, folder.path, languages, threads, device, weights, folder.shortlist())
 
     on_gpu = folder.weights == "float32" and torch.cuda.is_available()
     if on_gpu or len(folder.architecture.get("models", ())) != len(paths):
@@ -103,6 +104,7 @@ class InferenceEngine:
                 raise UserError(f"{folder.path / RECORD}: {error}") from error
             reduce_products(model, weights)
             self.models.append(model)
+        self.shortlist = folder.shortlist()
         # The end symbol takes a position.
         self.longest = min(model.encoder.longest for model in self.models) - 1
         self.longest_target = min(model.decoder.longest for model in self.models) - 1
@@ -159,20 +161,22 @@ class InferenceEngine:
         longest = min(int(settings.max_len_a * source.size(1) + settings.max_len_b), self.longest_target)
         # Padding is never chosen.
         beam = min(settings.beam, len(self.types) - 1)
-        steps = self._steps(source, beam, longest + 1)
+        listed = None if self.shortlist is None else ListedOutput(self.shortlist, source, self.models)
+        types = len(self.types) if listed is None else listed.width
+        steps = self._steps(source, beam, longest + 1, listed)
         score = HypothesisScore(PowerPenalty(settings.lenpen), None)
         hypotheses = Hypotheses(torch.full((len(source),), END), beam, longest, END, score)
         rules: list[StepRule] = [Forbidden(PADDING), LengthRange(END, 1, longest)]
         with torch.inference_mode():
-            found = beam_search(steps, hypotheses, rules, BeamFinished(beam), len(self.types))
+            found = beam_search(steps, hypotheses, rules, BeamFinished(beam), types, listed)
         return hypotheses.best() if found else None
 
-    def _steps(self, source: Tensor, beam: int, longest: int) -> EnsembleSteps:
+    def _steps(self, source: Tensor, beam: int, longest: int, output: OutputSteps | None = None) -> EnsembleSteps:
         """Return the decoders of a batch of sources, N x S, for a beam and a number of steps."""
         decoders = [
             DecoderSteps(model.decoder, model.encoder(source), beam, longest, maps_of(model)) for model in self.models
         ]
-        output = OutputSteps(1.0, shared=len(decoders) == 1)
+        output = output or OutputSteps(1.0, shared=len(decoders) == 1)
         return EnsembleSteps(self.models, decoders, output, MeanProbability(), attended=False)
 
     def _sources(self, sentences: Sequence[Sequence[str]]) -> Tensor:

@@ -1,8 +1,8 @@
 """Parallel text of LibreOffice's help and interface, any language into English.
 
-    OUT/train.LANG train.en   pairs; with several languages LANG is `mul`, and each source begins with its tag, <de>
+    OUT/train.LANG train.en   pairs
     OUT/valid.* test.*        pairs of whole pages that training has nothing of
-    OUT/pairs.json            packages with checksums, languages, counts
+    OUT/pairs.json            packages with checksums, language, counts
 
 Pages are paired by path, identifier and occurrence of a paragraph, the interface by its keys. Left out are texts that
 stand in English in the translation, and in training every pair whose source or target is in a held-out page.
@@ -15,10 +15,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from corpus.help_pages import read_pages
 from corpus.message_catalogs import read_catalogs
@@ -29,10 +28,7 @@ from deepnmt.text.record import sha256
 
 Pair = tuple[str, str]
 ENGLISH = "en-us"
-# The ten languages with the most paragraphs that are translated.
-TEN = ("de", "fr", "es", "it", "nl", "pt-br", "cs", "ru", "ja", "zh-cn")
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
-MANY = "mul"
 HELP, INTERFACE = "libreoffice-help-", "libreoffice-l10n-"
 # Of so many pages one is for the test, and one for validation.
 PAGES = 40
@@ -90,9 +86,9 @@ def _pages(package: Path) -> Path:
     return folder
 
 
-def packages_of(languages: Iterable[str]) -> list[str]:
-    """Return the names of the packages of some languages, English first."""
-    return [f"{HELP}{ENGLISH}", *(f"{kind}{each}" for each in languages for kind in (HELP, INTERFACE))]
+def packages_of(language: str) -> list[str]:
+    """Return the names of the packages of a language, English first."""
+    return [f"{HELP}{ENGLISH}", f"{HELP}{language}", f"{INTERFACE}{language}"]
 
 
 def find_packages(names: Iterable[str], given: Path | None, cache: Path) -> dict[str, Path]:
@@ -147,58 +143,27 @@ def unpack(package: Path, folder: Path) -> Path:
     return folder
 
 
-def write_text(folder: Path, languages: list[str], packages: dict[str, Path]) -> dict[str, Any]:
-    """Write the splits, and return how many pairs of each language they have."""
-    name = languages[0] if len(languages) == 1 else MANY
-    counts: dict[str, Any] = {language: {} for language in languages}
-    texts: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
-    with console.progress(len(languages), "reading", " languages") as bar:
-        for language in languages:
-            with TemporaryDirectory(dir=folder) as temporary:
-                needed = packages_of([language])
-                unpacked = {each: unpack(packages[each], Path(temporary) / each) for each in needed}
-                splits = pairs_of(unpacked, language)
-            for split, pairs in splits.items():
-                tag = f"<{language}> " if name == MANY else ""
-                texts[split] += [(tag + source, target) for source, target in pairs]
-                counts[language][split] = len(pairs)
-            bar.update()
-    if name == MANY:
-        # An English text may be held out for one language by a page, and stand in the interface of another.
-        texts = _without_english_of_others(texts)
-    for split, pairs in texts.items():
-        for side, ending in enumerate((name, "en")):
-            lines = "".join(f"{pair[side]}\n" for pair in pairs)
-            (folder / f"{split}.{ending}").write_text(lines, encoding="utf-8", newline="\n")
-        counts[split] = len(pairs)
-    return counts
+def write_text(folder: Path, language: str, packages: dict[str, Path]) -> dict[str, int]:
+    """Write the splits, and return how many pairs they have."""
+    with TemporaryDirectory(dir=folder) as temporary:
+        splits = pairs_of({name: unpack(packages[name], Path(temporary) / name) for name in packages}, language)
+    for split, pairs in splits.items():
+        write_pairs(folder, split, language, pairs)
+    return {split: len(pairs) for split, pairs in splits.items()}
 
 
-def _without_english_of_others(texts: dict[str, list[Pair]]) -> dict[str, list[Pair]]:
-    test, valid = ({target for _, target in texts[split]} for split in ("test", "valid"))
-    return {
-        "train": [pair for pair in texts["train"] if pair[1] not in test | valid],
-        "valid": [pair for pair in texts["valid"] if pair[1] not in test],
-        "test": texts["test"],
-    }
-
-
-def languages_of(text: str) -> list[str]:
-    """Return the languages that an option names. Raises `UserError` if one is none, is English, or stands twice."""
-    languages = list(TEN) if text == "ten" else text.split(",")
-    for language in languages:
-        if not LANGUAGE.fullmatch(language) or language.startswith("en"):
-            raise UserError(f"LANGUAGES must be others than English, such as de or pt-br, but has '{language}'")
-        if languages.count(language) > 1:
-            raise UserError(f"LANGUAGES must have each language once, but has '{language}' twice")
-    return languages
+def write_pairs(folder: Path, split: str, language: str, pairs: Sequence[Pair]) -> None:
+    """Write the pairs of a split, a line each."""
+    for side, ending in enumerate((language, "en")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (folder / f"{split}.{ending}").write_text(text, encoding="utf-8", newline="\n")
 
 
 def parser() -> console.Parser:
     """Return what reads the command line."""
     parser = console.Parser(console.program("fetch"), __doc__)
     add = parser.add_argument
-    add("languages", metavar="LANGUAGES", help="source languages, such as de or de,fr; ten: the ten with most text")
+    add("language", metavar="LANGUAGE", help="source language, such as de or pt-br")
     add("out", type=Path, metavar="OUT", help="folder to make")
     add("--debs", type=Path, metavar="FOLDER", help="folder with the .deb files (default: apt-get downloads them)")
     add("--cache", type=Path, metavar="FOLDER", help="folder for downloads (default: beside OUT, debs)")
@@ -208,15 +173,17 @@ def parser() -> console.Parser:
 def main() -> None:
     """Make the text that the command line names."""
     given = parser().parse_args()
-    languages = languages_of(given.languages)
-    packages = find_packages(packages_of(languages), given.debs, given.cache or given.out.parent / "debs")
-    record = {"languages": languages, "inputs": {path.name: sha256(path) for path in packages.values()}}
+    language = given.language
+    if not LANGUAGE.fullmatch(language) or language.startswith("en"):
+        raise UserError(f"LANGUAGE must be another one than English, such as de or pt-br, but is '{language}'")
+    packages = find_packages(packages_of(language), given.debs, given.cache or given.out.parent / "debs")
+    record = {"language": language, "inputs": {path.name: sha256(path) for path in packages.values()}}
     job = Job(console.program("fetch"), given.out, "pairs.json", record)
 
     def work(parts: Path) -> None:
-        counts: dict[str, Any] = {}
+        counts: dict[str, int] = {}
         with job.result(counts) as folder:
-            counts.update(write_text(folder, languages, packages))
+            counts.update(write_text(folder, language, packages))
         print(f"pairs: {counts['train']} for training, {counts['valid']} for validation, {counts['test']} for the test")
 
     job.do(work)

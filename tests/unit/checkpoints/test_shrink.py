@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.checkpoints import STACKS, checkpoint, config_of, model_of
 from support.models import EXAMPLE, incremental_logits, logits
+from support.slow import slow_but
 from torch import Tensor
 
 from deepnmt.checkpoints.grow import Growth, grow
@@ -167,7 +168,7 @@ def slow_stack(model: Any, config: Any, stack: str, kept: tuple[int, ...], encod
     return x if own.layer_norm is None else own.layer_norm(x)
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("extra", slow_but([*EXTRAS][::2], EXTRAS))
 @pytest.mark.parametrize(
     ("groups", "kept"),
     [

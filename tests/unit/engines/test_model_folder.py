@@ -94,8 +94,8 @@ def test_search_defaults_that_the_engine_does_not_know_name_the_record(
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"format": 4}, r"'format' must be 1, 2 or 3, but is 4; it needs a later version of deepnmt"),
-        ({"format": 0}, r"'format' must be 1, 2 or 3, but is 0$"),
+        ({"format": 5}, r"'format' must be from 1 to 4, but is 5; it needs a later version of deepnmt"),
+        ({"format": 0}, r"'format' must be from 1 to 4, but is 0$"),
         ({"version": 1}, r"'version' must be text, but is 1"),
         ({"truecase": 1}, r"'truecase' must be true or false, but is 1"),
         ({"normalise": "width,case"}, r"--normalise must have steps of width, nfkc, .*, but has 'case'"),

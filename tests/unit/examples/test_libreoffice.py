@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from corpus import fetch
+from corpus import fetch, join
 from corpus.help_pages import Place, paragraphs, read_pages
 from corpus.message_catalogs import read_catalog, read_catalogs, without_keys
 
@@ -132,35 +132,51 @@ def test_packages_become_text_whose_pages_are_held_out(tmp_path: Path, monkeypat
     assert [line.replace("en-us", "de") for line in lines["train", "en"] if line != "Save"] == [
         line for line in lines["train", "de"] if line != "Speichern"
     ]
-    # Several languages have a tag each.
-    counts = fetch.write_text(tmp_path / "out", ["de", "fr"], {**found(tmp_path), **as_french(tmp_path)})
-    assert counts["de"] == counts["fr"]
-    sources = (tmp_path / "out" / "train.mul").read_text("utf-8").splitlines()
-    assert {line.split()[0] for line in sources} == {"<de>", "<fr>"}
 
 
-def found(folder: Path) -> dict[str, Path]:
-    return fetch.find_packages(fetch.packages_of(["de"]), folder, folder)
-
-
-def as_french(folder: Path) -> dict[str, Path]:
-    return {name.replace("-de", "-fr"): path for name, path in found(folder).items() if name.endswith("-de")}
-
-
-@pytest.mark.parametrize(
-    ("languages", "message"),
-    [
-        ("de,en-gb", "LANGUAGES must be others than English, such as de or pt-br, but has 'en-gb'"),
-        ("../x", "LANGUAGES must be others than English, such as de or pt-br, but has '../x'"),
-        ("de,de", "LANGUAGES must have each language once, but has 'de' twice"),
-    ],
-)
-def test_languages_that_are_refused(languages: str, message: str) -> None:
+@pytest.mark.parametrize("language", ["en-gb", "../x", "de,fr"])
+def test_languages_that_are_refused(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["fetch", language, "out"])
+    message = f"LANGUAGE must be another one than English, such as de or pt-br, but is '{language}'"
     with pytest.raises(UserError, match=f"^{message}$"):
-        fetch.languages_of(languages)
-    assert len(fetch.languages_of("ten")) == 10
+        fetch.main()
+
+
+def language(folder: Path, splits: dict[str, list[fetch.Pair]]) -> Path:
+    """Write the folder of a language; the key `raw` has the pairs before cleaning."""
+    (folder / "text").mkdir(parents=True)
+    for split, prefix in (("raw", "text/train"), ("train", "clean"), ("valid", "text/valid"), ("test", "text/test")):
+        fetch.write_pairs(folder, prefix, folder.name, splits[split])
+    return folder
+
+
+def test_joined_languages_have_tags_and_no_english_of_a_held_out_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    german = {"train": [("eins", "one"), ("zwei", "two")], "valid": [("drei", "three")], "test": [("vier", "four")]}
+    french = {
+        "train": [("trois", "three"), ("cinq", "five")],
+        "valid": [("quatre", "four"), ("six", "six")],
+        "test": [],
+    }
+    folders = [
+        language(tmp_path / "de", {**german, "raw": [*german["train"], ("zu lang", "x"), ("leer", "")]}),
+        language(tmp_path / "fr", {**french, "raw": french["train"]}),
+    ]
+    out = tmp_path / "both"
+    monkeypatch.setattr("sys.argv", ["join", str(out), *map(str, folders)])
+    join.main()
+    lines = {path.name: path.read_text("utf-8").splitlines() for path in out.glob("*.[me][un]*")}
+    assert lines == {
+        "train.mul": ["<de> eins", "<de> zwei", "<fr> cinq"], "train.en": ["one", "two", "five"],
+        "valid.mul": ["<de> drei", "<fr> six"], "valid.en": ["three", "six"],
+        "test.mul": ["<de> vier"], "test.en": ["four"],
+    }  # fmt: skip
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:3]] == [
+        ["de", "4", "2", "2", "1", "1"], ["fr", "2", "2", "1", "1", "0"],
+    ]  # fmt: skip
 
 
 def test_missing_packages_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"must have one file libreoffice-help-en-us_\*\.deb, but has 0$"):
-        fetch.find_packages(fetch.packages_of(["de"]), tmp_path, tmp_path)
+        fetch.find_packages(fetch.packages_of("de"), tmp_path, tmp_path)

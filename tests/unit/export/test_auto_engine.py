@@ -103,8 +103,8 @@ def test_an_engine_that_fails_the_check_is_passed_over(
 ) -> None:
     path, graph = write_checkpoint(tmp_path / "checkpoint.pt", data), writer.encoder_graph
 
-    def other(model: Any, activation: str, int8: bool) -> Any:
-        return graph(model, "tanh", int8)
+    def other(model: Any, activation: str, *rest: Any) -> Any:
+        return graph(model, "tanh", *rest)
 
     monkeypatch.setattr(writer, "encoder_graph", other)
     line = chosen([path], data, tmp_path / "model")

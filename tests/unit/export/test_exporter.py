@@ -191,7 +191,7 @@ def test_what_is_refused(data: Path, plain: Path, tmp_path: Path) -> None:
         ([tmp_path / "no.pt", data], r"no\.pt: no such checkpoint"),
         ([plain, tmp_path], r"preprocess\.json: no such file; is .* a folder made by deepnmt preprocess\?"),
         ([plain, without_codes], r"data/codes: must be .*|codes"),
-        ([plain, data, "--check", -1], r"--check must be at least 0, but is -1"),
+        ([plain, data, "--check", -1], r"--check must be at least 0 and at most \d+, but is -1"),
         ([plain, data, "--beam", 0], r"--beam must be from 1 to 256, but is 0"),
     ):
         with pytest.raises((UserError, SystemExit, OSError), match=message):

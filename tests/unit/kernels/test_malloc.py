@@ -41,3 +41,10 @@ def test_memory_of_tensors_is_used_again(keep: bool) -> None:
 def test_other_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not malloc.keep_freed_memory()
+
+
+@pytest.mark.parametrize("name", malloc.CHOSEN)
+def test_settings_of_the_environment_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: pytest.fail("nothing must be set"))
+    monkeypatch.setenv(name, "131072")
+    assert not malloc.keep_freed_memory()

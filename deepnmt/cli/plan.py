@@ -1,0 +1,78 @@
+"""`deepnmt plan`: time and memory of a training before its first update, at several depths."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from deepnmt.console import Parser, program
+from deepnmt.errors import UserError
+from deepnmt.recipe import named_recipes
+
+NAME = "plan"
+USAGE = "%(prog)s RECIPE DATA [--encoder-layers N,N,...] [--picture FILE] [fairseq-train options]"
+DESCRIPTION = """Tell the parameters, memory and hours of a training before its first update. The command makes ten
+updates, with batches of DATA that represent all others. For several depths it does so at two of them. The other depths
+lie on a line through these two, and the deepest one of several is never run."""
+EPILOG = """Columns:
+
+    memory      peak of the process, or of the GPU's allocator, in updates with the largest batches
+    optimizer   the part of it that the optimizer's state takes
+    s/update    wall seconds, which other programs on the machine lengthen
+    core s      processor seconds
+    hours       to the recipe's max-update or max-epoch, with validations; patience may end a training earlier
+    max-tokens  estimate of the largest batch that the free memory holds
+    from        ten updates at this depth, or the line through other depths
+
+A training on one device is planned. Its memory includes the interpreter and torch, about 0.5 GiB. On the CPU a training
+keeps freed memory, and so grows beyond this figure as batches of new sizes come (docs/performance.md). The environment
+variable MALLOC_MMAP_THRESHOLD_=131072 keeps it at this figure, for more time an update. OMP_NUM_THREADS counts as in
+deepnmt train.
+
+example:
+  deepnmt plan deep-12 data/de-en --encoder-layers 6,12,24,48"""
+DEEPEST = 1000
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def depths(text: str) -> list[int]:
+    """Return the depths of a list, in order. Raises `UserError` for anything else."""
+    words = text.split(",")
+    if not all(word.isascii() and word.isdecimal() and len(word) < 5 and 1 <= int(word) <= DEEPEST for word in words):
+        raise UserError(f"--encoder-layers must be numbers from 1 to {DEEPEST}, such as 6,12,24, but is '{text}'")
+    return sorted(set(map(int, words)))
+
+
+def parse(words: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    """Return the command line, and the options of fairseq-train."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    add = parser.add_argument
+    add("recipe", metavar="RECIPE", help="name that 'deepnmt recipe' lists, or a YAML file")
+    add("data", metavar="DATA", help="folder made by preprocess")
+    add("--encoder-layers", type=depths, metavar="N,N,...", help="encoder depths (default: the recipe's)")
+    add("--picture", type=Path, metavar="FILE", help="file for a picture, .png, .svg or .pdf (matplotlib)")
+    given, options = parser.parse_before_options(words, "fairseq-train")
+    if given.picture and given.picture.suffix not in PICTURES:
+        raise UserError(f"--picture must end in {', '.join(PICTURES)}, but is '{given.picture}'")
+    return given, options
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Print the plan that a command line asks for."""
+    given, options = parse(words)
+    recipe = named_recipes.find(given.recipe)
+    from deepnmt.runs import cost_by_depth as plan  # numpy
+
+    if not given.encoder_layers:
+        own = plan.probe(recipe, given.data, None, options)
+        given.encoder_layers = [int(own["encoder layers"])]
+        measured = {given.encoder_layers[0]: own}
+    else:
+        measured = {
+            depth: plan.probe(recipe, given.data, depth, options) for depth in plan.depths_to_run(given.encoder_layers)
+        }
+    found = plan.costs(measured, given.encoder_layers)
+    print("\n".join(plan.table(found, list(measured))))
+    if len(measured) > 1:
+        print("\n".join(plan.formula(found, list(measured))))
+    if given.picture:
+        plan.picture(found, list(measured), given.picture)

@@ -1,0 +1,74 @@
+"""`deepnmt seeds`: train recipes with several seeds, and compare them in one table."""
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from deepnmt.cli.train import PLACES
+from deepnmt.console import Parser, program, whole
+from deepnmt.errors import UserError
+from deepnmt.recipe import named_recipes
+
+NAME = "seeds"
+USAGE = "%(prog)s RECIPE[,RECIPE...] DATA OUT [options] [fairseq-train options]"
+DESCRIPTION = """Train each recipe once for each seed, average its last checkpoints, translate a subset of DATA and
+score it. The table has mean and standard deviation of BLEU over the seeds, and the core hours of the trainings. All
+recipes are compared with the first one by a paired bootstrap over sentences. The command can be stopped at any moment;
+run it again to resume. Another subset, more seeds and more recipes use the trainings in OUT."""
+EPILOG = f"""All other options go to fairseq-train and override the recipes', such as --max-update 1000. OUT gets
+RECIPE/seedN/checkpoints, RECIPE/seedN/SUBSET with the translations, and SUBSET.json with the table.
+
+{PLACES}
+example:
+  deepnmt seeds tiny,my-deep.yaml data/de-en results/seeds --seeds 1,2,3"""
+MOST = 10**6
+
+
+def numbers(text: str) -> list[int]:
+    """Return the seeds of a list. Raises `UserError` for anything else, or a seed that stands twice."""
+    seeds = [whole("--seeds", 1, 2**31 - 1)(word) for word in text.split(",")]
+    if len(set(seeds)) < len(seeds):
+        raise UserError(f"--seeds must be different numbers, but is '{text}'")
+    return seeds
+
+
+def parse(words: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    """Return the command line, with recipes by their names, and the options of fairseq-train."""
+    parser = Parser(program(NAME), DESCRIPTION, EPILOG, usage=USAGE)
+    add = parser.add_argument
+    add("recipes", metavar="RECIPE", help="names that 'deepnmt recipe' lists, or YAML files, comma-separated")
+    add("data", type=Path, metavar="DATA", help="folder made by preprocess")
+    add("out", type=Path, metavar="OUT", help="folder for trainings, translations and the table")
+    add("--seeds", type=numbers, default=[1, 2, 3], metavar="N,N,...", help="seeds (default: 1,2,3)")
+    add("--last", type=whole("--last", 1, MOST), default=5, metavar="N", help="number of the last checkpoints to "
+        "average, or as many as there are (default: 5)")  # fmt: skip
+    add("--subset", default="test", metavar="SUBSET", help="subset to translate: valid, test1, ... (default: test)")
+    given, options = parser.parse_before_options(words, "fairseq-train")
+    if any(option.partition("=")[0] == "--seed" for option in options):
+        raise UserError("--seed cannot be used here: --seeds replaces it")
+    paths = [named_recipes.find(name) for name in given.recipes.split(",")]
+    for name, count in Counter(path.stem for path in paths).items():
+        if count > 1:
+            raise UserError(f"recipes must have different names, but '{name}' stands {count} times")
+    given.recipes = {path.stem: path for path in paths}
+    return given, options
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Train, translate and compare as a command line says. Exits with the status of a step that fails."""
+    given, options = parse(words)
+    from deepnmt.runs import seeds  # takes longer than --help may
+
+    results = {
+        name: [
+            seeds.train_and_translate(
+                recipe, given.data, given.out / name / f"seed{seed}", seed, given.last, given.subset, options
+            )
+            for seed in given.seeds
+        ]
+        for name, recipe in given.recipes.items()
+    }
+    table = seeds.rows(results)
+    seeds.write(table, given.out / f"{given.subset}.json")
+    print(seeds.shown(table))

@@ -1,0 +1,132 @@
+"""Time and memory of a training at several depths, from a few updates at some of them.
+
+Between layers nothing changes with depth. Time and memory are therefore affine in the number of layers L,
+
+    f(L) = f(0) + L g,
+
+and a line through two depths gives all others. The deepest one of several is never run.
+"""
+
+import json
+import math
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from deepnmt.errors import UserError
+from deepnmt.jobs.child_steps import module
+from deepnmt.text.columns import in_columns
+
+Costs = dict[int, dict[str, float]]
+# Quantities of a probe that change with depth.
+BY_DEPTH = ("parameters", "optimizer", "rest", "memory", "seconds", "processor seconds", "validation")
+GIB, HOUR = 2**30, 3600
+ERROR = "deepnmt plan: error: "
+
+
+def depths_to_run(depths: Sequence[int]) -> list[int]:
+    """Return the depths to measure: the lowest, and the one nearest to half of the deepest.
+
+    Of two depths, both are run if the lower one is nearest to that half; a single depth is run itself.
+    """
+    lowest, deepest = min(depths), max(depths)
+    middle = min(depths, key=lambda depth: abs(depth - deepest / 2))
+    return sorted({lowest, deepest if middle == lowest else middle})
+
+
+def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str]) -> dict[str, float]:
+    """Return the measurements of `update_probe` at a depth, or at the recipe's own. Raises `UserError` if it fails."""
+    layers = [] if depth is None else [f"--encoder-layers={depth}"]
+    with TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        words = [recipe, data, result, *options, *layers]
+        done = subprocess.run(
+            module("deepnmt.runs.update_probe", words),
+            env={"MALLOC_MMAP_THRESHOLD_": str(2**17), **os.environ},
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        if not result.is_file():
+            said = [line.removeprefix(ERROR) for line in done.stderr.splitlines() if line.startswith(ERROR)]
+            last = (done.stderr.strip().splitlines() or [f"status {done.returncode}, perhaps for lack of memory"])[-1]
+            raise UserError(*(said or [f"an update at {depth or 'own'} layers failed: {last}"]))
+        found: dict[str, float] = json.loads(result.read_text("utf-8"))
+    return found
+
+
+def costs(measured: Mapping[int, Mapping[str, float]], depths: Sequence[int]) -> Costs:
+    """Return the quantities at all depths: as measured, or on the line through the measured ones."""
+    result: Costs = {}
+    for depth in depths:
+        nearest = measured[min(measured, key=lambda known: abs(known - depth))]
+        result[depth] = dict(nearest)
+        if depth not in measured:
+            for name in BY_DEPTH:
+                slope, start = np.polyfit(list(measured), [each[name] for each in measured.values()], 1)
+                result[depth][name] = float(start + slope * depth)
+    return result
+
+
+def hours(cost: Mapping[str, float]) -> float:
+    """Return the hours to the end of the recipe, with validations; infinite if it has no end."""
+    updates = cost["updates"]
+    return (updates * cost["seconds"] + cost["validations"] * cost["validation"]) / HOUR if updates else math.inf
+
+
+def largest_batch(cost: Mapping[str, float]) -> int:
+    """Return how many tokens of a batch fit into the free memory; 0 if the recipe does not limit tokens."""
+    room = max(0.0, cost["available"] - cost["rest"])
+    return int(cost["max tokens"] * room / (cost["memory"] - cost["rest"]))
+
+
+def table(found: Costs, measured: Sequence[int]) -> list[str]:
+    """Return the lines of a table, a depth each."""
+    rows = [["layers", "parameters", "memory", "optimizer", "s/update", "core s", "hours", "max-tokens", "from"]]
+    for depth, cost in found.items():
+        time, tokens = hours(cost), largest_batch(cost)
+        rows.append([
+            str(depth), f"{cost['parameters'] / 1e6:.2f}M", f"{cost['memory'] / GIB:.2f} GiB",
+            f"{cost['optimizer'] / GIB:.3f} GiB", f"{cost['seconds']:.3f}", f"{cost['processor seconds']:.3f}",
+            f"{time:.2f}" if math.isfinite(time) else "-", str(tokens) if tokens else "-",
+            "10 updates" if depth in measured else "line",
+        ])  # fmt: skip
+    return list(in_columns(rows))
+
+
+def formula(found: Costs, measured: Sequence[int]) -> list[str]:
+    """Return the lines that the table's extrapolated figures lie on."""
+    low, high = min(measured), max(measured)
+    lines = []
+    for name, unit, size in (("memory", "GiB", GIB), ("seconds", "s/update", 1)):
+        slope = (found[high][name] - found[low][name]) / (high - low) / size
+        lines.append(f"{name}: {found[low][name] / size - slope * low:.4g} + {slope:.4g} L {unit}")
+    return lines
+
+
+def picture(found: Costs, measured: Sequence[int], path: Path) -> None:
+    """Draw seconds and memory over depth as a PNG or SVG file, measured depths filled."""
+    from matplotlib.figure import Figure
+
+    from deepnmt.console import whole_file
+
+    figure = Figure(figsize=(7.2, 2.8), layout="constrained")
+    panels: Any = figure.subplots(1, 2)
+    for panel, name, label, size in zip(panels, ("seconds", "memory"), ("seconds an update", "memory, GiB"), (1, GIB)):
+        values = {depth: cost[name] / size for depth, cost in found.items()}
+        panel.plot(list(values), list(values.values()), color="#0072b2", linewidth=1)
+        for depth, value in values.items():
+            fill = "#0072b2" if depth in measured else "white"
+            panel.plot(depth, value, "o", color="#0072b2", markerfacecolor=fill)
+        panel.set_xlabel("encoder layers")
+        panel.set_ylabel(label)
+        panel.set_ylim(bottom=0)
+        panel.grid(alpha=0.25)
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], dpi=120)

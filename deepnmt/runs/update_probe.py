@@ -1,0 +1,211 @@
+"""Measure a few updates of a training: a process of its own, whose peak of memory is the training's.
+
+    python -m deepnmt.runs.update_probe RECIPE DATA RESULT.json [options of fairseq-train]
+
+The process is fairseq-train's up to its first update. Its ten updates have chosen batches of the first epoch.
+Two have the largest need for memory, one warms up, and the sizes of the other seven represent all batches. The last
+step is a part of a validation.
+
+On the CPU, the first two updates return freed memory to the kernel, as MALLOC_MMAP_THRESHOLD_ says. Otherwise the heap
+of a training grows for as long as batches of new sizes come, and no ten updates could tell how far.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from deepnmt.console import run, silence_import_of_fairseq, write_whole
+
+if __name__ == "__main__":
+    silence_import_of_fairseq()
+
+# isort: split
+# Before the rest of fairseq, as in fairseq-train itself: it sets up the logging.
+from fairseq_cli import train
+
+# isort: split
+import numpy as np
+import torch
+from fairseq.data.iterators import GroupedIterator
+
+import deepnmt
+from deepnmt.fairseq_patches.checks import training_checks
+from deepnmt.kernels.malloc import keep_freed_memory
+from deepnmt.recipe.arguments import training_arguments
+from deepnmt.text.training_data import check_named_data
+
+UPDATES, LARGEST, WARM = 10, 2, 1
+SETTING = "MALLOC_MMAP_THRESHOLD_"  # read by glibc at the start of the process
+VALIDATION_BATCHES = 5
+Batch = Sequence[int]
+
+
+def chosen_batches(areas: np.ndarray, squares: np.ndarray, each: int) -> list[int]:
+    """Return the numbers of the batches of `UPDATES` updates, `each` a batch or several.
+
+    Args:
+        areas: padded tokens of each batch, N
+        squares: its pairs of tokens that attend to each other, N
+        each: batches of an update
+    """
+    largest = [int(np.argmax(size)) for size in (squares, areas)]
+    order = np.argsort(areas, kind="stable")
+    timed = UPDATES - LARGEST - WARM
+    # The middles of equal parts, dealt out so that no update has the largest ones alone.
+    parts = [int(order[int((place + 0.5) * len(order) / (timed * each))]) for place in range(timed * each)]
+    dealt = [parts[first::timed] for first in range(timed)]
+    warm = [dealt[timed // 2]] * WARM
+    return [*(one for one in largest for _ in range(each)), *(one for update in [*warm, *dealt] for one in update)]
+
+
+def sizes_of(batches: Sequence[Batch], lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return `areas` and `squares` of batches, by the lengths of the sides of each pair, N x 2."""
+    areas, squares = [], []
+    for batch in batches:
+        source, target = (int(side) for side in lengths[np.asarray(batch)].max(axis=0))
+        areas.append(len(batch) * (source + target))
+        squares.append(len(batch) * (source * source + source * target + target * target))
+    return np.array(areas), np.array(squares)
+
+
+def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
+    """Make the updates, and return seconds, bytes and counts. It takes the arguments of fairseq's `train`."""
+    rest = bytes_in_use(trainer)
+    each = cfg.optimization.update_freq[0]
+    batches = epoch.ordered_batches(1, False, True)
+    ends = ends_of(cfg.optimization, len(batches), each)
+    reached = batches[: ends * each] if ends else batches
+    lengths = np.asarray(epoch.dataset.sizes)
+    lengths = np.stack([lengths, lengths], axis=1) if lengths.ndim == 1 else lengths
+    chosen = [reached[number] for number in chosen_batches(*sizes_of(reached, lengths), each)]
+    epoch.ordered_batches = lambda *_: chosen
+    trainer.begin_epoch(1)
+    times: list[list[float]] = []
+    memory = 0
+    start = clock(trainer)
+    for samples in GroupedIterator(epoch.next_epoch_itr(shuffle=True), each):
+        trainer.train_step(samples)
+        end = clock(trainer)
+        times.append([now - before for now, before in zip(end, start)])
+        if len(times) == LARGEST:
+            memory = peak(trainer)
+            # From here on as deepnmt train.
+            if os.environ.pop(SETTING, None) and not trainer.cuda:
+                keep_freed_memory()
+            end = clock(trainer)
+        start = end
+    wall, processor = np.mean(times[LARGEST + WARM :], axis=0)
+    validation = validation_seconds(cfg, trainer)
+    parameters = list(trainer.model.parameters())
+    weights = sum(each.numel() * each.element_size() for each in parameters)
+    optimizer = sum(tensor.numel() * tensor.element_size() for tensor in state_tensors(trainer.optimizer))
+    return {
+        "encoder layers": cfg.model.encoder_layers,
+        "parameters": sum(each.numel() for each in parameters),
+        "optimizer": optimizer,
+        "rest": rest + weights + optimizer,  # the gradients have the size of the weights
+        "memory": memory,
+        "available": available(trainer),
+        "max tokens": cfg.dataset.max_tokens or 0,
+        "seconds": float(wall),
+        "processor seconds": float(processor),
+        "updates": ends,
+        "validation": validation,
+        "validations": validations(cfg.dataset, ends, -(-len(batches) // each)),
+    }
+
+
+def ends_of(limits: Any, batches: int, each: int) -> int:
+    """Return the updates of a training with `batches` an epoch, `each` an update; 0 if it has no end."""
+    known = [limits.max_update or 0, (limits.max_epoch or 0) * -(-batches // each)]
+    return min((updates for updates in known if updates), default=0)
+
+
+def validations(intervals: Any, updates: int, epoch: int) -> int:
+    """Return how many validations a training has, by fairseq's intervals in epochs and in updates."""
+    if intervals.disable_validation:
+        return 0
+    by_updates = updates // intervals.validate_interval_updates if intervals.validate_interval_updates else 0
+    return int(by_updates + updates // epoch // intervals.validate_interval + 1)  # and at the end
+
+
+def clock(trainer: Any) -> tuple[float, float]:
+    """Return wall and processor seconds, once the device is done."""
+    if trainer.cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter(), time.process_time()
+
+
+def state_tensors(optimizer: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of the optimizer's state."""
+    for state in optimizer.optimizer.state.values():
+        yield from (value for value in state.values() if torch.is_tensor(value))
+
+
+def validation_seconds(cfg: Any, trainer: Any) -> float:
+    """Return the seconds of a validation, from a few batches of each subset."""
+    seconds = 0.0
+    for subset in () if cfg.dataset.disable_validation else cfg.dataset.valid_subset.split(","):
+        epoch = trainer.get_valid_iterator(subset)
+        batches = epoch.ordered_batches(1, False, False)
+        number = min(VALIDATION_BATCHES, len(batches))
+        chosen = [batches[int((place + 0.5) * len(batches) / number)] for place in range(number)]
+        epoch.ordered_batches = lambda *_, chosen=chosen: chosen
+        start, _ = clock(trainer)
+        for sample in epoch.next_epoch_itr(shuffle=False, set_dataset_epoch=False):
+            trainer.valid_step(sample)
+        end, _ = clock(trainer)
+        seconds += (end - start) * len(batches) / number
+    return seconds
+
+
+def from_kernel(file: str, name: str) -> int:
+    """Return a number of bytes that the Linux kernel reports."""
+    lines = Path(file).read_text("utf-8").splitlines()
+    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024
+
+
+def bytes_in_use(trainer: Any) -> int:
+    """Return the bytes that the training has now, on the GPU or in the process on the CPU."""
+    return int(torch.cuda.memory_allocated()) if trainer.cuda else from_kernel("/proc/self/status", "VmRSS")
+
+
+def peak(trainer: Any) -> int:
+    """Return the largest number of bytes that the training has had."""
+    # Not resource.getrusage, whose peak begins with that of the parent process.
+    return int(torch.cuda.max_memory_reserved()) if trainer.cuda else from_kernel("/proc/self/status", "VmHWM")
+
+
+def available(trainer: Any) -> int:
+    """Return the bytes that a training can have."""
+    if trainer.cuda:
+        return int(torch.cuda.get_device_properties(0).total_memory)
+    return from_kernel("/proc/meminfo", "MemAvailable") + bytes_in_use(trainer)
+
+
+def main() -> None:
+    """Measure the training that the command line names."""
+    recipe, data, result, *options = sys.argv[1:]
+    options = training_arguments(Path(recipe), options, 1, torch.cuda.device_count())
+    check_named_data(data, options)
+    with tempfile.TemporaryDirectory() as save:
+        arguments = [data, "--user-dir", str(Path(deepnmt.__file__).parent), "--save-dir", save]
+        arguments += ["--skip-invalid-size-inputs-valid-test", *options]
+        training_checks.accepted = arguments
+
+        def measure(*given: Any) -> None:
+            write_whole(Path(result), json.dumps(measured(*given)) + "\n")
+            sys.exit()
+
+        train.train = measure
+        sys.argv = ["fairseq-train", *arguments]
+        train.cli_main()
+
+
+if __name__ == "__main__":
+    run(main, "deepnmt plan")
