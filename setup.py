@@ -85,6 +85,7 @@ setup(
         f"ve-fairseq>=0.12.3; {WHEEL}",
         f"fairseq-fixed>=0.12.3.1; {NO_WHEEL}",
         "torch>=2.6",  # reads checkpoints with weights only by default
+        "safetensors>=0.4.3",
         "sacrebleu>=2.3",
         "sacremoses>=0.1",
         "sentencex>=1.0.32",
@@ -130,6 +131,7 @@ setup(
         "pictures": ["matplotlib>=3.7"],
         "serve": ["starlette>=1.0", "uvicorn>=0.54", "httptools>=0.9", "py3langid>=0.4"],
         "subwords": ["sentencepiece>=0.2,!=0.2.2"],  # the unigram trainer of 0.2.2 keeps other pieces
+        "transformers": ["transformers>=5.24,<6"],
         "docs": ["sphinx", "myst-parser", "furo"],
     },
 )

@@ -30,8 +30,8 @@ def main(words: Sequence[str] | None = None) -> None:
     rerank = as_option(arguments.rerank, RERANKING) if arguments.rerank else ""
     search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen, rerank=rerank)
     kind = arguments.engine, arguments.weights, arguments.check, arguments.allow_loss
-    lists = arguments.shortlist, arguments.lexicon
-    result = export(Export(paths, arguments.data, *kind, search, *lists), arguments.model, print)
+    more = arguments.shortlist, arguments.lexicon, arguments.scores
+    result = export(Export(paths, arguments.data, *kind, search, *more), arguments.model, print)
     print(f"check of {result}" if result else "not checked, as --check 0 says")
     print(f"{arguments.model} is ready")
 
@@ -58,4 +58,6 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         "types, and the likely translations of its words; from 500 on, few translations change")  # fmt: skip
     add("--lexicon", type=Path, metavar="FILE", help="lexicon.forward.tsv of deepnmt align DATA OUT --subwords "
         "--lexicon, for the shortlists (default: learnt from DATA's training text)")  # fmt: skip
+    add("--scores", type=Path, metavar="FILE", help="scores.json of deepnmt score, for the model card of --engine "
+        "transformers")  # fmt: skip
     return parser.parse_args(words)

@@ -6,7 +6,8 @@
 - dict.LANG.txt: dictionaries, as fairseq names them
 - shortlist.npz: the types that translations may have, in a model with shortlists (`search/shortlist.py`)
 - ...: the engine's own files
-- model.pt: the torch engine's weights, in the folders of other engines too (`fallback.py`)
+- model.safetensors: the torch engine's weights, in the folders of other engines too (`fallback.py`); earlier versions
+  wrote model.pt
 
 model.json = {"format": 1 to 4, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
               "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
@@ -38,9 +39,13 @@ from deepnmt.text.subwords import CODES
 
 RECORD = MODEL_FOLDER
 # The torch engine's files, of which other engines' folders have the first.
-TORCH = re.compile(r"model\d*\.pt")
-# Folders with text steps that the first format lacked say so, for versions that would omit the steps; so do those with
-# shortlists.
+ALSO_TORCH = ("torch", "transformers")  # whose own files they are
+# Which a user may edit.
+CARD = "README.md"
+TORCH_FILES = ("model.safetensors", "model.pt")
+TORCH = re.compile(r"model\d*\.(safetensors|pt)")
+# Folders with text steps that the first format lacked say so, for versions that would omit the steps. So do those with
+# shortlists, and the torch engine's, for versions that would look for model.pt.
 FORMATS = (1, 2, 3, 4)
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
 
@@ -77,7 +82,7 @@ class ModelFolder:
             UserError: it is missing or of a later version, or a file is missing or altered
         """
         folder, record = cls.read(Path(path))
-        other = folder.engine != "torch"
+        other = folder.engine not in ALSO_TORCH
         files = {name: known for name, known in record["files"].items() if not (other and TORCH.fullmatch(name))}
         _check_files(folder.path, files)
         return folder
@@ -89,7 +94,7 @@ class ModelFolder:
 
     def has_torch_weights(self) -> bool:
         """Return whether the folder has the torch engine's files; folders of earlier versions may lack them."""
-        return (self.path / "model.pt").is_file()
+        return any((self.path / name).is_file() for name in TORCH_FILES)
 
     @classmethod
     def read(cls, path: Path) -> tuple[ModelFolder, dict[str, Any]]:
@@ -156,7 +161,7 @@ class ModelFolder:
         return self.path / f"dict.{language}.txt"
 
     def shortlist(self) -> Shortlist | None:
-        """Return the shortlists, or None. Raises `UserError` if their file is faulty."""
+        """Return the shortlists, or None for a model without any. Raises `UserError` if their file is faulty."""
         if not (self.path / SHORTLIST).exists():
             return None
         sizes = (check_dictionary(self.dictionary(language)) for language in self.text.languages)
@@ -170,7 +175,7 @@ class ModelFolder:
         """Write model.json, with the checksums of all files that are in the folder."""
         settings = dataclasses.asdict(self.text)
         later = 2 if self.text.has_marks else int(any(settings[name] for name in settings.keys() - set(FIRST_STEPS)))
-        later = 3 if (self.path / SHORTLIST).exists() else later
+        later = 3 if self.engine in ALSO_TORCH or (self.path / SHORTLIST).exists() else later
         record = {
             "format": FORMATS[later],
             **settings,
@@ -180,7 +185,7 @@ class ModelFolder:
             "search": self.search.as_record(),
             "check": dict(self.check),
             **({"architecture": dict(self.architecture)} if self.architecture else {}),
-            "files": {name: sha256(self.path / name) for name in sorted(_files(self.path)) if name != RECORD},
+            "files": {name: sha256(self.path / name) for name in sorted(_files(self.path))},
             "version": deepnmt.__version__,
         }
         write_record(self.path / RECORD, record)
@@ -207,7 +212,7 @@ def _search_settings(file: Path, record: dict[str, Any]) -> SearchSettings:
 
 def _files(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
-        if path.is_file():
+        if path.is_file() and path.name not in (RECORD, CARD):
             yield path.relative_to(folder).as_posix()
 
 

@@ -14,6 +14,7 @@ from deepnmt.console import program
 from deepnmt.engines.engine import Engine, SearchSettings
 from deepnmt.engines.model_folder import RECORD, ModelFolder, is_model_folder
 from deepnmt.engines.registry import AUTO, SHORTLISTS, by_speed, engine_module
+from deepnmt.engines.torch.engine import model_files
 from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.engines.torch.options import describe
 from deepnmt.engines.torch.writer import write_models
@@ -25,6 +26,7 @@ from deepnmt.options.option_table import EXPORT, range_faults
 from deepnmt.search.shortlist import SHORTLIST, Shortlist
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
+from deepnmt.text.record import read_record
 from deepnmt.text.settings import TextSettings
 
 
@@ -42,6 +44,7 @@ class Export:
         search: defaults of the search
         shortlist: number of frequent types on the shortlists; None: translations may have all types
         lexicon: from which shortlists are made; None: it is learnt from the training text
+        scores: file of deepnmt score, for the model card of the transformers engine
 
     Raises:
         UserError: a number is out of range, or options conflict; a line for each
@@ -56,6 +59,7 @@ class Export:
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
     shortlist: int | None = None
     lexicon: Path | None = None
+    scores: Path | None = None
 
     def __post_init__(self) -> None:
         faults = [f"--{name} {fault}" for name, fault in range_faults(vars(self), EXPORT)]
@@ -112,13 +116,15 @@ def _exported(
     task: Export, settings: TextSettings, reference: TorchEngine, lists: Shortlist | None, target: Path
 ) -> Result | None:
     writer = engine_module(task.engine, "writer")
+    if task.scores and not hasattr(writer, "finish"):
+        raise UserError(f"--scores cannot be combined with --engine {task.engine}")
     if reference.right_to_left and task.engine != "torch":
         raise UserError("models that translate from right to left: use --engine torch")
     with whole_folder(target) as temporary:
         if lists is not None:
             lists.write(temporary / SHORTLIST)
         writer.write(list(task.checkpoints), task.data, temporary, task.weights)
-        if task.engine != "torch":
+        if not model_files(temporary)[0].is_file():
             write_models(list(task.checkpoints), temporary, task.weights)
         for name in (*text_files(settings), *(f"dict.{language}.txt" for language in settings.languages)):
             shutil.copyfile(task.data / name, temporary / name)
@@ -129,7 +135,10 @@ def _exported(
         listed = None if lists is None else by_name(lists, *map(folder.dictionary, settings.languages))
         result = _checked(task, reference, engine, folder, listed) if task.check else None
         record = result.as_record() if result else {"pairs": 0}
-        dataclasses.replace(folder, longest=engine.longest, check=record).write()
+        folder = dataclasses.replace(folder, longest=engine.longest, check=record)
+        if hasattr(writer, "finish"):
+            writer.finish(folder, read_record(task.scores) if task.scores else {})
+        folder.write()
     return result
 
 

@@ -76,7 +76,7 @@ class Result:
         differing: share of the translations that differ
         bleu: of the exported model
         bleu_before: of the checkpoints
-        coverage: of shortlists; None: there are none
+        coverage: of shortlists; None for a model without any
     """
 
     pairs: int
@@ -161,7 +161,7 @@ def compare(
         pairs: to score and to translate
         pipeline: turns target subwords into text
         search: its settings
-        listed: returns the types on the shortlist of a source; None: there are no shortlists
+        listed: returns the types on the shortlist of a source; None for a model without shortlists
     """
     difference, before, after = 0.0, [], []
     with progress(len(pairs.sources), "checking", " sentences") as bar:

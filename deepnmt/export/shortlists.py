@@ -112,7 +112,7 @@ def _read(path: Path, reverse: bool, source: list[str], target: list[str]) -> It
         raise UserError(f"--lexicon {path}: no such file")
     entries = list(_entries(path, reverse))
     if not entries:
-        raise UserError(f"{path}: must have entries, but has none")
+        raise UserError(f"{path}: must have entries after its header")
     for side, types in enumerate((set(source), set(target))):
         words = {entry[side] for entry in entries}
         if len(words & types) < KNOWN * len(words):

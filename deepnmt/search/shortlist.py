@@ -7,11 +7,11 @@
 After Jean 2015 (arXiv 1412.2007) and L'Hostis 2016 (arXiv 1610.00072). Each sentence has its own list, and its
 probabilities are normalised over this list alone: a translation does not depend on its batch.
 
-A step has a column for each common type, one product for the whole batch, and then columns for the further types of
-each sentence, a small product each. A model folder keeps the lists in `shortlist.npz`: `frequent` and `candidates`.
+A step has a column for each common type, by one product for the batch. Then come columns for the further types of each
+sentence, by small products. A model folder keeps the lists in `shortlist.npz`, as `frequent` and `candidates`.
 
-Shapes: N sentences of S source positions; V target types; U source types with K candidates each; D common types; P
-further types of a sentence, at most.
+Shapes: N sentences of S source positions; V target types; U source types with K candidates each. D types are common; a
+sentence has at most P further ones.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Shortlist:
         return np.union1d(np.arange(len(SPECIAL_SYMBOLS)), self.frequent)
 
     def further(self, sources: npt.NDArray[Any]) -> Further:
-        """Return the further types of sources, N x S; padding has none. There is a place at least."""
+        """Return the further types of sources, N x S; padding adds nothing. There is a place at least."""
         listed = np.zeros((len(sources), self.types), dtype=bool)
         listed[np.arange(len(sources))[:, np.newaxis, np.newaxis], self.candidates[sources]] = True
         listed[:, self.common] = False
@@ -81,9 +81,9 @@ class Shortlist:
 
     def write(self, path: Path) -> None:
         """Write the lists to a file."""
-        arrays = {"frequent": self.frequent, "candidates": self.candidates}
+        frequent, candidates = (array.astype(np.int32) for array in (self.frequent, self.candidates))
         with whole_file(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **{name: array.astype(np.int32) for name, array in arrays.items()})
+            np.savez_compressed(file, frequent=frequent, candidates=candidates)
 
     @classmethod
     def read(cls, path: Path, sources: int, types: int) -> Shortlist:

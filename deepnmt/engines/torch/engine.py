@@ -1,7 +1,8 @@
 """The torch engine of model folders: without fairseq, whose import takes seconds, if the folder's record allows it.
 
-Files of its model folders: model.pt, a fairseq checkpoint without the optimizer's state; an ensemble adds model2.pt,
-model3.pt, ... Large weights are in bfloat16, or in int8 with scales, where the folder says so.
+Files of its model folders: model.safetensors, a fairseq checkpoint without the optimizer's state; an ensemble adds
+model2.safetensors, ... Earlier versions wrote model.pt, model2.pt, ... Large weights are in bfloat16, or in int8 with
+scales, where the folder says so.
 
 `fairseq_engine.py` computes all other models, and on a GPU, and searches with the options of `docs/search.md`.
 """
@@ -21,7 +22,7 @@ from torch.nn.functional import pad
 from deepnmt.checkpoints.packed import scale_faults, unpacked
 from deepnmt.checkpoints.state import SCALES, CheckpointState
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
-from deepnmt.engines.model_folder import RECORD, ModelFolder
+from deepnmt.engines.model_folder import RECORD, TORCH_FILES, ModelFolder
 from deepnmt.engines.torch.inference_model import PADDING, InferenceModel
 from deepnmt.errors import UserError
 from deepnmt.kernels.malloc import keep_freed_memory
@@ -70,11 +71,11 @@ def load(folder: ModelFolder, threads: int | None) -> Engine:
 
 def model_files(folder: Path) -> list[Path]:
     """Return the models of a folder, in their order."""
-    paths: list[Path] = []
-    path = folder / "model.pt"
-    while path.is_file() or not paths:
+    first, earlier = (folder / name for name in TORCH_FILES)
+    ending = earlier.suffix if earlier.is_file() and not first.is_file() else first.suffix
+    paths = [folder / f"model{ending}"]
+    while (path := folder / f"model{len(paths) + 1}{ending}").is_file():
         paths.append(path)
-        path = folder / f"model{len(paths) + 1}.pt"
     return paths
 
 

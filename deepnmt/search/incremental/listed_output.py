@@ -1,7 +1,7 @@
 """The output layer for one position, for the types of a batch's shortlists. Twin: `output_steps.py`.
 
-Shapes: R rows, one for each of N sentences' M hypotheses; C channels; D common types, and P further ones of each
-sentence, in W columns, which are whole blocks (`candidates.py`).
+Shapes: R rows, one for each of N sentences' M hypotheses; C channels. D common types, and P further ones of each
+sentence, fill W columns: whole blocks (`candidates.py`).
 """
 
 import math

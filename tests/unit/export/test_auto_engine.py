@@ -38,7 +38,7 @@ def chosen(paths: list[Path], data: Path, folder: Path, weights: str = "float32"
     assert result is not None
     if weights == "float32":
         assert result.differing == 0
-    assert (folder / "model.pt").is_file()
+    assert (folder / "model.safetensors").is_file()
     (line,) = lines
     assert ModelFolder.open(folder).engine == line.removeprefix("--engine auto: ").partition(";")[0]
     assert Translator(folder).translate("Der Hund schläft.")

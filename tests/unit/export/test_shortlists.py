@@ -192,7 +192,7 @@ def test_coverage_and_what_may_change() -> None:
     [
         ("", r":1: must be the header of lexicon\.forward\.tsv of deepnmt align, but is ''$"),
         ("target\tsource\tprobability\n", r":1: must be the header of lexicon\.forward\.tsv .* but is 'target\t"),
-        (HEADER, r": must have entries, but has none$"),
+        (HEADER, r": must have entries after its header$"),
         (HEADER + "a\tb\n", r":2: must be a word, its translation and a probability, with tabs between$"),
         (HEADER + "a\tb\t0.5\nc\td\te\tf\n", r":3: must be a word, its translation and a probability"),
         (HEADER + "a\tb\tmuch\n", r":2: must be a word, its translation and a probability"),

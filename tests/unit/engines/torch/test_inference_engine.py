@@ -125,7 +125,7 @@ def test_fewer_bits(weights: str, data: Path, tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(f"{path}.FEW_WEIGHTS", 1)
     checkpoint = write_checkpoint(tmp_path / "model.pt", data, **KINDS["plain"])
     engine = exported([checkpoint], data, tmp_path / "model", weights)
-    assert_same(engine, whole([tmp_path / "model" / "model.pt"], data, weights))
+    assert_same(engine, whole([tmp_path / "model" / "model.safetensors"], data, weights))
 
 
 @pytest.mark.parametrize("reference", [False, True])
