@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from deepnmt.checkpoints import safetensors_file
 from deepnmt.checkpoints.contents import check_contents, check_numbers
@@ -101,17 +102,22 @@ def check_target(source: Path, target: Path) -> None:
         raise UserError(f"{target.parent}: the folder of the new checkpoint was not found")
 
 
-def write(state: Mapping[str, Any], target: Path, names: Mapping[str, str] | None = None) -> None:
+def write(
+    state: Mapping[str, Any],
+    target: Path,
+    names: Mapping[str, str] | None = None,
+    also: Mapping[str, Tensor] | None = None,
+) -> None:
     """Write a checkpoint atomically, in the format of its ending. Raises `UserError` if the disk is full or refuses.
 
     Args:
         state: its contents
         target: its path
-        names: with safetensors, stored names of the model's tensors where these are not their own
+        names, also: see `safetensors_file.write`
     """
     with whole_file(target) as temporary:
         if target.suffix == safetensors_file.ENDING:
-            safetensors_file.write(state, temporary, names or {})
+            safetensors_file.write(state, temporary, names or {}, also or {})
             return
         with temporary.open("wb") as file:
             torch.save(state, file)

@@ -30,20 +30,21 @@ PARTS = ("model", "row_scales")
 OLD_OPTIONS = "args"
 
 
-def write(contents: Mapping[str, Any], path: Path, names: Mapping[str, str]) -> None:
+def write(contents: Mapping[str, Any], path: Path, names: Mapping[str, str], also: Mapping[str, Tensor]) -> None:
     """Write a checkpoint.
 
     Args:
         contents: of the checkpoint
         path: of the file
         names: stored names of the model's tensors, where these are not their own
+        also: tensors for other programs, by their stored names
 
     Raises:
         UserError: an entry beside the tensors is not a plain value
     """
     from safetensors.torch import save_file  # here, since a folder of earlier versions does without
 
-    stored: dict[str, Tensor] = {}
+    stored = dict(also)
     known: dict[tuple[Any, ...], str] = {}
     places: dict[str, dict[str, str]] = {part: {} for part in PARTS}
     for part, name, tensor in _tensors(contents):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from deepnmt.checkpoints.file import write as write_checkpoint
 from deepnmt.checkpoints.packed import packed, unpacked
@@ -30,16 +31,22 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     write_models(checkpoints, folder, weights)
 
 
-def write_models(checkpoints: list[Path], folder: Path, weights: str, names: Mapping[str, str] | None = None) -> None:
+def write_models(
+    checkpoints: list[Path],
+    folder: Path,
+    weights: str,
+    names: Mapping[str, str] | None = None,
+    also: Mapping[str, Tensor] | None = None,
+) -> None:
     """Write the same files on any processor, as every engine's folder has them.
 
     Args:
         checkpoints, folder, weights: as of `write`
-        names: stored names of the tensors, by their own names
+        names, also: see `deepnmt.checkpoints.safetensors_file.write`
     """
     for number, path in enumerate(checkpoints, start=1):
         target = folder / f"model{number if number > 1 else ''}{ENDING}"
-        write_checkpoint(_model_alone(CheckpointState.of(path), weights), target, names)
+        write_checkpoint(_model_alone(CheckpointState.of(path), weights), target, names, also)
 
 
 def _placeless(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deepnmt.engines.model_folder import ModelFolder
+from deepnmt.engines.torch.inference_model import InferenceOptions
+from deepnmt.model.stack import STACKS
 
 
 def card(folder: ModelFolder, scores: Mapping[str, Any]) -> str:
@@ -55,12 +57,15 @@ def _use(folder: ModelFolder) -> Iterator[str]:
 
 
 def _model(folder: ModelFolder) -> Iterator[str]:
-    options = folder.architecture["models"][0]
+    values = folder.architecture["models"][0]
+    options = InferenceOptions(values)
     yield from ("## Model", "", "| | encoder | decoder |", "| --- | --- | --- |")
     rows = {"layers": "layers", "embed_dim": "width", "ffn_embed_dim": "feed-forward width", "attention_heads": "heads"}
-    rows |= {"norm": "layer norm", "groups": "groups (DLCL: 1)", "max_relative_length": "relative positions up to"}
+    rows |= {"groups": "groups (DLCL: 1)", "max_relative_length": "relative positions up to"}
     for name, label in rows.items():
-        yield f"| {label} | {options[f'encoder_{name}']} | {options[f'decoder_{name}']} |"
+        yield f"| {label} | {values[f'encoder_{name}']} | {values[f'decoder_{name}']} |"
+    yield f"| layer norm | {' | '.join(options.norm(stack).name for stack in STACKS)} |"
+    yield f"| self-attention | {' | '.join(options.stack(stack).self_attention.name for stack in STACKS)} |"
     yield ""
     yield (
         f"Sentences have at most {folder.longest} subwords. The search keeps {folder.search.beam} hypotheses, with the "

@@ -8,12 +8,13 @@ In fsmt and m2m_100, parameters have fairseq's names after "model.".
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 from transformers import FSMTConfig, M2M100Config, PreTrainedConfig
 
+from deepnmt.engines.torch.inference_model import PADDING, sinusoids
 from deepnmt.engines.transformers.modelling import DeepTranslationConfig
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.norm_position import NORM_POSITIONS
@@ -38,10 +39,12 @@ class Shape:
     Attributes:
         config: of its class
         names: of its parameters there, by fairseq's
+        tables: further tensors of a folder, by their names there; without them FSMT warns that it is untrained
     """
 
     config: PreTrainedConfig
     names: Mapping[str, str]
+    tables: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.config.architectures = [CLASSES[self.config.model_type]]
@@ -125,7 +128,9 @@ def _fsmt(
         forced_eos_token_id=None,
         **_sizes(options),
     )
-    return Shape(config, names)
+    rows = config.max_position_embeddings + PADDING + 1
+    tables = {f"model.{stack}.embed_positions.weight": sinusoids(rows, config.d_model) for stack in STACKS}
+    return Shape(config, names, tables)
 
 
 def _sizes(options: DLCLTransformerConfig) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     shape = shape_of(options, described["models"][0], tensors, settings.languages)
     shape.config.save_pretrained(folder)
     (folder / "tokenizer_config.json").write_text(json.dumps(TOKENIZER, indent=2) + "\n", encoding="utf-8")
-    write_models(checkpoints, folder, weights, shape.names)
+    write_models(checkpoints, folder, weights, shape.names, shape.tables)
 
 
 def finish(folder: ModelFolder, scores: Mapping[str, Any]) -> None:

@@ -26,6 +26,7 @@ from deepnmt.translator import Translator
 
 transformers = pytest.importorskip("transformers")
 from deepnmt.engines.transformers import DeepTranslationModel  # noqa: E402
+from deepnmt.engines.transformers.card import card  # noqa: E402
 from deepnmt.engines.transformers.engine import TransformersEngine, load  # noqa: E402
 
 PRE: dict[str, Any] = {"encoder_norm": "pre", "decoder_norm": "pre"}
@@ -89,6 +90,9 @@ def test_numbers_and_translations(kind: str, data: Path, tmp_path: Path) -> None
     assert result.differing == 0
     assert {path.name for path in folder.iterdir()} == FILES
     assert json.loads((folder / "config.json").read_text())["model_type"] == name
+    # transformers misses no tensor, and finds none too many.
+    _, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(report.values()), report
     # With one search and another; the longest translation ends as in fairseq.
     engine, expected = load(ModelFolder.open(folder), 1), load_checkpoints([checkpoint], data, ("de", "en"), 1, "cpu")
     assert (engine.longest, engine.longest_target) == (expected.longest, expected.longest_target)
@@ -176,6 +180,30 @@ def test_the_folder_translates_with_deepnmt(data: Path, dlcl: tuple[Path, Path])
     # A user may edit the card, and nothing else.
     (dlcl[1] / "README.md").write_text("edited")
     Translator(dlcl[1])
+
+
+def test_the_card(data: Path, dlcl: tuple[Path, Path], tmp_path: Path) -> None:
+    record = ModelFolder.read(dlcl[1])[0]
+    found = card(
+        record, {"BLEU": {"score": 41.5, "signature": "nrefs:1|case:mixed"}, "chrF": {"score": 2, "signature": "x"}}
+    )
+    assert found.startswith("---\nlanguage:\n- de\n- en\nlibrary_name: transformers\npipeline_tag: translation\n")
+    for line in (
+        "| layers | 3 | 3 |", "| width | 16 | 16 |", "| layer norm | post | post |", "| groups (DLCL: 1) | 1 | 1 |",
+        "| relative positions up to | 2 | 0 |", "| BLEU | 41.50 | `nrefs:1|case:mixed` |", "| chrF | 2.00 | `x` |",
+    ):  # fmt: skip
+        assert line in found.splitlines(), found
+    assert f"On 4 validation pairs, BLEU is {record.check['bleu']:.2f}" in found
+    unchecked = card(dataclasses.replace(record, check={"pairs": 0}), {})
+    assert "was not compared with its checkpoint" in unchecked
+    assert "| metric |" not in unchecked
+    # An export takes the scores from a file.
+    (tmp_path / "scores.json").write_text(json.dumps({"BLEU": {"score": 12.3, "signature": "s"}}))
+    export(
+        Export([dlcl[0]], data, "transformers", check=0, search=SEARCH, scores=tmp_path / "scores.json"),
+        tmp_path / "model",
+    )
+    assert "| BLEU | 12.30 | `s` |" in (tmp_path / "model" / "README.md").read_text("utf-8")
 
 
 def test_generation_settings(data: Path, dlcl: tuple[Path, Path]) -> None:
