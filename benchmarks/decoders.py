@@ -17,9 +17,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 from common import Row, Step, interleaved, main, note
-from engines import CASES, DESCRIPTION, MODELS, PLAIN, PRE_NORM, TINY, _options
-from random_model import checkpoint, data_folder, sentences
+from engines import CASES, DESCRIPTION, LISTED, MODELS, PLAIN, PRE_NORM, TINY, _options
+from random_model import checkpoint, data_folder, sentences, shortlist
 
+from deepnmt.search.shortlist import SHORTLIST
 from deepnmt.text.lines import whole_text
 
 USUAL, SSRU = "4 + 4", {"decoder_self_attention": "ssru"}
@@ -29,12 +30,14 @@ DECODERS = {
     "4 + 4 shared": _options(4, 4, TINY, PLAIN | {"decoder_self_attention": "shared"}),
     "4 + 4 average": _options(4, 4, TINY, PLAIN | {"decoder_self_attention": "average"}),
     "4 + 4 SSRU": _options(4, 4, TINY, PLAIN | SSRU),
+    "4 + 1 SSRU": _options(4, 1, TINY, PLAIN | SSRU),
+    "DLCL 6 + 1 SSRU": _options(6, 1, TINY, DEEP | SSRU),
     "DLCL 12 + 1": _options(12, 1, TINY, DEEP),
     "DLCL 12 + 1 SSRU": _options(12, 1, TINY, DEEP | SSRU),
     "DLCL 12 + 2 SSRU": _options(12, 2, TINY, DEEP | SSRU),
     "DLCL 24 + 2 SSRU": _options(24, 2, TINY, DEEP | SSRU),
 }
-ENGINES = ("package float32", "package int8", "ONNX float32", "ONNX int8")
+ENGINES = ("package float32", "package float32, shortlist", "package int8", "ONNX float32", "ONNX int8, shortlist")
 
 
 def exported(path: Path, data: Path, case: str, folder: Path) -> Path:
@@ -45,6 +48,8 @@ def exported(path: Path, data: Path, case: str, folder: Path) -> Path:
 
     folder.mkdir()
     engine, weights = CASES[case]
+    if case.endswith(LISTED):
+        shortlist().write(folder / SHORTLIST)
     engine_module(engine, "writer").write([path], data, folder, weights)
     for file in (*data.glob("dict.*.txt"), data / "preprocess.json"):
         (folder / file.name).write_bytes(file.read_bytes())

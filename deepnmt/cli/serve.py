@@ -68,8 +68,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--host", default="127.0.0.1", metavar="HOST", help="address to listen on (default: 127.0.0.1, this machine "
         "alone); 0.0.0.0 is every address")  # fmt: skip
     add("--port", type=count["port"], default=5000, metavar="PORT", help="port (default: 5000); 0 is any free one")
-    add("--wait", type=count["wait"], default=10, metavar="MS", help="milliseconds that a sentence waits for others "
-        "to join its batch (default: 10)")  # fmt: skip
+    add("--wait", type=count["wait"], default=30, metavar="MS", help="milliseconds that a sentence waits for others "
+        "to join its batch (default: 30)")  # fmt: skip
     add("--buckets", type=_lengths, default="32,64,128,256", metavar="N,N,...", help="lengths in subwords up to which "
         "sentences are translated together (default: 32,64,128,256)")  # fmt: skip
     add("--max-tokens", type=count["max-tokens"], default=4096, metavar="N", help="subwords of a batch, padding "

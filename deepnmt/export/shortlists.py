@@ -7,22 +7,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepnmt.corpus.alignment.align_job import LEXICONS, AlignJob
-from deepnmt.corpus.alignment.learning import SIDES
-from deepnmt.corpus.alignment.lexicon import HEADERS, Entry, table_entries
 from deepnmt.errors import UserError
 from deepnmt.search.shortlist import Shortlist
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
 from deepnmt.text.lines import read_lines
 
+if TYPE_CHECKING:
+    from deepnmt.corpus.alignment.lexicon import Entry
+
 # The types on the list of a source.
 ListOf = Callable[[Sequence[str]], Set[str]]
 
-# Candidates of a source type. With 1,000 frequent types, they cover 98.9 % of the subwords that a model of Multi30k
-# chooses.
+# Candidates of a source type, at most: most have fewer of at least the lexicon's least probability.
 CANDIDATES = 50
 # Share of a lexicon's words that must be types: a dictionary may leave rare ones out, but has all others.
 KNOWN = 0.5
@@ -96,6 +96,11 @@ def _best(
 
 def _learnt(source: Path, target: Path) -> Iterator[Entry]:
     """Yield the entries of a lexicon that is learnt from two texts."""
+    # Here, since these need the libraries of an extra.
+    from deepnmt.corpus.alignment.align_job import AlignJob
+    from deepnmt.corpus.alignment.learning import SIDES
+    from deepnmt.corpus.alignment.lexicon import table_entries
+
     job = AlignJob(source, target)
     job.check()
     with TemporaryDirectory() as folder:
@@ -124,6 +129,9 @@ def _read(path: Path, reverse: bool, source: list[str], target: list[str]) -> It
 
 
 def _entries(path: Path, reverse: bool) -> Iterator[Entry]:
+    from deepnmt.corpus.alignment.align_job import LEXICONS
+    from deepnmt.corpus.alignment.lexicon import HEADERS
+
     lines = read_lines(path)
     header = next(lines, "").rstrip("\n")
     if header != HEADERS[reverse]:

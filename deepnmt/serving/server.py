@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import logging
 import resource
@@ -76,6 +77,9 @@ class _Server(uvicorn.Server):
 def serve(directions: Directions, settings: Settings) -> None:
     """Serve until a signal. Raises `UserError` if the address is not free."""
     with listening(settings.host, settings.port) as sock:
+        # Models and libraries are no garbage, but are looked through for it again and again.
+        gc.collect()
+        gc.freeze()
         asyncio.run(_serve(directions, settings, sock))
 
 

@@ -26,6 +26,7 @@ from deepnmt.model.dlcl import LayerHistory
 from deepnmt.model.layers import DeepLayer
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
+from deepnmt.search.incremental.maps import bias_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,9 +53,9 @@ def linear(graph: Graph, x: Value, *projections: Any, scale: float = 1.0) -> Val
     weight = torch.cat([module.weight.detach() * factor for module, factor in zip(projections, factors)])
     matrix = weight.float().t().contiguous().numpy()
     y = _int8_product(graph, x, matrix) if graph.int8 else graph.op("MatMul", x, graph.constant(matrix))
-    if projections[0].bias is None:
+    if all(module.bias is None for module in projections):
         return y
-    bias = torch.cat([module.bias.detach() * factor for module, factor in zip(projections, factors)])
+    bias = torch.cat([bias_of(module).detach() * factor for module, factor in zip(projections, factors)])
     return graph.op("Add", y, graph.weight(bias))
 
 

@@ -48,8 +48,9 @@ class SSRUStep(RecurrentStep):
     def __call__(self, x: Value) -> Value:
         """Return the sublayer's function of rows NM x C."""
         graph, width = self.graph, self.module.v_proj.out_features
-        gates = graph.op("Sigmoid", linear(graph, x, self.module.forget_proj))
-        values, before = linear(graph, x, self.module.v_proj), self.before("mean", width)
+        both = linear(graph, x, self.module.forget_proj, self.module.v_proj)
+        gates, values = graph.op_with_outputs(2, "Split", both, axis=1, num_outputs=2)
+        gates, before = graph.op("Sigmoid", gates), self.before("mean", width)
         means = graph.op("Add", values, graph.op("Mul", gates, graph.op("Sub", before, values)))
         self.after("mean", means, width)
         return graph.op("Relu", means)

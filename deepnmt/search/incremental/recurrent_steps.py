@@ -20,13 +20,13 @@ class SSRUSteps(Carried):
     """A layer's SSRU, equation (45): c is carried."""
 
     def __init__(self, module: Any, maps: Maps) -> None:
-        self.gate, self.value = maps(module.forget_proj), maps(module.v_proj)
+        self.gates_values = maps(module.forget_proj, module.v_proj)
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the sublayer's function of the newest position, MN x C."""
-        gates, values, before = self.gate(x), self.value(x), self.of_parents(step)
-        exact = torch.promote_types(values.dtype, torch.float32)
-        gates, values = gates.to(exact).sigmoid_(), values.to(exact)
+        both, before = self.gates_values(x), self.of_parents(step)
+        gates, values = both.to(torch.promote_types(both.dtype, torch.float32)).chunk(2, dim=1)
+        gates = gates.sigmoid()
         means = torch.lerp(values, torch.zeros_like(values) if before is None else before, gates)
         self.take(means, step)
         return means.relu().type_as(x)

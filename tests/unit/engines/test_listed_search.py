@@ -25,6 +25,8 @@ SETTINGS = SearchSettings(beam=4, nbest=4, max_len_b=LONGEST)
 KINDS: dict[str, dict[str, Any]] = {
     "dlcl": PRE_NORM,
     "merged": {**PRE_NORM, "merged_attention": True},
+    "ssru": {**PRE_NORM, "decoder_self_attention": "ssru"},
+    "shared attention": {"decoder_self_attention": "shared", "shared_cross_attention": True},
     "other widths": {"decoder_output_dim": 20, "share_decoder_input_output_embed": False},
     "shared": {"share_all_embeddings": True, "decoder_max_relative_length": 3},
 }
