@@ -254,22 +254,35 @@ def test_code_in_a_folder_is_never_run(dlcl: tuple[Path, Path], tmp_path: Path) 
     assert not marker.exists()
 
 
+def test_a_checkpoint_in_half_precision(data: Path, tmp_path: Path) -> None:
+    checkpoint = write_checkpoint(tmp_path / "checkpoint.pt", data, **KINDS["pre, one table"][1])
+    state = load_file(checkpoint)
+    torch.save({**state, "model": {name: each.half() for name, each in state["model"].items()}}, checkpoint)
+    result = export(Export([checkpoint], data, "transformers", check=4, search=SEARCH), tmp_path / "model")
+    assert result is not None
+    assert result.difference < 1e-5
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model")
+    assert {each.dtype for each in model.parameters()} == {torch.float32}
+
+
 def test_refusals(data: Path, tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "checkpoint.pt", data)
     task = Export([checkpoint], data, "transformers", search=SEARCH)
-    two_sided = write_checkpoint(tmp_path / "other.pt", data, activation_fn="gelu_accurate")
+    unknown = write_checkpoint(tmp_path / "other.pt", data, activation_fn="gelu_accurate")
     texts = shutil.copytree(data, tmp_path / "placeholders")
     record = json.loads((texts / "preprocess.json").read_text())
     (texts / "preprocess.json").write_text(json.dumps({**record, "placeholders": "numbers"}))
     reranked = dataclasses.replace(SEARCH, rerank="model=1.0")
     (tmp_path / "scores.json").write_text("{}")
+    with pytest.raises(UserError, match=r"^--engine transformers: has no shortlist for each sentence; use --engine "):
+        dataclasses.replace(task, shortlist=500)
     for change, message in (
         (
             {"data": texts, "weights": "int8", "checkpoints": [checkpoint, checkpoint]},
             r"^data with --placeholders numbers: use --engine torch\n--weights int8: use --engine torch\n"
             r"an ensemble of 2 checkpoints: use --engine torch$",
         ),
-        ({"checkpoints": [two_sided]}, r"^a DLCLTransformerModel with these options: use --engine torch$"),
+        ({"checkpoints": [unknown]}, r"^a DLCLTransformerModel with these options: use --engine torch$"),
         ({"search": reranked, "check": 0}, r"^--rerank cannot be combined with --engine transformers$"),
         ({"engine": "torch", "scores": tmp_path / "scores.json"}, r"^--scores cannot be combined with --engine torch$"),
     ):
