@@ -63,8 +63,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ssru": ("deepnmt", {**PLAIN, "decoder_self_attention": "ssru"}),
     "average": ("deepnmt", {**PLAIN, **PRE, "decoder_self_attention": "average"}),
     "average, feed-forward": ("deepnmt", {"decoder_self_attention": "average", "average_attention_ffn": True}),
-    "shared layers": ("deepnmt", {"decoder_share_layers": "0,0,1", "encoder_share_layers": "0,1,0"}),
-    "shared plain layers": ("fsmt", {**PLAIN, "decoder_share_layers": "0,0,1", "encoder_share_layers": "0,1,0"}),
+    "shared layers of DLCL": ("deepnmt", {"decoder_share_layers": "0,0,1", "encoder_share_layers": "0,1,0"}),
     "skipping": ("deepnmt", {**PLAIN, "encoder_skip": 0.4, "skip_scale": "inference", "skip_schedule": "constant"}),
     "admin": ("deepnmt", {**PLAIN, "residual_scale": "admin", "encoder_learned_pos": True}),
     "learned positions": ("deepnmt", {**PLAIN, "encoder_learned_pos": True, "decoder_learned_pos": True}),
@@ -271,7 +270,6 @@ def test_refusals(data: Path, tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "checkpoint.pt", data)
     task = Export([checkpoint], data, "transformers", search=SEARCH)
     unknown = write_checkpoint(tmp_path / "other.pt", data, activation_fn="gelu_accurate")
-    shared = write_checkpoint(tmp_path / "shared.pt", data, decoder_self_attention="shared")
     texts = shutil.copytree(data, tmp_path / "placeholders")
     record = json.loads((texts / "preprocess.json").read_text())
     (texts / "preprocess.json").write_text(json.dumps({**record, "placeholders": "numbers"}))
@@ -285,7 +283,6 @@ def test_refusals(data: Path, tmp_path: Path) -> None:
             r"^data with --placeholders numbers: use --engine torch\n--weights int8: use --engine torch\n"
             r"an ensemble of 2 checkpoints: use --engine torch$",
         ),
-        ({"checkpoints": [shared]}, r"^--decoder-self-attention shared: use --engine onnx$"),
         ({"checkpoints": [unknown]}, r"^a DLCLTransformerModel with these options: use --engine torch$"),
         ({"search": reranked, "check": 0}, r"^--rerank cannot be combined with --engine transformers$"),
         ({"engine": "torch", "scores": tmp_path / "scores.json"}, r"^--scores cannot be combined with --engine torch$"),
