@@ -62,6 +62,7 @@ class Layout:
 
 def details(sentence: str, result: Translated) -> dict[str, object]:
     """Return a sentence's translations with their scores and marks, for JSON."""
+    given = set(words(sentence))
     return {
         "source": sentence,
         "unknown": list(dict.fromkeys(unknown_words(result))),
@@ -69,7 +70,7 @@ def details(sentence: str, result: Translated) -> dict[str, object]:
             {
                 "text": found.text,
                 "score": round(found.score, 6),
-                "copied": [word for word in words(found.text) if word in words(sentence)],
+                "copied": [word for word in words(found.text) if word in given],
             }
             for found in result.translations
         ],
