@@ -34,6 +34,8 @@ from pathlib import Path
 
 from common import commit, note
 
+from deepnmt.text.lines import whole_text
+
 CLIENTS = (1, 8, 64, 256)
 TIE = 1e-5
 HOSTILE = (
@@ -93,7 +95,7 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, d
 def started(model: str, words: list[str], port: int = 0) -> Iterator[Server]:
     """Start a server, which must end with status 0 unless it was killed."""
     command = [sys.executable, "-m", "deepnmt", "serve", model, "--port", str(port), *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, encoding="utf-8")
     assert process.stderr
     match = re.search(r"http://127\.0\.0\.1:(\d+)$", line := process.stderr.readline().strip())
     if not match:
@@ -286,7 +288,7 @@ def main() -> None:
     add("--server", default="", metavar="OPTIONS", help="further options of the server, as one word")
     arguments = parser.parse_args()
     record = json.loads((Path(arguments.model) / "model.json").read_bytes())
-    lines = arguments.file.read_text("utf-8").splitlines(keepends=True)
+    lines = whole_text(arguments.file).splitlines(keepends=True)
     print(
         f"commit {commit()}, {record['engine']}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {time.ctime()}"
     )

@@ -21,8 +21,8 @@ from deepnmt.export import shortlists as module
 from deepnmt.export.exporter import Export, export
 from deepnmt.export.parity import Coverage, Result
 from deepnmt.export.shortlists import by_name, shortlists
-from deepnmt.search.shortlist import SHORTLIST
 from deepnmt.text.dictionary import read_types
+from deepnmt.text.record import SHORTLIST
 from deepnmt.translator import Translator
 
 SEARCH = SearchSettings(beam=3, max_len_b=12)
