@@ -40,9 +40,6 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     if options is None or not described:
         faults = () if options is None else tuple(SUPPORT.faults(options, {}))
         raise UserError(*(faults or (f"a {type(model).__name__} with these options: use --engine torch",)))
-    if options.shares_attention:
-        # modelling.py has no layers that follow others.
-        raise UserError("--decoder-self-attention shared: use --engine onnx")
     tensors = dict(model.named_parameters(remove_duplicate=False))
     shape = shape_of(options, described["models"][0], tensors, settings.languages)
     shape.config.save_pretrained(folder)
