@@ -20,8 +20,8 @@ from common import Row, Step, interleaved, main, note
 from engines import CASES, DESCRIPTION, LISTED, MODELS, PLAIN, PRE_NORM, TINY, _options
 from random_model import checkpoint, data_folder, sentences, shortlist
 
-from deepnmt.search.shortlist import SHORTLIST
 from deepnmt.text.lines import whole_text
+from deepnmt.text.record import SHORTLIST
 
 USUAL, SSRU = "4 + 4", {"decoder_self_attention": "ssru"}
 DEEP = {**PRE_NORM, "decoder_groups": "none"}

@@ -30,8 +30,8 @@ import torch
 from common import Row, Step, Timing, commit, in_process, interleaved, main, note
 from random_model import checkpoint, data_folder, sentences, shortlist
 
-from deepnmt.search.shortlist import SHORTLIST
 from deepnmt.text.lines import whole_text
+from deepnmt.text.record import SHORTLIST
 
 FAIRSEQ, GENERATE = "fairseq", "fairseq-generate"
 # What model.json holds for the torch engine.

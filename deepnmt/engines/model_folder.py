@@ -24,18 +24,20 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import deepnmt
 from deepnmt.engines.engine import KINDS, WEIGHTS, SearchSettings, kind_fault
 from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
-from deepnmt.search.shortlist import SHORTLIST, Shortlist
 from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.text.record import MODEL_FOLDER, read_record, sha256, write_record
+from deepnmt.text.record import MODEL_FOLDER, SHORTLIST, read_record, sha256, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES
+
+if TYPE_CHECKING:
+    from deepnmt.search.shortlist import Shortlist
 
 RECORD = MODEL_FOLDER
 # The torch engine's files, of which other engines' folders have the first.
@@ -162,6 +164,8 @@ class ModelFolder:
 
     def shortlist(self) -> Shortlist | None:
         """Return the shortlists, or None for a model without any. Raises `UserError` if their file is faulty."""
+        from deepnmt.search.shortlist import Shortlist  # here, since --help need not wait for numpy
+
         if not (self.path / SHORTLIST).exists():
             return None
         sizes = (check_dictionary(self.dictionary(language)) for language in self.text.languages)

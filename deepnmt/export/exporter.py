@@ -23,10 +23,10 @@ from deepnmt.export.parity import Result, compare, read_pairs
 from deepnmt.export.shortlists import ListOf, by_name, shortlists
 from deepnmt.jobs.job import Job
 from deepnmt.options.option_table import EXPORT, range_faults
-from deepnmt.search.shortlist import SHORTLIST, Shortlist
+from deepnmt.search.shortlist import Shortlist
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
-from deepnmt.text.record import read_record
+from deepnmt.text.record import SHORTLIST, read_record
 from deepnmt.text.settings import TextSettings
 
 

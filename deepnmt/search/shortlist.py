@@ -28,7 +28,6 @@ from deepnmt.console import whole_file
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS
 
-SHORTLIST = "shortlist.npz"
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 

@@ -188,6 +188,6 @@ def _file(name: str, kind: str, request: Request) -> Response:
     return Response(_content(name), media_type=kind)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def _content(name: str) -> bytes:
     return files("deepnmt.serving").joinpath("page", name).read_bytes()

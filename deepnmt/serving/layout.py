@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from deepnmt.serving.directions import Direction
-from deepnmt.text.units import unescaped
+from deepnmt.translator.line_stream import unknown_words
 from deepnmt.translator.paragraphs import Paragraph
 from deepnmt.translator.translator import Translated
 
@@ -64,7 +64,7 @@ def details(sentence: str, result: Translated) -> dict[str, object]:
     """Return a sentence's translations with their scores and marks, for JSON."""
     return {
         "source": sentence,
-        "unknown": unknown_words(result),
+        "unknown": list(dict.fromkeys(unknown_words(result))),
         "translations": [
             {
                 "text": found.text,
@@ -79,16 +79,3 @@ def details(sentence: str, result: Translated) -> dict[str, object]:
 def words(text: str) -> list[str]:
     """Return the distinct words of a text that have letters, in order."""
     return list(dict.fromkeys(word for word in WORD.findall(text) if not word.isnumeric()))
-
-
-def unknown_words(result: Translated) -> list[str]:
-    """Return the distinct words of a source that have a subword unknown to the model, in order."""
-    unknown, found = set(result.unknown), dict[str, None]()
-    word, known = "", True
-    for token in result.source:
-        word, known = word + token.removesuffix("@@"), known and token not in unknown
-        if not token.endswith("@@"):
-            if not known:
-                found[unescaped(word)] = None
-            word, known = "", True
-    return list(found)

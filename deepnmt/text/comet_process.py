@@ -17,7 +17,7 @@ def main() -> None:
     import torch
 
     model, texts, result = sys.argv[1:]
-    samples = json.loads(Path(texts).read_text(encoding="utf-8"))
+    samples = json.loads(Path(texts).read_bytes())
     gpus = int(torch.cuda.is_available())
     found = comet.load_from_checkpoint(model).predict(samples, batch_size=16, gpus=gpus, progress_bar=False)
     score = {"score": float(found.system_score), "version": version("unbabel-comet")}

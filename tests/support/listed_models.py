@@ -19,7 +19,8 @@ from deepnmt.engines.engine import Hypothesis
 from deepnmt.engines.onnx.engine import ENCODER, STEP, OnnxEngine, session
 from deepnmt.engines.onnx.writer import write_model
 from deepnmt.engines.torch.fairseq_engine import TorchEngine
-from deepnmt.search.shortlist import SHORTLIST, Shortlist
+from deepnmt.search.shortlist import Shortlist
+from deepnmt.text.record import SHORTLIST
 from support.onnx_models import options
 from support.plain_search import EOS, PAD, Following, beam_search, in_range
 from support.searched_models import MANY, sample

@@ -21,8 +21,9 @@ from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.engines.onnx.search import PADDING, Floats, Integers, Limits, Move, Prediction, Step, beam_search
 from deepnmt.errors import UserError
-from deepnmt.search.shortlist import SHORTLIST, Shortlist
+from deepnmt.search.shortlist import Shortlist
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
+from deepnmt.text.record import SHORTLIST
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 # The key of the facts about the model, in JSON, in the graph of a step.

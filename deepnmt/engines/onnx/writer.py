@@ -13,8 +13,9 @@ from deepnmt.engines.onnx.engine import ENCODER, FACTS, STEP
 from deepnmt.engines.onnx.graphs import encoder_graph, step_graph
 from deepnmt.engines.onnx.options import check
 from deepnmt.errors import UserError
-from deepnmt.search.shortlist import SHORTLIST, Shortlist
+from deepnmt.search.shortlist import Shortlist
 from deepnmt.search.supported import shortlist_obstacle
+from deepnmt.text.record import SHORTLIST
 
 WEIGHTS = ("float32", "int8")
 

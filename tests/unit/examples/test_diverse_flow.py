@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("direction", "jobs"), itertools.product(("en-de", "de-en"), ("1", "2")))
+@pytest.mark.parametrize(("direction", "jobs"), list(itertools.product(("en-de", "de-en"), ("1", "2"))))
 def test_members_that_learn_from_their_own_translations(root: Path, direction: str, jobs: str) -> None:
     # Long enough to be seen by another training at that time.
     script = root / "scripts" / "train.sh"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.checkpoints import run_main
+from support.slow import slow_but
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.cli import align as align_command
@@ -21,8 +22,8 @@ from deepnmt.export import shortlists as module
 from deepnmt.export.exporter import Export, export
 from deepnmt.export.parity import Coverage, Result
 from deepnmt.export.shortlists import by_name, shortlists
-from deepnmt.search.shortlist import SHORTLIST
 from deepnmt.text.dictionary import read_types
+from deepnmt.text.record import SHORTLIST
 from deepnmt.translator import Translator
 
 SEARCH = SearchSettings(beam=3, max_len_b=12)
@@ -35,9 +36,11 @@ LANGUAGES = ("de", "en")
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_data(tmp_path_factory.mktemp("lists") / "data")
-    for language in LANGUAGES:
-        text = (folder / "text" / f"valid.bpe.{language}").read_bytes()
-        (folder / "text" / f"train.bpe.{language}").write_bytes(text * 2)
+    # The rarest type of both sides together is the most frequent one of the target's.
+    rare = " ".join(read_types(folder / "dict.en.txt")[-1:] * 40)
+    for language, line in zip(LANGUAGES, ("M", rare)):
+        text = (folder / "text" / f"valid.bpe.{language}").read_text("utf-8")
+        (folder / "text" / f"train.bpe.{language}").write_text(text * 2 + line + "\n", "utf-8")
     return folder
 
 
@@ -205,13 +208,12 @@ def test_coverage_and_what_may_change() -> None:
         ),
     ],
 )
-def test_a_faulty_lexicon(text: str, message: str, data: Path, checkpoint: Path, tmp_path: Path) -> None:
+def test_a_faulty_lexicon(text: str, message: str, data: Path, tmp_path: Path) -> None:
     path = tmp_path / "lexicon.tsv"
     path.write_text(text, "utf-8")
     with pytest.raises(UserError, match=f"^{re.escape(str(path))}{message}") as error:
-        export(Export([checkpoint], data, "torch", shortlist=3, lexicon=path), tmp_path / "model")
+        shortlists(data, LANGUAGES, 3, path)
     assert len(str(error.value).splitlines()) == 1
-    assert not (tmp_path / "model").exists()
 
 
 def test_what_is_refused(data: Path, checkpoint: Path, lexicon: Path, tmp_path: Path) -> None:
@@ -227,6 +229,11 @@ def test_what_is_refused(data: Path, checkpoint: Path, lexicon: Path, tmp_path: 
             [*lists, "--engine", "ctranslate2"],
             r"^--engine ctranslate2: has no shortlist for each sentence; use",
         ),
+        (
+            checkpoint,
+            [*lists, "--engine", "transformers"],
+            r"^--engine transformers: has no shortlist for each sentence",
+        ),
         (checkpoint, ["--shortlist", 3, "--lexicon", tmp_path / "no"], r"^--lexicon .*/no: no such file$"),
         (adaptive, [*lists, "--engine", "torch"], r"^--shortlist cannot be used: the output layer is not a linear map"),
         (adaptive, [*lists, "--engine", "onnx"], r"adaptive"),
@@ -238,12 +245,12 @@ def test_what_is_refused(data: Path, checkpoint: Path, lexicon: Path, tmp_path: 
         assert not (tmp_path / "model").exists()
 
 
-def test_training_text_is_needed(data: Path, checkpoint: Path, lexicon: Path, tmp_path: Path) -> None:
+def test_training_text_is_needed(data: Path, lexicon: Path, tmp_path: Path) -> None:
     path = data / "text" / "train.bpe.en"
     hidden = path.rename(tmp_path / "hidden")
     try:
         with pytest.raises(UserError, match=rf"^{path}: no such file, but --shortlist needs it$"):
-            export(Export([checkpoint], data, "torch", shortlist=3, lexicon=lexicon), tmp_path / "model")
+            shortlists(data, LANGUAGES, 3, lexicon)
     finally:
         hidden.rename(path)
 
@@ -259,7 +266,7 @@ def test_the_other_direction_needs_the_other_lexicon(data: Path, lexicon: Path) 
         shortlists(data, languages, 3, lexicon, reverse=True)
 
 
-@pytest.mark.parametrize("engine", ["torch", "onnx"])
+@pytest.mark.parametrize("engine", slow_but(["onnx"], ["torch", "onnx"]))
 def test_a_folder_whose_lists_are_faulty(
     engine: str, data: Path, checkpoint: Path, lexicon: Path, tmp_path: Path
 ) -> None:

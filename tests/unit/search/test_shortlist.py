@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from deepnmt.errors import UserError
-from deepnmt.search.shortlist import SHORTLIST, Shortlist
+from deepnmt.search.shortlist import Shortlist
+from deepnmt.text.record import SHORTLIST
 
 # Of 7 source types the special symbols have no candidates; 5 has two, 4 a common one.
 CANDIDATES = [[2, 2], [2, 2], [2, 2], [2, 2], [8, 2], [9, 6], [6, 2]]

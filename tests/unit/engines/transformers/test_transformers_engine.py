@@ -63,6 +63,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ssru": ("deepnmt", {**PLAIN, "decoder_self_attention": "ssru"}),
     "average": ("deepnmt", {**PLAIN, **PRE, "decoder_self_attention": "average"}),
     "average, feed-forward": ("deepnmt", {"decoder_self_attention": "average", "average_attention_ffn": True}),
+    "shared layers of DLCL": ("deepnmt", {"decoder_share_layers": "0,0,1", "encoder_share_layers": "0,1,0"}),
     "skipping": ("deepnmt", {**PLAIN, "encoder_skip": 0.4, "skip_scale": "inference", "skip_schedule": "constant"}),
     "admin": ("deepnmt", {**PLAIN, "residual_scale": "admin", "encoder_learned_pos": True}),
     "learned positions": ("deepnmt", {**PLAIN, "encoder_learned_pos": True, "decoder_learned_pos": True}),
