@@ -52,6 +52,7 @@ SHELVES = {
         "docs/methods",
         "docs/progressive",
         "docs/depth",
+        "docs/depth-map",
         "docs/results",
         "docs/performance",
         "docs/architecture",
