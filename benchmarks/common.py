@@ -30,7 +30,6 @@ from deepnmt.text.lines import whole_text
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
-DATA = Path(os.environ.get("DATA", ROOT / "output" / "multi30k" / "data"))
 
 Step = Callable[..., object]
 # Numbers of malloc.h and their values: each large tensor gets pages of its own, which go back to the kernel with
@@ -227,17 +226,19 @@ def main(
 
     Args:
         description: for --help
-        measure: yields the rows; gets the options, `repetitions` and `threads` among them
+        measure: yields the rows; gets the options, `repetitions`, `threads` and `quick` among them
         add_options: adds the benchmark's own
     """
     console.use_utf8()
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=description, formatter_class=layout)
-    parser.add_argument("--repetitions", type=int, default=7, help="how often each case is timed (default: 7)")
+    parser.add_argument("--repetitions", type=int, help="how often each case is timed (default: 7; 3 with --quick)")
+    parser.add_argument("--quick", action="store_true", help="the smallest model of each comparison alone")
     parser.add_argument("--threads", type=int, default=2, help="of torch (default: 2)")
     parser.add_argument("--rows", action="store_true", help="print the rows of the table alone")
     add_options(parser)
     options = parser.parse_args()
+    options.repetitions = options.repetitions or (3 if options.quick else 7)
     torch.set_num_threads(options.threads)
     if not options.rows:
         print(header(options.threads))

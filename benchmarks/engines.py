@@ -1,7 +1,8 @@
-"""The engines of deepnmt translate against fairseq's own search: sentences per second of the processor.
+"""The engines of deepnmt translate, and the search of fairseq-generate with the plug-in, against fairseq's own search.
 
-The models are untrained unless --checkpoint gives others: their translations are all of one length (random_model.py).
-An engine that does not run a model, or that is not installed, has no row.
+Figures are sentences per second of the processor. The models are untrained unless --checkpoint gives others: their
+translations are all of one length (random_model.py). An engine that does not run a model, or that is not installed,
+has no row. With shortlists, which have random entries in untrained models, all translations differ.
 
 All rows of docs/translating.md, on a machine that does nothing else, some 12 minutes:
 
@@ -27,11 +28,12 @@ from typing import Any
 
 import torch
 from common import Row, Step, Timing, commit, in_process, interleaved, main, note
-from random_model import checkpoint, data_folder, sentences
+from random_model import checkpoint, data_folder, sentences, shortlist
 
 from deepnmt.text.lines import whole_text
+from deepnmt.text.record import SHORTLIST
 
-FAIRSEQ = "fairseq"
+FAIRSEQ, GENERATE = "fairseq", "fairseq-generate"
 # What model.json holds for the torch engine.
 DESCRIPTION = "architecture.json"
 # Name of a case, engine, type of the weights.
@@ -43,7 +45,11 @@ CASES = {
     "CTranslate2 int8": ("ctranslate2", "int8"),
     "ONNX float32": ("onnx", "float32"),
     "ONNX int8": ("onnx", "int8"),
+    "package float32, shortlist": ("torch", "float32"),
+    "ONNX float32, shortlist": ("onnx", "float32"),
+    "ONNX int8, shortlist": ("onnx", "int8"),
 }
+LISTED = ", shortlist"
 # The package's own, with the results of the checkpoint.
 EXACT = ("package float32", "ONNX float32")
 PLAIN = {"encoder_groups": "none", "decoder_groups": "none"}
@@ -71,6 +77,7 @@ TARGETS = {
     **{("Tiny 4 + 4", "batches", f"{engine} float32"): ">= 2.8" for engine in ("package", "ONNX", "CTranslate2")},
     **{("Tiny 4 + 4", "single sentences", f"{engine} float32"): ">= 9" for engine in ("ONNX", "CTranslate2")},
     ("DLCL 12 + 6, width 128", "single sentences", "ONNX float32"): ">= 14",
+    **{("Tiny 4 + 4", "batches", f"{engine} float32{LISTED}"): ">= 4.5" for engine in ("package", "ONNX")},
     **{("DLCL 12 + 6, width 512", "batches", f"{engine} int8"): ">= 4.0" for engine in ("package", "ONNX")},
 }
 
@@ -105,11 +112,18 @@ def by_engine(folder: Path, case: str, batches: Batches, output: Path) -> Step:
     return step
 
 
-def by_fairseq(path: Path, data: Path, batches: Batches, output: Path) -> Step:
-    """Translate all batches of a kind with fairseq's generator, as `by_engine`."""
+def by_fairseq(case: str, path: Path, data: Path, batches: Batches, output: Path) -> Step:
+    """Translate all batches of a kind, as `by_engine`, with the generator that `fairseq-generate` builds.
+
+    Args:
+        case: `FAIRSEQ`, whose generator is fairseq's, or `GENERATE`, the plug-in's
+        path: of the checkpoint
+        data: its data folder
+        batches: by kind
+        output: as of `by_engine`
+    """
     from fairseq import checkpoint_utils
     from fairseq.data.data_utils import collate_tokens
-    from fairseq.sequence_generator import SequenceGenerator
 
     import deepnmt
 
@@ -120,13 +134,13 @@ def by_fairseq(path: Path, data: Path, batches: Batches, output: Path) -> Step:
         model.make_generation_fast_(beamable_mm_beam_size=None, need_attn=False)
         model.eval()
     source, target = task.source_dictionary, task.target_dictionary
-    generator = SequenceGenerator(models, target, beam_size=5)
+    generator = task.build_generator(models, Namespace(beam=5, no_beamable_mm=case == FAIRSEQ))
 
     def translate(batch: Sequence[list[str]]) -> Any:
         rows = [torch.tensor([*map(source.index, sentence), source.eos()]) for sentence in batch]
         tokens = collate_tokens(rows, source.pad(), left_pad=True)
         lengths = torch.tensor([len(row) for row in rows])
-        return generator.forward({"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
+        return task.inference_step(generator, models, {"net_input": {"src_tokens": tokens, "src_lengths": lengths}})
 
     def step(kind: str) -> None:
         with torch.no_grad():
@@ -143,7 +157,7 @@ def measure(options: Namespace) -> Iterator[Row]:
     if unknown := [name for name in given if name not in MODELS]:
         raise SystemExit(f"--checkpoint NAME=PATH must name one of {', '.join(MODELS)}, but names {unknown[0]}")
     saved = Saved(options.save, _settings(options))
-    for name in options.model or USUAL:
+    for name in options.model or USUAL[: 1 if options.quick else None]:
         yield from saved.rows(name, "batches")
         yield from saved.rows(name, "single sentences")
         if saved.has(name):
@@ -158,14 +172,17 @@ def measure(options: Namespace) -> Iterator[Row]:
                 data = data_folder(folder / "data")
                 path = checkpoint(folder / "model.pt", MODELS[name])
                 chosen, label = sentences(options.sentences), f"{name}, untrained"
-            folders = dict(_exported(path, data, folder))
+            lists = _shortlist(data) if name in given else shortlist()
+            folders = dict(_exported(path, data, folder, lists))
             wide = MODELS[name]["encoder_embed_dim"] > TINY[0]
             single = [[each] for each in chosen[: max(options.single // (4 if wide else 1), 1)]]
             batches = {"batches": _batches(chosen, 128), "single sentences": single}
             with ExitStack() as stack:
-                outputs = {case: folder / f"{case}.json" for case in (FAIRSEQ, *folders)}
-                fairseq = in_process(by_fairseq, path, data, batches, outputs[FAIRSEQ])
-                steps = {FAIRSEQ: stack.enter_context(fairseq)}
+                outputs = {case: folder / f"{case}.json" for case in (FAIRSEQ, GENERATE, *folders)}
+                steps = {
+                    case: stack.enter_context(in_process(by_fairseq, case, path, data, batches, outputs[case]))
+                    for case in (FAIRSEQ, GENERATE)
+                }
                 for case, place in folders.items():
                     steps[case] = stack.enter_context(in_process(by_engine, place, case, batches, outputs[case]))
                 for kind in (kind for kind in batches if not saved.rows(name, kind)):
@@ -244,7 +261,15 @@ def _spread(timing: Timing) -> str:
     return f"{middle:.3f} s ({low:.3f} to {high:.3f})"
 
 
-def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+def _shortlist(data: Path) -> Any:
+    """The shortlists of a data folder."""
+    from deepnmt.export.shortlists import shortlists
+    from deepnmt.text.settings import TextSettings
+
+    return shortlists(data, TextSettings.read(data).languages, 1000)
+
+
+def _exported(path: Path, data: Path, folder: Path, lists: Any) -> Iterator[tuple[str, Path]]:
     """Yield a model folder for each case that runs the model."""
     from deepnmt.engines.registry import engine_module
     from deepnmt.engines.torch.fairseq_engine import load_checkpoints
@@ -255,6 +280,8 @@ def _exported(path: Path, data: Path, folder: Path) -> Iterator[tuple[str, Path]
     for number, (case, (engine, weights)) in enumerate(CASES.items()):
         target = folder / str(number)
         target.mkdir()
+        if case.endswith(LISTED):
+            lists.write(target / SHORTLIST)
         try:
             engine_module(engine, "writer").write([path], data, target, weights)
         except (UserError, ModuleNotFoundError) as error:

@@ -68,7 +68,7 @@ def measure(options: Namespace) -> Iterator[Row]:
     steps.clear()
     yield compare(f"time, 48 layers, DLCL / plain, {what}", "<= 1.05", timings, "DLCL", "plain")
     yield compare("time, 48 layers, group-dense p=6 / plain, the same", "<= 1.01", timings, "p=6", "plain")
-    for layers in options.depths:
+    for layers in options.depths[: 1 if options.quick else None]:
         note(f"history: memory at {layers} layers")
         peak = {name: peak_memory(encoder_step, groups, layers, norm, True) for name, groups in CONNECTIONS.items()}
         for name, other in (("DLCL", ""), ("p=6", "")):

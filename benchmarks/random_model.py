@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,6 +42,15 @@ def data_folder(folder: Path) -> Path:
     record = {"source_lang": "de", "target_lang": "en", "lowercase": False, "pretokenized": True}
     (folder / "preprocess.json").write_text(json.dumps(record), "utf-8")
     return folder
+
+
+def shortlist() -> Any:
+    """Shortlists of 1,000 frequent types and eight candidates for each source type, twice as many as Multi30k has."""
+    from deepnmt.search.shortlist import Shortlist
+
+    candidates = np.random.default_rng(1).integers(FIRST, TYPES, (TYPES, 8))
+    candidates = np.concatenate([np.arange(TYPES)[:, np.newaxis], candidates], axis=1)
+    return Shortlist(np.arange(FIRST, FIRST + 1000), candidates, TYPES)
 
 
 def checkpoint(path: Path, options: Mapping[str, Any]) -> Path:

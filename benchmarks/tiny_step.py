@@ -88,7 +88,7 @@ class Products(TorchDispatchMode):
 def measure(options: Namespace) -> Iterator[Row]:
     """The rows."""
     sides: dict[str, dict[str, str]] = {"fairseq": {}, "fairseq with KEEP": KEEP, "products": KEEP, "deepnmt": {}}
-    for model in (model for model in MODELS if options.model in model):
+    for model in [model for model in MODELS if options.model in model][: 1 if options.quick else None]:
         note(f"tiny_step: {model}: {options.repetitions} repetitions of 4 cases, {options.batches} updates each")
         with ExitStack() as processes:
             cases = {

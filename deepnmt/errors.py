@@ -12,6 +12,7 @@ from typing import Optional, Union
 LONGEST = 5_000  # characters of a line; a path has up to 4,096
 # Libraries that the package alone does not install, and their extras.
 EXTRAS = {"scipy": "corpus", "sklearn": "corpus", "matplotlib": "pictures"}
+EXTRAS |= dict.fromkeys(("starlette", "uvicorn", "httptools", "py3langid"), "serve")
 SECONDS = 10  # that a launcher may take to end the other processes when one has ended
 
 ExceptHook = Callable[[type[BaseException], BaseException, Optional[TracebackType]], object]

@@ -24,6 +24,8 @@ SHELVES = {
         "docs/how-to/train-deep",
         "docs/how-to/many-gpus",
         "docs/how-to/export",
+        "docs/how-to/small-models",
+        "docs/how-to/serve",
         "docs/how-to/back-translate",
         "docs/how-to/rerank",
         "docs/how-to/resume",

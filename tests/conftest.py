@@ -3,12 +3,16 @@
 import gc
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
 # Compiling the package takes as long as importing fairseq, and hundreds of processes would do it anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell starts what runs in the background without Ctrl-C, and so would be all programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import fairseq_cli.train  # noqa: E402, F401  before the package, as in fairseq-train, so that its functions are patched
 import pytest  # noqa: E402

@@ -1,4 +1,4 @@
-"""Reads and writes checkpoints: the only module that opens torch's files.
+"""Reads and writes checkpoints: the only module that opens torch's files; `safetensors_file.py` has the other format.
 
 Files are read with weights only, so that code in them cannot run. Writes are atomic. Nothing here imports fairseq, so
 that commands without fairseq can use it too.
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from deepnmt.checkpoints import safetensors_file
 from deepnmt.checkpoints.contents import check_contents, check_numbers
 from deepnmt.checkpoints.untrusted import SAFE_TYPES, untrusted_faults
 from deepnmt.console import whole_file
@@ -38,6 +40,8 @@ def load(path: Path, noun: str, kind: str) -> Any:
         state = "is not a file" if os.path.exists(path) else "is a broken link"
         raise in_place_of(FileNotFoundError, f"{must} {state}")
     try:
+        if path.suffix == safetensors_file.ENDING:
+            return safetensors_file.read(path)
         with path.open("rb") as file:
             begins_as_zip = file.read(4) == b"PK\x03\x04"
         if begins_as_zip and not zipfile.is_zipfile(path):
@@ -98,7 +102,22 @@ def check_target(source: Path, target: Path) -> None:
         raise UserError(f"{target.parent}: the folder of the new checkpoint was not found")
 
 
-def write(state: Mapping[str, Any], target: Path) -> None:
-    """Write a checkpoint atomically. Raises `UserError` if the disk is full or refuses."""
-    with whole_file(target) as temporary, temporary.open("wb") as file:
-        torch.save(state, file)
+def write(
+    state: Mapping[str, Any],
+    target: Path,
+    names: Mapping[str, str] | None = None,
+    also: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write a checkpoint atomically, in the format of its ending. Raises `UserError` if the disk is full or refuses.
+
+    Args:
+        state: its contents
+        target: its path
+        names, also: see `safetensors_file.write`
+    """
+    with whole_file(target) as temporary:
+        if target.suffix == safetensors_file.ENDING:
+            safetensors_file.write(state, temporary, names or {}, also or {})
+            return
+        with temporary.open("wb") as file:
+            torch.save(state, file)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from deepnmt.checkpoints.plans import HistoryPlan, LayerPlan, cuts_a_group, fitting_groups, grown_history
 from deepnmt.model.stack import StackOptions
-from deepnmt.model.sublayers import SUBLAYERS, last_projection
+from deepnmt.model.sublayers import SELF_ATTENTION
 
 Tensors = dict[str, Tensor]
 
@@ -62,12 +62,19 @@ def preserve(
         Raises:
             ValueError: growth cannot preserve the function; says why
     """
-    stack = new.name
-    if not can_rescale(old, new):
+    way = _way(old, new, layers, learns_rows, has_final_norm)
+    if way.identities and not new.self_attention.can_be_zero:
         raise ValueError(
-            f"--function-preserving is not possible for the {stack}: DeepNorm's scale goes from "
-            f"{old.residual_scale:.4g} to {new.residual_scale:.4g}, and B2T adds the layer's input unscaled"
+            f"--function-preserving is not possible for the {new.name}: with --decoder-self-attention "
+            f"{new.self_attention.name} no layer can pass on its input and learn"
         )
+    return way
+
+
+def _way(old: StackOptions, new: StackOptions, layers: LayerPlan, learns_rows: bool, has_final_norm: bool) -> Preserved:
+    stack = new.name
+    if obstacle := rescaling_obstacle(old, new, layers):
+        raise ValueError(f"--function-preserving is not possible for the {stack}: {obstacle}")
     factors = branch_factors(old, new, layers)
     added = frozenset(layer for layer in range(len(layers.sources)) if layers.added(layer))
     if added and not new.norm.can_be_identity:
@@ -105,10 +112,10 @@ def preserve(
 
 def keep_function(tensors: Tensors, stack: StackOptions, way: Preserved) -> None:
     """Replace tensors of a stack that has grown by plan, so that it keeps its function in the `way` of `preserve`."""
-    scale_branches(tensors, stack.name, way.factors)
+    scale_branches(tensors, stack, way.factors)
     for layer in way.identities:
-        for name in sublayers(tensors, stack.name, layer):
-            for key in projection(tensors, stack.name, layer, name):
+        for name in stack.sublayers:
+            for key in projection(tensors, stack, layer, name):
                 tensors[key] = torch.zeros_like(tensors[key])
             residual = f"{stack.name}.layers.{layer}.{name}_residual.weight"
             if residual in tensors:
@@ -129,7 +136,7 @@ def norms_in_order(tensors: Tensors, stack: StackOptions, way: Preserved) -> Ite
             row = boundaries.index(layer) + 1
             yield f"{stack.name}.history.layer_norms.{row - 2}", way.chained and way.history.rows[row - 1] is None
         if layer < stack.layers:
-            for name in sublayers(tensors, stack.name, layer):
+            for name in stack.sublayers:
                 yield f"{stack.name}.layers.{layer}.{name}_layer_norm", layer in way.identities
 
 
@@ -152,9 +159,15 @@ def set_identity(tensors: Tensors, norm: str) -> None:
     tensors[f"{norm}.bias"] = torch.zeros_like(tensors[f"{norm}.bias"])
 
 
-def can_rescale(old: StackOptions, new: StackOptions) -> bool:
-    """Return whether a factor of its branches can compensate the effect of another depth on a layer's residuals."""
-    return old.residual_scale == new.residual_scale or not new.norm.layer_input
+def rescaling_obstacle(old: StackOptions, new: StackOptions, layers: LayerPlan) -> str | None:
+    """Return why factors of its branches cannot compensate the effect of another depth on a stack, or None."""
+    scales = f"DeepNorm's scale goes from {old.residual_scale:.4g} to {new.residual_scale:.4g}"
+    if old.residual_scale != new.residual_scale and new.norm.layer_input:
+        return f"{scales}, and B2T adds the layer's input unscaled"
+    changed = any(factor != 1.0 for each in branch_factors(old, new, layers) for factor in each)
+    if changed and SELF_ATTENTION in new.sublayers and not new.self_attention.last:
+        return f"the depth scales its branches, and --decoder-self-attention {new.self_attention.name} has no scale"
+    return None
 
 
 def branch_factors(old: StackOptions, new: StackOptions, layers: LayerPlan) -> tuple[tuple[float, ...], ...]:
@@ -165,21 +178,16 @@ def branch_factors(old: StackOptions, new: StackOptions, layers: LayerPlan) -> t
     return tuple(tuple(scale * f / g for f, g in zip(*pair)) for pair in pairs)
 
 
-def scale_branches(tensors: Tensors, stack: str, factors: Sequence[tuple[float, ...]]) -> None:
+def scale_branches(tensors: Tensors, stack: StackOptions, factors: Sequence[tuple[float, ...]]) -> None:
     """Multiply the branches of a stack's sublayers, layer by layer, by way of the projections that end them."""
     for layer, of_sublayers in enumerate(factors):
-        for name, factor in zip(sublayers(tensors, stack, layer), of_sublayers):
+        for name, factor in zip(stack.sublayers, of_sublayers):
             for key in projection(tensors, stack, layer, name) if factor != 1.0 else []:
                 single = torch.promote_types(tensors[key].dtype, torch.float32)
                 tensors[key] = (tensors[key].to(single) * factor).to(tensors[key].dtype)
 
 
-def projection(tensors: Tensors, stack: str, layer: int, sublayer: str) -> list[str]:
+def projection(tensors: Tensors, stack: StackOptions, layer: int, sublayer: str) -> list[str]:
     """Return the names of the matrix that ends a sublayer, and of its bias."""
-    name = f"{stack}.layers.{layer}.{last_projection(sublayer)}"
+    name = f"{stack.name}.layers.{layer}.{stack.last_matrix(sublayer)}"
     return [key for key in (f"{name}.weight", f"{name}.bias") if key in tensors]
-
-
-def sublayers(tensors: Tensors, stack: str, layer: int) -> list[str]:
-    """Return the names of a layer's sublayers, in their order."""
-    return [name for name in SUBLAYERS if f"{stack}.layers.{layer}.{last_projection(name)}.weight" in tensors]

@@ -2,9 +2,9 @@
 
     lines = shrink_checkpoint(Path("12.pt"), Path("6.pt"), Shrinking(every={"encoder": 2}))
 
-Kept layers compute the same as before, see `preserving.py`. B2T with DeepNorm, where no factor can compensate the
-depth, is left as it is. Epoch, data position and number of updates stay. The optimizer starts afresh, and the learning
-rate from its peak. `deepnmt shrink` is the same as a command.
+Kept layers compute the same as before, see `preserving.py`. B2T with DeepNorm, and average attention, are left as they
+are where no factor can compensate the depth. Epoch, data position and number of updates stay. The optimizer starts
+afresh, and the learning rate from its peak. `deepnmt shrink` is the same as a command.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from deepnmt.checkpoints.plans import (
     shrunk_history,
     unchanged,
 )
-from deepnmt.checkpoints.preserving import branch_factors, can_rescale, scale_branches
+from deepnmt.checkpoints.preserving import branch_factors, rescaling_obstacle, scale_branches
 from deepnmt.checkpoints.rewrite import StackPlan, rewrite_file, with_model, with_optimizer
 from deepnmt.checkpoints.state import BEST, CheckpointState
 from deepnmt.checkpoints.tensors import shrink_weight
@@ -55,7 +55,7 @@ class ShrunkStack(StackPlan):
     @property
     def rescaled(self) -> bool:
         """Return whether its layers compensate the effect of another depth on their residuals."""
-        return can_rescale(self.old, self.new)
+        return rescaling_obstacle(self.old, self.new, self.layers) is None
 
     def weight(self, old: Tensor) -> Tensor:
         """Return the new W from the old one."""
@@ -65,7 +65,7 @@ class ShrunkStack(StackPlan):
     def settle(self, tensors: dict[str, Tensor]) -> None:
         """Compensate the effect of another depth on the residuals."""
         if self.rescaled:
-            scale_branches(tensors, self.new.name, branch_factors(self.old, self.new, self.layers))
+            scale_branches(tensors, self.new, branch_factors(self.old, self.new, self.layers))
 
     def row_fact(self, row: int, source: Optional[int], history: HistoryPlan) -> str:
         """Return the origin of a row of W, and the old outputs whose weights it adds."""

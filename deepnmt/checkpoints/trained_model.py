@@ -72,10 +72,14 @@ def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
     for stack in STACKS:
         if getattr(config, f"{stack}_layers_to_keep"):
             yield f"{stack}_layers_to_keep", "must not be set, but is"
+        if (sharing := getattr(config, f"{stack}_share_layers")) != "none":
+            yield f"{stack}_share_layers", f"must be none, but is {sharing}"
     if config.base_layers:
         yield "base_layers", f"must be 0, but is {config.base_layers}"
     if config.two_sided:
         yield "two_sided", "must be false, but is true"
+    if config.shares_attention:
+        yield "decoder_self_attention", "must not be shared, but is"
 
 
 def check_fit(state: CheckpointState, config: DLCLTransformerConfig) -> None:

@@ -57,6 +57,7 @@ SUBCOMMANDS = {
     "datastore": Subcommand("deepnmt.cli.datastore", "store decoder states for nearest-neighbour search"),
     "export": Subcommand("deepnmt.cli.export", "write a model folder that translates by itself"),
     "translate": Subcommand("deepnmt.cli.translate", "translate raw text"),
+    "serve": Subcommand("deepnmt.cli.serve", "translate over HTTP, with a page at /"),
 }
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from deepnmt.console import Parser, program
 from deepnmt.engines.engine import RERANKING, WEIGHTS, SearchSettings
 from deepnmt.engines.registry import AUTO, ENGINES
-from deepnmt.errors import UserError
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 
 EPILOG = """MODEL appears when it is complete and has passed its check: for validation pairs, it must give the
@@ -31,7 +30,8 @@ def main(words: Sequence[str] | None = None) -> None:
     rerank = as_option(arguments.rerank, RERANKING) if arguments.rerank else ""
     search = SearchSettings(beam=arguments.beam, lenpen=arguments.lenpen, rerank=rerank)
     kind = arguments.engine, arguments.weights, arguments.check, arguments.allow_loss
-    result = export(Export(paths, arguments.data, *kind, search), arguments.model, print)
+    more = arguments.shortlist, arguments.lexicon, arguments.scores
+    result = export(Export(paths, arguments.data, *kind, search, *more), arguments.model, print)
     print(f"check of {result}" if result else "not checked, as --check 0 says")
     print(f"{arguments.model} is ready")
 
@@ -54,7 +54,10 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         f"{DEFAULT_LENPEN:g})")  # fmt: skip
     add("--rerank", type=Path, metavar="FILE", help="weights of deepnmt rerank --tune, which choose from the beam by "
         "default")  # fmt: skip
-    arguments = parser.parse_args(words)
-    if arguments.check < 0:
-        raise UserError(f"--check must be at least 0, but is {arguments.check}")
-    return arguments
+    add("--shortlist", type=int, metavar="N", help="translate with a shortlist for each sentence: the N most frequent "
+        "types, and the likely translations of its words; from 500 on, few translations change")  # fmt: skip
+    add("--lexicon", type=Path, metavar="FILE", help="lexicon.forward.tsv of deepnmt align DATA OUT --subwords "
+        "--lexicon, for the shortlists (default: learnt from DATA's training text)")  # fmt: skip
+    add("--scores", type=Path, metavar="FILE", help="scores.json of deepnmt score, for the model card of --engine "
+        "transformers")  # fmt: skip
+    return parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""`deepnmt import`: make a checkpoint from the parameters of the published DLCL and SDT code."""
+"""`deepnmt import`: make a checkpoint from the parameters of the published DLCL and SDT code, or of transformers."""
 
 import argparse
 import logging
@@ -12,7 +12,8 @@ from deepnmt.model.stack import STACKS
 
 EPILOG = """STATE_DICT is a file of torch.save with the tensors by name. It is read with weights only: no code in it can
 run. docs/importing.md has the names. The tensors give depths, widths, groups, relative positions and shared embeddings.
-All other facts must be given; an error names the missing options.
+All other facts must be given; an error names the missing options. A folder of transformers with an FSMT or M2M100 model
+needs no such options.
 
 example: deepnmt import dlcl.pt checkpoint.pt --data data/de-en --encoder-norm post --decoder-norm post"""
 
@@ -42,9 +43,10 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line."""
-    about = "Write a checkpoint made from the parameters of the published DLCL or SDT code."
+    about = "Write a checkpoint made from the parameters of the published DLCL or SDT code, or of transformers."
     parser = Parser(program("import"), about, EPILOG)
-    parser.add_argument("state_dict", type=Path, metavar="STATE_DICT", help="parameters, as torch.save writes them")
+    parser.add_argument("state_dict", type=Path, metavar="STATE_DICT", help="parameters, as torch.save writes them, "
+        "or folder of transformers")  # fmt: skip
     parser.add_argument("out", type=Path, metavar="OUT", help="checkpoint, which must not exist")
     parser.add_argument("--data", type=Path, required=True, help="folder made by fairseq-preprocess, with the model's "
         "dictionaries")  # fmt: skip

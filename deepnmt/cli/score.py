@@ -2,11 +2,13 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from deepnmt.console import Parser, program
 from deepnmt.errors import UserError
+from deepnmt.options.option_table import option
 
 if TYPE_CHECKING:
     from deepnmt.text.corpus_scores import Scores
@@ -20,9 +22,12 @@ EPILOG = """Scores:
                       compound_split_bleu.sh); usually a little higher
     BLEU, chrF, TER   on detokenised translations and the raw reference, by sacrebleu, with signatures: comparable
                       with published scores. Case-insensitive if the data was lower-cased.
+    chrF++            with --chrf: chrF with words; on tokens, and chrF with it, where there is no raw reference
+    COMET             with --comet: by a trained model, times 100, computed in an environment of its own
 examples:
   deepnmt score results/de-en
-  deepnmt score translations.en reference.en"""
+  deepnmt score translations.en reference.en
+  deepnmt score results/de-en --comet model.ckpt --comet-python ~/comet/bin/python --source test.de"""
 # sacrebleu's tokenisations that need neither a download nor another package.
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 # Options of only one of the two forms.
@@ -39,6 +44,10 @@ def parser() -> Parser:
         "or reference of HYP")  # fmt: skip
     add("--reverse", action="store_true", help="score the other direction, from DATA's target to its source")
     add("--split-compounds", action="store_true", help="also score tokenised BLEU with words split at hyphens")
+    add("--chrf", action="store_true", help="also score chrF++; of tokens, chrF and chrF++")
+    add("--comet", type=Path, metavar="MODEL", help="checkpoint of COMET, to score with it")
+    add("--comet-python", metavar="PYTHON", help="Python of an environment with unbabel-comet, for --comet")
+    add("--source", type=Path, metavar="FILE", help="raw text of the source, for --comet")
     add("--output", type=Path, metavar="FILE", help="file for JSON scores (default: OUT_DIR/scores.json, if given)")
     texts = parser.add_argument_group("options of two texts").add_argument
     texts("--language", metavar="LANG", help="language of both texts (default: the ending of REF, as in reference.zh)")
@@ -60,9 +69,10 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     from deepnmt.text.record import write_record
 
     if place.is_dir():
-        found = scores.score_result(place, given.reference, given.reverse, given.split_compounds, given.output)
+        options = given.reverse, given.split_compounds, given.output, given.chrf
+        found = scores.score_result(place, given.reference, *options, partial(comet, given))
     else:
-        found = score_texts(given)
+        found = {**score_texts(given), **comet(given, place, given.reference)}
         if given.output:
             write_record(given.output, found)
     print(scores.shown(found))
@@ -77,6 +87,14 @@ def check_options(given: Namespace) -> None:
         raise UserError(f"{given.translations} is a text, which needs a reference, REF")
     if wrong := [name for name in (OF_TEXTS if folder else OF_FOLDERS) if getattr(given, name)]:
         raise UserError(*(f"--{name} needs {'texts' if folder else 'a folder'}" for name in wrong))
+    needed = {"comet_python": "the Python of an environment with unbabel-comet", "source": "the raw text of the source"}
+    for name, what in needed.items():
+        if given.comet and not getattr(given, name):
+            raise UserError(f"--comet needs {option(name)}, {what}")
+        if getattr(given, name) and not given.comet:
+            raise UserError(f"{option(name)} needs --comet")
+    if given.comet and given.pretokenized:
+        raise UserError("--comet cannot be combined with --pretokenized")
     if given.tokenizer and given.pretokenized:
         raise UserError("--tokenizer cannot be combined with --pretokenized")
     if given.split_compounds and not folder and not given.pretokenized:
@@ -93,5 +111,18 @@ def score_texts(given: Namespace) -> "Scores":
     if given.pretokenized:
         lower = Casing(language).lower if given.lowercase else str
         texts = [*map(lower, texts[0])], [*map(lower, texts[1])]
-        return scores.score_tokens(texts, language, given.split_compounds)
-    return scores.score_text(texts, language, given.lowercase, language, given.tokenizer or "")
+        return scores.score_tokens(texts, language, given.split_compounds, given.chrf)
+    return scores.score_text(texts, language, given.lowercase, language, given.tokenizer or "", given.chrf)
+
+
+def comet(given: Namespace, hypothesis: Path, reference: Path) -> "Scores":
+    """Return the score of --comet for two texts. Raises `UserError` if a file is missing, or COMET fails."""
+    if not given.comet:
+        return {}
+    from deepnmt.text import corpus_scores as scores
+    from deepnmt.text.comet import comet_score
+
+    if not reference.is_file():
+        raise UserError(f"--comet needs a raw reference, but {reference} was not found")
+    texts, (sources, _) = scores.read_pair(hypothesis, reference), scores.read_pair(given.source, reference)
+    return {"COMET": comet_score(given.comet, given.comet_python, sources, *texts)}

@@ -22,8 +22,9 @@ from deepnmt.translator.translator import BATCH, Translator
 
 CHUNK = 2_000
 OWN = ("beam", "lenpen", "max_len_a", "max_len_b", "nbest")
-EPILOG = """Each input line gives one output line. An empty line gives an empty line, and so does a line that is too
-long for the model, with a warning. At a terminal, each line is answered at once.
+EPILOG = """Each input line gives one output line, and its sentences are translated one by one. An empty line gives an
+empty line, and so does a line that is too long for the model, with a warning. At a terminal, each line is answered at
+once.
 
 examples:
   deepnmt translate model < raw.de > raw.en
@@ -52,7 +53,8 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     several = bool(arguments.nbest) or settings.nbest > 1
     written = as_json if arguments.json else numbered if several else scored if arguments.scores else plain
     glossary, sizes = translator.glossary(arguments.glossary), (arguments.batch_size, arguments.buffer)
-    stream = LineStream(translator, settings, written, *sizes, arguments.strict, glossary)
+    splits = not arguments.no_split
+    stream = LineStream(translator, settings, written, *sizes, arguments.strict, glossary, splits)
     with ExitStack() as stack:
         source, total = _input(arguments.input, stack)
         if arguments.output:
@@ -171,6 +173,7 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--nbest", type=int, metavar="N", help="translations per line to print, as LINE, score and text, tabs between")
     add("--scores", action="store_true", help="print the score and a tab before each translation")
     add("--json", action="store_true", help="print a JSON object per line: translations, scores, subwords")
+    add("--no-split", action="store_true", help="translate each line at once, not sentence by sentence")
     add("--strict", action="store_true", help="treat a line that is too long as an error")
     add("--batch-size", type=int, default=BATCH, metavar="N", help=f"maximum lines per batch (default: {BATCH})")
     add("--buffer", type=int, default=CHUNK, metavar="N", help=f"lines to read before sorting (default: {CHUNK:,})")

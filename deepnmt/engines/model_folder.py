@@ -4,10 +4,12 @@
 - codes: merge operations of the BPE
 - truecase.LANG: forms of words, with true case alone
 - dict.LANG.txt: dictionaries, as fairseq names them
+- shortlist.npz: the types that translations may have, in a model with shortlists (`search/shortlist.py`)
 - ...: the engine's own files
-- model.pt: the torch engine's weights, in the folders of other engines too (`fallback.py`)
+- model.safetensors: the torch engine's weights, in the folders of other engines too (`fallback.py`); earlier versions
+  wrote model.pt
 
-model.json = {"format": 1, 2 or 3, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
+model.json = {"format": 1 to 4, "source_lang": ..., "target_lang": ..., "lowercase": ..., "pretokenized": ...,
               "keep_punctuation": ..., "normalise": ..., "truecase": ..., "engine": "torch",
               "weights": "float32", "longest": 1023,
               "search": {"beam": 5, ...}, "check": {...}, "architecture": {...}, "files": {"codes": "SHA-256", ...},
@@ -22,22 +24,31 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import deepnmt
 from deepnmt.engines.engine import KINDS, WEIGHTS, SearchSettings, kind_fault
 from deepnmt.engines.registry import ENGINES
 from deepnmt.errors import UserError
+from deepnmt.text.dictionary import check_dictionary
 from deepnmt.text.pipeline import TextPipeline
-from deepnmt.text.record import MODEL_FOLDER, read_record, sha256, write_record
+from deepnmt.text.record import MODEL_FOLDER, SHORTLIST, read_record, sha256, write_record
 from deepnmt.text.settings import TextSettings
 from deepnmt.text.subwords import CODES
 
+if TYPE_CHECKING:
+    from deepnmt.search.shortlist import Shortlist
+
 RECORD = MODEL_FOLDER
 # The torch engine's files, of which other engines' folders have the first.
-TORCH = re.compile(r"model\d*\.pt")
-# Folders with text steps that the first format lacked say so, for versions that would omit the steps.
-FORMATS = (1, 2, 3)
+ALSO_TORCH = ("torch", "transformers")  # whose own files they are
+# Which a user may edit.
+CARD = "README.md"
+TORCH_FILES = ("model.safetensors", "model.pt")
+TORCH = re.compile(r"model\d*\.(safetensors|pt)")
+# Folders with text steps that the first format lacked say so, for versions that would omit the steps. So do those with
+# shortlists, and the torch engine's, for versions that would look for model.pt.
+FORMATS = (1, 2, 3, 4)
 FIRST_STEPS = ("source_lang", "target_lang", "lowercase", "pretokenized", "keep_punctuation")
 
 
@@ -73,7 +84,7 @@ class ModelFolder:
             UserError: it is missing or of a later version, or a file is missing or altered
         """
         folder, record = cls.read(Path(path))
-        other = folder.engine != "torch"
+        other = folder.engine not in ALSO_TORCH
         files = {name: known for name, known in record["files"].items() if not (other and TORCH.fullmatch(name))}
         _check_files(folder.path, files)
         return folder
@@ -85,7 +96,7 @@ class ModelFolder:
 
     def has_torch_weights(self) -> bool:
         """Return whether the folder has the torch engine's files; folders of earlier versions may lack them."""
-        return (self.path / "model.pt").is_file()
+        return any((self.path / name).is_file() for name in TORCH_FILES)
 
     @classmethod
     def read(cls, path: Path) -> tuple[ModelFolder, dict[str, Any]]:
@@ -100,7 +111,7 @@ class ModelFolder:
         version = read_record(file, format=int)["format"]
         if version not in FORMATS:
             raise UserError(
-                f"{file}: 'format' must be 1, 2 or 3, but is {version}"
+                f"{file}: 'format' must be from 1 to {FORMATS[-1]}, but is {version}"
                 + ("; it needs a later version of deepnmt" if version > FORMATS[-1] else "")
             )
         record = read_record(
@@ -151,6 +162,15 @@ class ModelFolder:
         """Return the path of a language's dictionary."""
         return self.path / f"dict.{language}.txt"
 
+    def shortlist(self) -> Shortlist | None:
+        """Return the shortlists, or None for a model without any. Raises `UserError` if their file is faulty."""
+        from deepnmt.search.shortlist import Shortlist  # here, since --help need not wait for numpy
+
+        if not (self.path / SHORTLIST).exists():
+            return None
+        sizes = (check_dictionary(self.dictionary(language)) for language in self.text.languages)
+        return Shortlist.read(self.path / SHORTLIST, *sizes)
+
     def pipeline(self) -> TextPipeline:
         """Return the text steps. Raises `UserError` if the codes are faulty."""
         return TextPipeline.of(self.text, self.codes)
@@ -159,6 +179,7 @@ class ModelFolder:
         """Write model.json, with the checksums of all files that are in the folder."""
         settings = dataclasses.asdict(self.text)
         later = 2 if self.text.has_marks else int(any(settings[name] for name in settings.keys() - set(FIRST_STEPS)))
+        later = 3 if self.engine in ALSO_TORCH or (self.path / SHORTLIST).exists() else later
         record = {
             "format": FORMATS[later],
             **settings,
@@ -168,7 +189,7 @@ class ModelFolder:
             "search": self.search.as_record(),
             "check": dict(self.check),
             **({"architecture": dict(self.architecture)} if self.architecture else {}),
-            "files": {name: sha256(self.path / name) for name in sorted(_files(self.path)) if name != RECORD},
+            "files": {name: sha256(self.path / name) for name in sorted(_files(self.path))},
             "version": deepnmt.__version__,
         }
         write_record(self.path / RECORD, record)
@@ -195,7 +216,7 @@ def _search_settings(file: Path, record: dict[str, Any]) -> SearchSettings:
 
 def _files(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
-        if path.is_file():
+        if path.is_file() and path.name not in (RECORD, CARD):
             yield path.relative_to(folder).as_posix()
 
 

@@ -5,6 +5,7 @@ libraries of the engines that it uses:
 
     engine.py    load(folder: ModelFolder, threads: int | None) -> Engine
     writer.py    write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None
+                 finish(folder: ModelFolder, scores: Mapping[str, Any]) -> None, if files depend on the check
 
 A folder of another engine than torch also holds the torch engine's files. They translate where the engine is not
 installed, and compute search options that the engine lacks.
@@ -31,7 +32,10 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
     "torch": {},
     "ctranslate2": {"ctranslate2": "ctranslate2"},
     "onnx": {"onnxruntime": "onnx", "onnx": "onnx-export"},
+    "transformers": {"transformers": "transformers"},
 }
+# Engines that search with a shortlist for each sentence; CTranslate2 shares one in a batch.
+SHORTLISTS = ("onnx", "torch")
 # The choice of an export that names no engine.
 AUTO = "auto"
 # Channels of the widest models that CTranslate2 computes faster than ONNX Runtime (docs/translating.md).

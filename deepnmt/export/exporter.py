@@ -13,15 +13,20 @@ from deepnmt.checkpoints.data_fit import trained_settings
 from deepnmt.console import program
 from deepnmt.engines.engine import Engine, SearchSettings
 from deepnmt.engines.model_folder import RECORD, ModelFolder, is_model_folder
-from deepnmt.engines.registry import AUTO, by_speed, engine_module
+from deepnmt.engines.registry import AUTO, SHORTLISTS, by_speed, engine_module
+from deepnmt.engines.torch.engine import model_files
 from deepnmt.engines.torch.fairseq_engine import TorchEngine, load_checkpoints
 from deepnmt.engines.torch.options import describe
 from deepnmt.engines.torch.writer import write_models
 from deepnmt.errors import UserError
 from deepnmt.export.parity import Result, compare, read_pairs
+from deepnmt.export.shortlists import ListOf, by_name, shortlists
 from deepnmt.jobs.job import Job
+from deepnmt.options.option_table import EXPORT, range_faults
+from deepnmt.search.shortlist import Shortlist
 from deepnmt.text.data_folder import check_dictionaries
 from deepnmt.text.pipeline import TextPipeline, text_files
+from deepnmt.text.record import SHORTLIST, read_record
 from deepnmt.text.settings import TextSettings
 
 
@@ -37,6 +42,12 @@ class Export:
         check: number of validation pairs to compare; 0: no check
         allow_loss: export reduced weights even if BLEU is lost
         search: defaults of the search
+        shortlist: number of frequent types on the shortlists; None: translations may have all types
+        lexicon: from which shortlists are made; None: it is learnt from the training text
+        scores: file of deepnmt score, for the model card of the transformers engine
+
+    Raises:
+        UserError: a number is out of range, or options conflict; a line for each
     """
 
     checkpoints: Sequence[Path]
@@ -46,6 +57,19 @@ class Export:
     check: int = 200
     allow_loss: bool = False
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
+    shortlist: int | None = None
+    lexicon: Path | None = None
+    scores: Path | None = None
+
+    def __post_init__(self) -> None:
+        faults = [f"--{name} {fault}" for name, fault in range_faults(vars(self), EXPORT)]
+        if self.lexicon is not None and self.shortlist is None:
+            faults.append("--lexicon needs --shortlist")
+        if self.shortlist is not None and self.engine not in (AUTO, *SHORTLISTS):
+            others = " or ".join(SHORTLISTS)
+            faults.append(f"--engine {self.engine}: has no shortlist for each sentence; use --engine {others}")
+        if faults:
+            raise UserError(*faults)
 
 
 def export(task: Export, target: Path, say: Callable[[str], object] = lambda line: None) -> Result | None:
@@ -60,15 +84,16 @@ def export(task: Export, target: Path, say: Callable[[str], object] = lambda lin
     check_dictionaries(task.data, TextPipeline.read(task.data).settings.languages)
     settings = trained_settings(task.checkpoints, task.data)
     reference = load_checkpoints(task.checkpoints, task.data, settings.languages, device="cpu")
+    lists = _shortlists(task, settings)
     if task.engine != AUTO:
-        return _exported(task, settings, reference, target)
+        return _exported(task, settings, reference, lists, target)
     # Other engines are for the CPU.
     width = reference.models[0].encoder.embed_tokens.embedding_dim
     engines = ("torch",) if torch.cuda.is_available() else by_speed(width, task.weights)
     passed_over = []
     for engine in engines:
         try:
-            result = _exported(dataclasses.replace(task, engine=engine), settings, reference, target)
+            result = _exported(dataclasses.replace(task, engine=engine), settings, reference, lists, target)
         except UserError as error:
             if engine == engines[-1]:
                 raise
@@ -79,13 +104,27 @@ def export(task: Export, target: Path, say: Callable[[str], object] = lambda lin
     raise AssertionError("the last engine is exported, or raises")
 
 
-def _exported(task: Export, settings: TextSettings, reference: TorchEngine, target: Path) -> Result | None:
+def _shortlists(task: Export, settings: TextSettings) -> Shortlist | None:
+    """Return the requested shortlists."""
+    if task.shortlist is None:
+        return None
+    reverse = settings.languages != TextSettings.read(task.data).languages
+    return shortlists(task.data, settings.languages, task.shortlist, task.lexicon, reverse)
+
+
+def _exported(
+    task: Export, settings: TextSettings, reference: TorchEngine, lists: Shortlist | None, target: Path
+) -> Result | None:
     writer = engine_module(task.engine, "writer")
+    if task.scores and not hasattr(writer, "finish"):
+        raise UserError(f"--scores cannot be combined with --engine {task.engine}")
     if reference.right_to_left and task.engine != "torch":
         raise UserError("models that translate from right to left: use --engine torch")
     with whole_folder(target) as temporary:
+        if lists is not None:
+            lists.write(temporary / SHORTLIST)
         writer.write(list(task.checkpoints), task.data, temporary, task.weights)
-        if task.engine != "torch":
+        if not model_files(temporary)[0].is_file():
             write_models(list(task.checkpoints), temporary, task.weights)
         for name in (*text_files(settings), *(f"dict.{language}.txt" for language in settings.languages)):
             shutil.copyfile(task.data / name, temporary / name)
@@ -93,17 +132,23 @@ def _exported(task: Export, settings: TextSettings, reference: TorchEngine, targ
             temporary, settings, task.engine, task.weights, reference.longest, task.search, {}, describe(reference)
         )
         engine = engine_module(task.engine, "engine").load(folder, None)
-        result = _checked(task, reference, engine, folder) if task.check else None
+        listed = None if lists is None else by_name(lists, *map(folder.dictionary, settings.languages))
+        result = _checked(task, reference, engine, folder, listed) if task.check else None
         record = result.as_record() if result else {"pairs": 0}
-        dataclasses.replace(folder, longest=engine.longest, check=record).write()
+        folder = dataclasses.replace(folder, longest=engine.longest, check=record)
+        if hasattr(writer, "finish"):
+            writer.finish(folder, read_record(task.scores) if task.scores else {})
+        folder.write()
     return result
 
 
-def _checked(task: Export, reference: TorchEngine, engine: Engine, folder: ModelFolder) -> Result:
+def _checked(
+    task: Export, reference: TorchEngine, engine: Engine, folder: ModelFolder, listed: ListOf | None
+) -> Result:
     """Return the result of the check. Raises `UserError` if the model does not pass."""
     longest = min(engine.longest, reference.longest), reference.longest_target
     pairs = read_pairs(task.data, folder.text.languages, task.check, longest)
-    result = compare(reference, engine, pairs, folder.pipeline(), task.search)
+    result = compare(reference, engine, pairs, folder.pipeline(), task.search, listed)
     if faults := list(result.faults(task.weights == "float32", task.allow_loss)):
         raise UserError(*(f"--engine {task.engine} --weights {task.weights}: {fault}" for fault in faults))
     return result

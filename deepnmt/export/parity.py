@@ -2,12 +2,16 @@
 
     float32     log-probabilities of validation pairs, targets given, within 1e-4; at most 1 % of translations differ
     others      BLEU of both on the same pairs: at most 1.0 lost
+    shortlists  log-probabilities as in float32, over all types; in place of the translations, BLEU
 
 The torch engine runs the checkpoints in float32 on the CPU.
 """
 
+from __future__ import annotations
+
+import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +39,34 @@ class Pairs:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """Shortlists beside the checkpoints' translations.
+
+    Attributes:
+        types: on a list, in the mean
+        subwords: share of the translations' subwords that are on the lists of their sentences
+        sentences: share of the translations whose subwords all are
+    """
+
+    types: float
+    subwords: float
+    sentences: float
+
+    @classmethod
+    def of(cls, lists: Sequence[Set[str]], translations: Sequence[Sequence[str]]) -> Coverage:
+        """Return the coverage of translations by the lists of their sentences."""
+        missing = [sum(word not in on for word in words) for on, words in zip(lists, translations)]
+        subwords = max(1, sum(map(len, translations)))
+        return cls(sum(map(len, lists)) / len(lists), 1 - sum(missing) / subwords, missing.count(0) / len(missing))
+
+    def __str__(self) -> str:
+        return (
+            f"; shortlists have {self.types:.0f} types, and cover {self.subwords:.1%} of the checkpoints' subwords, "
+            f"{self.sentences:.1%} of their translations completely"
+        )
+
+
+@dataclass(frozen=True)
 class Result:
     """The result of a check.
 
@@ -44,6 +76,7 @@ class Result:
         differing: share of the translations that differ
         bleu: of the exported model
         bleu_before: of the checkpoints
+        coverage: of shortlists; None for a model without any
     """
 
     pairs: int
@@ -51,16 +84,17 @@ class Result:
     differing: float
     bleu: float
     bleu_before: float
+    coverage: Coverage | None = None
 
     def faults(self, exact: bool, allow_loss: bool = False) -> Iterator[str]:
         """Yield reasons why the export must not count; `exact` is for float32, and `allow_loss` permits lost BLEU."""
-        if exact:
-            # A difference that is not a number counts as large.
-            if not self.difference <= LARGEST_DIFFERENCE:
-                yield (
-                    f"log-probabilities must agree with the checkpoints' within {LARGEST_DIFFERENCE:g}, "
-                    f"but differ by up to {self.difference:.2g}"
-                )
+        # A difference that is not a number counts as large.
+        if exact and not self.difference <= LARGEST_DIFFERENCE:
+            yield (
+                f"log-probabilities must agree with the checkpoints' within {LARGEST_DIFFERENCE:g}, "
+                f"but differ by up to {self.difference:.2g}"
+            )
+        if exact and self.coverage is None:
             if self.differing > MOST_DIFFERING:
                 yield f"at most {MOST_DIFFERING:.0%} of translations may differ, but {self.differing:.1%} do"
         elif not allow_loss and not self.bleu_before - self.bleu <= MOST_LOST:
@@ -77,12 +111,14 @@ class Result:
             "differing_translations": round(self.differing, 4),
             "bleu": round(self.bleu, 2),
             "bleu_of_checkpoints": round(self.bleu_before, 2),
+            **({"shortlists": dataclasses.asdict(self.coverage)} if self.coverage else {}),
         }
 
     def __str__(self) -> str:
         return (
             f"{self.pairs} pairs: log-probabilities differ by up to {self.difference:.1g}, {self.differing:.1%} of "
             f"translations differ, BLEU is {self.bleu:.2f} (checkpoints: {self.bleu_before:.2f})"
+            f"{self.coverage or ''}"
         )
 
 
@@ -110,9 +146,23 @@ def _lines(path: Path) -> list[str]:
 
 
 def compare(
-    reference: Engine, exported: Engine, pairs: Pairs, pipeline: TextPipeline, search: SearchSettings
+    reference: Engine,
+    exported: Engine,
+    pairs: Pairs,
+    pipeline: TextPipeline,
+    search: SearchSettings,
+    listed: Callable[[Sequence[str]], Set[str]] | None = None,
 ) -> Result:
-    """Return the distance of an exported model from its checkpoints; the pipeline turns target subwords into text."""
+    """Return the distance of an exported model from its checkpoints.
+
+    Args:
+        reference: computes with the checkpoints
+        exported: computes with the model folder
+        pairs: to score and to translate
+        pipeline: turns target subwords into text
+        search: its settings
+        listed: returns the types on the shortlist of a source; None for a model without shortlists
+    """
     difference, before, after = 0.0, [], []
     with progress(len(pairs.sources), "checking", " sentences") as bar:
         for start in range(0, len(pairs.sources), BATCH):
@@ -126,7 +176,8 @@ def compare(
     differing = sum(one != other for one, other in zip(before, after)) / len(before)
     language = pipeline.settings.target_lang
     scores_after, scores_before = (_bleu(texts[side], texts[2], language) for side in (1, 0))
-    return Result(len(before), difference, differing, scores_after, scores_before)
+    coverage = None if listed is None else Coverage.of(list(map(listed, pairs.sources)), before)
+    return Result(len(before), difference, differing, scores_after, scores_before, coverage)
 
 
 def _difference(one: Sequence[float], other: Sequence[float]) -> float:

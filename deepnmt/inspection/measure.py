@@ -98,6 +98,8 @@ class _Probe:
         self.stack = stack
         self.history = getattr(stack, "history", None)
         self.layers = list(stack.layers.children()) if hasattr(stack, "layers") else []
+        if len(self.layers) < len(getattr(stack, "layers", ())):
+            raise UserError(f"inspection needs different layers, but the {name} has one in several places")
         if not self.layers:
             raise UserError(f"inspection needs layers of a Transformer, but the {name} lacks them")
         self.hooks = hooks

@@ -139,6 +139,14 @@ def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
     return (x / scales).round_().to(torch.int8), scales
 
 
+def rounded(kind: str, x: Tensor) -> Tensor:
+    """Return the numbers by which a kind of product replaces rows of x or of a weight, for other products of them."""
+    if kind == "int8":
+        numbers, scales = quantised(x)
+        return numbers * scales
+    return x.bfloat16() if kind == "bfloat16" else x
+
+
 def prefers_onednn(weight: Tensor) -> bool:
     """Return whether oneDNN computes large products of a weight faster than MKL."""
     usable = weight.device.type == "cpu" and weight.dtype == torch.float32 and not reference_wanted()

@@ -2,10 +2,13 @@
 
 from dataclasses import fields
 
+from deepnmt.model.average_attention import AverageAttention
 from deepnmt.model.dlcl import HistoryOptions, LayerHistory
 from deepnmt.model.relative_scores import RelativePositionOptions
 from deepnmt.model.residual import Residual
+from deepnmt.model.row_state import RowState
 from deepnmt.model.skipping import SublayerSkipping
+from deepnmt.model.ssru import SSRU, MakeMap
 from deepnmt.model.stack_choices import StackChoices
 
 
@@ -35,6 +38,17 @@ def build_history(config: StackChoices, stack: str) -> LayerHistory | None:
         normalize_before=not options.norm.after,
         options=HistoryOptions(slices=config.slices(stack), **named),
     )
+
+
+def build_recurrence(config: StackChoices, stack: str, make_map: MakeMap) -> RowState | None:
+    """Return the recurrence in place of a layer's self-attention, made of new linear maps, or None if it attends."""
+    options = config.stack(stack)
+    if not options.self_attention.recurrent:
+        return None
+    if options.self_attention.name == "ssru":
+        return SSRU(options.width, make_map)
+    inner = int(getattr(config, f"{stack}_ffn_embed_dim")) if config.average_attention_ffn else 0
+    return AverageAttention(options.width, make_map, inner)
 
 
 def relative_positions(config: StackChoices, stack: str) -> RelativePositionOptions:

@@ -19,6 +19,7 @@ from deepnmt.model.dlcl import HistoryOptions
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.norm_position import NORM_POSITIONS
 from deepnmt.model.residual import RESIDUALS
+from deepnmt.model.self_attention import KINDS
 from deepnmt.model.stack import STACKS
 from deepnmt.model.stack_choices import StackChoices
 from deepnmt.options.option_table import described
@@ -67,6 +68,9 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     dlcl_dropout: float = described(HistoryOptions.dropout, "dropout probability on the combination")
     dlcl_embedding_norm: bool = described(
         HistoryOptions.embedding_norm, "normalise the embedding too before it is combined")
+    encoder_share_layers: str = described(
+        "none", "numbers of the encoder's layers, such as 0,0,1,1,2,2: layers with one number have the same weights")
+    decoder_share_layers: str = described("none", "numbers of the decoder's layers, as --encoder-share-layers")
     encoder_max_relative_length: int = described(
         0, "largest relative distance in the encoder; others are clipped (0: no relative positions)")
     decoder_max_relative_length: int = described(0, "as --encoder-max-relative-length, in the decoder's self-attention")
@@ -87,6 +91,17 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     ds_init_alpha: float = described(1.0, "alpha of --initializer ds-init, in (0, 1]")
     merged_attention: bool = described(
         False, "a cumulative mean and the cross-attention in one sublayer, instead of self-attention")
+    decoder_self_attention: ChoiceEnum(list(KINDS)) = described(  # type: ignore[valid-type]
+        "full", "self-attention of the decoder: every position attends to all before it (full). Layers with the "
+        "attention weights of another one (shared), a gated mean of all positions so far (average) or a recurrence "
+        "(ssru) make translating faster")
+    shared_attention_blocks: str = described(
+        "2", "decoder layers with the same attention weights, for --decoder-self-attention shared: size of the "
+        "blocks, or their boundaries, such as 0,1,4,6")
+    shared_cross_attention: bool = described(
+        False, "with --decoder-self-attention shared, blocks share the results of their cross-attention, too")
+    average_attention_ffn: bool = described(
+        False, "feed-forward layers on the mean of --decoder-self-attention average, as in its paper")
     encoder_word_dropout: float = described(
         0.0, "probability of zeroing the embedding of a source token in training, its end symbol excepted")
     decoder_word_dropout: float = described(

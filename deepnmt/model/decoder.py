@@ -15,7 +15,13 @@ from deepnmt.model.build import build_history, build_skipping
 from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
 from deepnmt.model.layers import DeepDecoderLayer, DeepLayer
+from deepnmt.model.shared_attention import SharedHeads, share_attention
+from deepnmt.model.shared_layers import share_layers
 from deepnmt.model.sublayers import BACKWARD
+
+IncrementalState = Optional[dict[str, dict[str, Optional[Tensor]]]]
+# The name of a position's state, before its number.
+POSITION = "position "
 
 
 class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
@@ -28,6 +34,12 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Embedding, no_encoder_attn: bool = False
     ) -> None:
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
+        self.shares_attention = cfg.deep.shares_attention
+        if self.shares_attention:
+            share_attention(self.deep_layers(), cfg.deep.stack("decoder").leaders, cfg.deep.shared_cross_attention)
+        pattern = cfg.deep.stack("decoder").pattern
+        self.repeats = len(set(pattern)) < len(pattern)
+        share_layers(self.layers, pattern)
         self.history = build_history(cfg.deep, "decoder")
         self.skipping = build_skipping(cfg.deep, "decoder")
         self.word_dropout = cfg.deep.decoder_word_dropout
@@ -64,7 +76,8 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         if encoder_out is not None:
             source = next(iter(encoder_out["encoder_out"]), None)
             source_padding = next(iter(encoder_out["encoder_padding_mask"]), None)
-        backward = {name: (encoder_out or {}).get(name, [None])[0] for name in BACKWARD}
+        more: dict[str, Any] = {name: (encoder_out or {}).get(name, [None])[0] for name in BACKWARD}
+        more["shared"] = SharedHeads() if self.shares_attention else None
 
         x, padding = self._embed(prev_output_tokens, incremental_state)
         mask = None
@@ -82,13 +95,13 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
                 x,
                 source,
                 source_padding,
-                incremental_state,
+                self._state_of(index, incremental_state),
                 self_attn_mask=mask,
                 self_attn_padding_mask=padding,
                 need_attn=index == alignment_layer,
                 need_head_weights=index == alignment_layer,
                 factors=None if factors is None else factors[index],
-                **backward,
+                **more,
             )
             states.append(x)
             if layer_attention is not None and index == alignment_layer:
@@ -102,6 +115,18 @@ class DeepDecoder(TransformerDecoderBase):  # type: ignore[misc]
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
+
+    def _state_of(self, index: int, incremental_state: IncrementalState) -> IncrementalState:
+        """Return the incremental state of a position: a layer in several places has one for each."""
+        if incremental_state is None or not self.repeats:
+            return incremental_state
+        return incremental_state.setdefault(f"{POSITION}{index}", {})  # type: ignore[return-value]
+
+    def reorder_incremental_state_scripting(self, incremental_state: dict[str, Any], new_order: Tensor) -> None:
+        """Let entry `new_order[i]` of the batch become entry i; called by fairseq's search."""
+        positions = [state for name, state in incremental_state.items() if name.startswith(POSITION)]
+        for state in (incremental_state, *positions):
+            super().reorder_incremental_state_scripting(state, new_order)
 
     def _embed(
         self, tokens: Tensor, incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]]

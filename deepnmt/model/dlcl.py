@@ -80,10 +80,7 @@ class LayerHistory(nn.Module):
         groups = len(boundaries) - 1
         self.group_of = [g for g in range(1, groups + 1) for _ in range(boundaries[g - 1], boundaries[g])]
         self.weight = nn.Parameter(self.initial_weight(groups), requires_grad=not options.freeze)
-        outputs = torch.arange(groups + 1)
-        oldest = torch.tensor([self.oldest(row) for row in range(1, groups + 2)])
-        reads = (outputs <= outputs[:, None]) & (outputs >= oldest[:, None])
-        self.register_buffer("reads", reads.unsqueeze(-1), persistent=False)
+        self.register_buffer("reads", self.readable(groups), persistent=False)
         self.layer_norms = nn.ModuleList(OutputNorm(width) for _ in range(groups))
         self.embedding_norm = OutputNorm(width) if options.embedding_norm else None
         if options.dropout:
@@ -99,6 +96,12 @@ class LayerHistory(nn.Module):
             oldest = self.oldest(row)
             weight[row - 1, oldest:row] = 1.0 / (row - oldest) if self.options.init == "mean" else 1.0
         return weight
+
+    def readable(self, groups: int) -> Tensor:
+        """Return the entries of `W` that are read, R x R x 1."""
+        outputs = torch.arange(groups + 1)
+        oldest = torch.tensor([self.oldest(row) for row in range(1, groups + 2)])
+        return ((outputs <= outputs[:, None]) & (outputs >= oldest[:, None])).unsqueeze(-1)
 
     def oldest(self, row: int) -> int:
         """Return the oldest output that a row reads."""

@@ -15,6 +15,7 @@ from deepnmt.model.build import build_history, build_skipping
 from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
 from deepnmt.model.layers import DeepEncoderLayer, DeepLayer
+from deepnmt.model.shared_layers import share_layers
 
 
 class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
@@ -25,6 +26,7 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
 
     def __init__(self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Embedding) -> None:
         super().__init__(cfg, dictionary, embed_tokens)
+        share_layers(self.layers, cfg.deep.stack("encoder").pattern)
         self.history = build_history(cfg.deep, "encoder")
         self.skipping = build_skipping(cfg.deep, "encoder")
         self.word_dropout = cfg.deep.encoder_word_dropout

@@ -13,16 +13,19 @@ from typing import Any, Optional, cast
 import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
+from fairseq.modules.quant_noise import quant_noise
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
 from deepnmt.kernels import feed_forward
 from deepnmt.kernels.fast_path import may_take
 from deepnmt.model.attention import Attention
-from deepnmt.model.build import build_residual, relative_positions
+from deepnmt.model.build import build_recurrence, build_residual, relative_positions
 from deepnmt.model.config import NestedConfig
+from deepnmt.model.initializers.weights import zero_bias
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
+from deepnmt.model.shared_attention import LeadingSelfAttention, LeadingSourceAttention, SharedHeads
 from deepnmt.model.skipping import zero_grads_for
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION, branch_modules, sublayers_of
 
@@ -158,6 +161,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         if cfg.deep.merged_attention:
             self.self_attn = None
             self.self_attn_layer_norm = None
+        self.shares_source = cfg.deep.shared_cross_attention
         self.backward_attn: Optional[Attention] = None
         if cfg.deep.two_sided:
             self.backward_attn = Attention(
@@ -174,6 +178,13 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         self, embed_dim: int, cfg: NestedConfig, add_bias_kv: bool = False, add_zero_attn: bool = False
     ) -> MultiheadAttention:
         """Return the module; called by fairseq's constructor."""
+        if (recurrence := build_recurrence(cfg.deep, "decoder", self.new_map)) is not None:
+            # fairseq's constructor reads the heads of the cross-attention here.
+            heads = cfg.decoder.attention_heads
+            recurrence.num_heads, recurrence.head_dim = heads, embed_dim // heads
+            return recurrence
+        if cfg.deep.shares_attention:
+            return LeadingSelfAttention(embed_dim, cfg.decoder.attention_heads, **self.attention_options(cfg))
         options = relative_positions(cfg.deep, "decoder")
         if options.max_length:
             return RelativeSelfAttention(embed_dim, cfg.decoder.attention_heads, options, **self.attention_options(cfg))
@@ -187,10 +198,17 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
             **self.attention_options(cfg),
         )
 
+    def new_map(self, inputs: int, outputs: int, bias: bool) -> nn.Linear:
+        """Return a linear map with the initial values of fairseq's attention's last one."""
+        linear = nn.Linear(inputs, outputs, bias)
+        nn.init.xavier_uniform_(linear.weight)
+        zero_bias(linear)
+        return cast(nn.Linear, quant_noise(linear, self.quant_noise, self.quant_noise_block_size))
+
     def build_encoder_attention(self, embed_dim: int, cfg: NestedConfig) -> MultiheadAttention:
         """Return the module; called by fairseq's constructor."""
         if not cfg.deep.merged_attention:
-            return Attention(
+            return (LeadingSourceAttention if cfg.deep.shared_cross_attention else Attention)(
                 embed_dim,
                 cfg.decoder.attention_heads,
                 kdim=cfg.encoder.embed_dim,
@@ -214,10 +232,12 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
         factors: Optional[Sequence[float]] = None,
         backward_out: Optional[Tensor] = None,
         backward_padding_mask: Optional[Tensor] = None,
+        shared: Optional[SharedHeads] = None,
     ) -> tuple[Tensor, Optional[Tensor], None]:
         """Return output and cross-attention. Arguments are fairseq's, `factors` as in the encoder's layer, and the
-        additions of `two_sided.py` to the encoder's output."""
+        additions of `two_sided.py` to the encoder's output; the layers of a block share `shared`."""
         attention: Optional[Tensor] = None
+        sharing = {} if shared is None else {"shared": shared}
         need_weights = need_attn or need_head_weights or (not self.training and self.need_attn)
 
         def attend_itself(y: Tensor) -> Tensor:
@@ -234,6 +254,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                 incremental_state=incremental_state,
                 need_weights=False,
                 attn_mask=mask,
+                **sharing,
             )[0]
             return cast(Tensor, attended)
 
@@ -259,6 +280,7 @@ class DeepDecoderLayer(DeepLayer, TransformerDecoderLayerBase):  # type: ignore[
                     static_kv=True,
                     need_weights=need_weights,
                     need_head_weights=need_head_weights,
+                    **(sharing if self.shares_source else {}),
                 )
             if self.backward_attn is not None:
                 second, _ = self.backward_attn(

@@ -10,7 +10,13 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
 
     The types are counted in the dictionaries of source and target.
     """
-    layers = sum(config.depth(stack) * _layer(config, stack) for stack in STACKS)
+    layers = sum(len(set(config.stack(stack).pattern)) * _layer(config, stack) for stack in STACKS)
+    decoder = config.stack("decoder")
+    # Layers with another one's attention weights lack its query and key matrices.
+    following = decoder.layers - len(decoder.leaders)
+    layers -= following * (2 * decoder.width**2)
+    if config.shared_cross_attention:
+        layers -= following * (decoder.width**2 + 2 * decoder.width * config.width("encoder"))
     if config.two_sided:
         # The backward decoder, and the forward one's second attention.
         width = config.width("decoder")
@@ -27,7 +33,7 @@ def least_parameters(config: DLCLTransformerConfig, types: tuple[int, int]) -> i
 def _layer(config: DLCLTransformerConfig, stack: str) -> int:
     width, encoder_width = config.width(stack), config.width("encoder")
     sublayers = config.stack(stack).sublayers
-    # Query and output matrices, key and value matrices; the feed-forward sublayer.
-    own = 4 * width**2 if SELF_ATTENTION in sublayers else 0
+    # Self-attention; query and output matrices, key and value matrices; the feed-forward sublayer.
+    own = config.stack(stack).self_attention.matrices * width**2 if SELF_ATTENTION in sublayers else 0
     cross = 2 * width**2 + 2 * width * encoder_width if CROSS_ATTENTION in sublayers else 0
     return own + cross + 2 * width * int(getattr(config, f"{stack}_ffn_embed_dim"))

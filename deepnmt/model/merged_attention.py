@@ -10,15 +10,15 @@ Shapes: T x B x C is time, batch, channel; H heads of D channels; T target posit
 
 from typing import Any, Optional
 
-import torch
 from torch import Tensor
 
-from deepnmt.model.attention import NamedAttention
+from deepnmt.model.cumulative_mean import cumulative_mean
+from deepnmt.model.heads_attention import HeadsAttention
 
 IncrementalState = dict[str, dict[str, Optional[Tensor]]]
 
 
-class MergedAttention(NamedAttention):
+class MergedAttention(HeadsAttention):
     """Cross-attention and the cumulative mean of the target, (12); in a decoder layer it replaces self-attention too.
 
     Parameters, their initial values, scaling, biases, dropout and the source's cached keys and values are the same as
@@ -69,51 +69,15 @@ class MergedAttention(NamedAttention):
         Returns:
             T x B x C, and the probabilities before dropout, or None
         """
-        length, batch, _ = query.shape
-        # fairseq's attention up to the softmax, which it would compute in float32 for float64 too. In beam search the
-        # hypotheses of a sentence may share keys and values: then there are fewer of these than B.
-        scores, values = super().forward(
-            query,
-            encoder_out,
-            encoder_out,
-            key_padding_mask=key_padding_mask,
-            incremental_state=incremental_state,
-            static_kv=True,
-            before_softmax=True,
-        )
-        # In half precision the sum of many exponentials needs float32, as in fairseq's attention.
-        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-        probabilities = self.dropout_module(weights.type_as(scores))
-        values = values.view(-1, self.num_heads, *values.shape[1:])  # K x H x S x D
-        probabilities = probabilities.view(len(values), -1, self.num_heads, length, values.size(2))
-        # K sentences of N hypotheses each, B = K N.
-        attended = torch.einsum("knhts,khsd->tknhd", probabilities, values).reshape(length, batch, self.embed_dim)
-
-        mean = self._cumulative_mean(self.v_proj(query), query_padding_mask, incremental_state)
+        attended, weights = self.heads(query, encoder_out, key_padding_mask, incremental_state)
+        saved = self.get_incremental_state(incremental_state, "target_mean")
+        mean, last = cumulative_mean(self.v_proj(query), query_padding_mask, saved)
+        # Copied: the last step as a view would keep all steps of a prefix alive.
+        self.set_incremental_state(incremental_state, "target_mean", {name: last[name].clone() for name in last})
         merged = self.out_proj((attended + mean).type_as(attended))
-        weights = weights.view(batch, self.num_heads, length, -1)
         if need_head_weights:
             return merged, weights.transpose(0, 1)
         return merged, weights.mean(dim=1) if need_weights else None
-
-    def _cumulative_mean(
-        self, x: Tensor, padding: Optional[Tensor], incremental_state: Optional[IncrementalState]
-    ) -> Tensor:
-        """Return A X of (12), T x B x C, in float32 at least; padding is neither summed nor counted."""
-        counted = x.new_ones(x.size(0), x.size(1), 1, dtype=torch.promote_types(x.dtype, torch.float32))
-        if padding is not None:
-            absent = padding.bool().t().unsqueeze(-1)
-            x, counted = x.masked_fill(absent, 0.0), counted.masked_fill(absent, 0.0)
-        # In half precision the sum overflows and the count is inexact after 2048 positions.
-        total, count = x.cumsum(0, dtype=counted.dtype), counted.cumsum(0)
-        if incremental_state is not None:
-            saved = self.get_incremental_state(incremental_state, "target_mean")
-            if saved is not None:
-                total, count = total + saved["sum"], count + saved["count"]
-            # Copied: the last step as a view would keep all steps of a prefix alive.
-            last = {"sum": total[-1].clone(), "count": count[-1].clone()}
-            self.set_incremental_state(incremental_state, "target_mean", last)
-        return total / count.clamp(min=1.0)
 
     def reorder_incremental_state(
         self, incremental_state: Optional[IncrementalState], new_order: Tensor

@@ -22,16 +22,19 @@ from deepnmt.model.relative_scores import RelativePositionOptions, attend
 class RelativeSelfAttention(NamedAttention):
     """Multi-head self-attention by (7); aK and aV are shared by the heads and belong to this module alone.
 
-    Parameters, projections, dropout and the incremental state are the same as in fairseq's own attention.
+    Parameters, projections, dropout and the incremental state are the same as in fairseq's own attention. There are no
+    vectors if the greatest distance is 0.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, options: RelativePositionOptions, **kwargs: Any) -> None:
         super().__init__(embed_dim, num_heads, self_attention=True, **kwargs)
         self.max_length = options.max_length
         distances = 2 * options.max_length + 1
+        self.relative_keys = self.relative_values = None
+        if not options.max_length:
+            return
         self.relative_keys = nn.Parameter(torch.empty(distances, self.head_dim))
         nn.init.xavier_uniform_(self.relative_keys)
-        self.relative_values = None
         if options.values:
             self.relative_values = nn.Parameter(torch.empty(distances, self.head_dim))
             nn.init.xavier_uniform_(self.relative_values)

@@ -37,7 +37,7 @@ def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    vectors: tuple[Tensor, Optional[Tensor]],
+    vectors: tuple[Optional[Tensor], Optional[Tensor]],
     mask: Optional[Tensor],
     dropout: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
@@ -47,15 +47,16 @@ def attend(
         query: scaled, B x H x T x D
         key: B x H x S x D
         value: B x H x S x D
-        vectors: aK and aV, R x D each; None in place of aV: keys alone are relative
+        vectors: aK and aV, R x D each; None in place of aV: keys alone are relative; in place of both: nothing is
         mask: added to the scores
         dropout: on the probabilities
     """
     keys, values = vectors
     batch, heads, length, _ = query.shape
-    index = relative_index(length, key.size(2), len(keys) // 2, query.device).expand(batch, heads, -1, -1)
     scores = torch.matmul(query, key.transpose(2, 3))  # B x H x T x S
-    scores = scores + torch.matmul(query, keys.t()).gather(-1, index)
+    if keys is not None:
+        index = relative_index(length, key.size(2), len(keys) // 2, query.device).expand(batch, heads, -1, -1)
+        scores = scores + torch.matmul(query, keys.t()).gather(-1, index)
     if mask is not None:
         scores = scores + mask
     # In half precision the sum of many exponentials needs float32, as in fairseq's attention.

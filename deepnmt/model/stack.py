@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from deepnmt.model.groups import group_boundaries, oldest_output
 from deepnmt.model.norm_position import NormPosition
+from deepnmt.model.self_attention import SelfAttentionKind
+from deepnmt.model.shared_layers import sharing_pattern
+from deepnmt.model.sublayers import FEED_FORWARD, SELF_ATTENTION
 
 STACKS = ("encoder", "decoder")
 
@@ -49,6 +52,9 @@ class StackOptions:
         residual_scale: `a` of (4), else 1
         residual_trained: the residuals have a trained vector (14)
         skip: the skipping of its sublayers
+        self_attention: the kind of its self-attention
+        sharing: numbers of its layers, as in --encoder-share-layers
+        blocks: its division into blocks of layers with the same attention weights, as in --shared-attention-blocks
     """
 
     name: str
@@ -62,15 +68,37 @@ class StackOptions:
     residual_scale: float
     residual_trained: bool
     skip: SkippingOptions
+    self_attention: SelfAttentionKind
+    sharing: str
+    blocks: str
 
     @property
     def boundaries(self) -> tuple[int, ...] | None:
         """See `group_boundaries`; None for a plain stack."""
         return group_boundaries(self.groups, self.layers)
 
+    @property
+    def pattern(self) -> tuple[int, ...]:
+        """Return the number of each position's layer. Raises `ValueError` for wrong `sharing`."""
+        return sharing_pattern(self.sharing, self.layers)
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """Return the first layers of the blocks, from 0. Raises `ValueError` for wrong `blocks`."""
+        boundaries = group_boundaries(self.blocks, self.layers)
+        if boundaries is None:
+            raise ValueError(f"must be a number of layers, or boundaries such as 0,2,6, but is {self.blocks}")
+        return boundaries[:-1]
+
     def oldest(self, row: int) -> int:
         """Return the oldest output that a row of the history, from 1, reads."""
         return oldest_output(row, self.window)
+
+    def last_matrix(self, sublayer: str) -> str:
+        """Return the name, within a layer, of the matrix whose factor is a factor of a sublayer's function F."""
+        if sublayer == FEED_FORWARD:
+            return "fc2"
+        return f"{sublayer}.{self.self_attention.last if sublayer == SELF_ATTENTION else 'out_proj'}"
 
     def skip_probabilities(self) -> list[float]:
         """Return the probability of skipping each sublayer in training, from the first layer's first one on."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.residual import RESIDUALS
+from deepnmt.model.self_attention import FULL, KINDS
 from deepnmt.model.stack import SkippingOptions, StackOptions
 from deepnmt.model.sublayers import CROSS_ATTENTION, SELF_ATTENTION, SUBLAYERS
 
@@ -34,12 +35,20 @@ class StackChoices:
                 linear=str(self.skip_schedule) == "linear",
                 scale_training=str(self.skip_scale) == "training",
             ),
+            self_attention=KINDS[str(self.decoder_self_attention)] if name == "decoder" else FULL,
+            sharing=str(getattr(self, f"{name}_share_layers")),
+            blocks=str(self.shared_attention_blocks) if name == "decoder" and self.shares_attention else "1",
         )
 
     @property
     def one_table(self) -> bool:
         """Whether source, target and output have one embedding table."""
         return bool(self.share_all_embeddings or self.merge_src_tgt_embed)
+
+    @property
+    def shares_attention(self) -> bool:
+        """Whether layers of the decoder share attention weights."""
+        return str(self.decoder_self_attention) == "shared"
 
     def depth(self, stack: str) -> int:
         """Return the number of layers of a stack."""

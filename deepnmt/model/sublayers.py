@@ -25,8 +25,3 @@ def branch_modules(layer: Any, name: str) -> list[Any]:
     # A two-sided decoder has another attention in the sublayer of its cross-attention.
     second = getattr(layer, BACKWARD_ATTENTION, None) if name == CROSS_ATTENTION else None
     return [getattr(layer, name)] if second is None else [getattr(layer, name), second]
-
-
-def last_projection(name: str) -> str:
-    """Return the name, within a layer, of the matrix that ends a sublayer's function F."""
-    return "fc2" if name == FEED_FORWARD else f"{name}.out_proj"

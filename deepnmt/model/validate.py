@@ -11,10 +11,13 @@ from deepnmt.model.groups import PLAIN, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
 from deepnmt.model.norm_position import NORM_POSITIONS
+from deepnmt.model.self_attention import FULL
 from deepnmt.model.stack import STACKS
 from deepnmt.options.option_table import MODEL, TRAINING, dashed, range_faults
 
 HISTORY_OPTIONS = {each.name: each.default for each in fields(DLCLTransformerConfig) if each.name.startswith("dlcl_")}
+# Initialisers that make the functions of sublayers small.
+SCALING = ("t-fixup", "t-fixup-released", "ds-init", "deepnorm")
 ONE_DICTIONARY = "needs one dictionary for both languages (preprocess without separate ones)"
 
 
@@ -32,6 +35,8 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_skipping_faults(config),
         *_kept_layers_faults(config),
         *_attention_faults(config),
+        *_self_attention_faults(config),
+        *_shared_layers_faults(config),
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
@@ -127,6 +132,58 @@ def _attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
     for name in ("no_cross_attention", "cross_self_attention", "decoder_max_relative_length"):
         if getattr(config, name):
             yield f"--{dashed(name)} and --merged-attention exclude each other: there is no self-attention"
+
+
+def _self_attention_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    stack = config.stack("decoder")
+    kind = stack.self_attention
+    try:
+        stack.leaders  # noqa: B018 - a property that raises
+    except ValueError as error:
+        yield f"--shared-attention-blocks: {error}"
+    if not config.shares_attention:
+        for name, default in (("shared_attention_blocks", "2"), ("shared_cross_attention", False)):
+            if getattr(config, name) != default:
+                yield f"--{dashed(name)} needs --decoder-self-attention shared, but it is {kind.name}"
+    else:
+        # Without the layer that leads a block, the others have no weights; a recomputed layer would lose its gradients.
+        alone = ("decoder_skip", "decoder_layerdrop", "decoder_layers_to_keep", "base_layers", "checkpoint_activations")
+        for name in (*alone, "two_sided"):
+            if getattr(config, name):
+                yield f"--decoder-self-attention shared cannot be combined with --{dashed(name)}"
+        if config.shared_cross_attention and config.no_cross_attention:
+            yield "--shared-cross-attention cannot be combined with --no-cross-attention"
+    if config.average_attention_ffn and kind.name != "average":
+        yield f"--average-attention-ffn needs --decoder-self-attention average, but it is {kind.name}"
+    if not kind.last and str(config.initializer) in SCALING:
+        # Its function has no matrix that could make it small.
+        yield f"--decoder-self-attention {kind.name} cannot be combined with --initializer {config.initializer}"
+    if kind != FULL and config.merged_attention:
+        yield f"--decoder-self-attention {kind.name} cannot be combined with --merged-attention"
+    if not kind.attends:
+        for name in ("cross_self_attention", "decoder_max_relative_length", "decoder_xformers_att_config"):
+            if getattr(config, name):
+                yield f"--decoder-self-attention {kind.name} cannot be combined with --{dashed(name)}"
+
+
+def _shared_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        try:
+            pattern = config.stack(stack).pattern
+        except ValueError as error:
+            yield f"--{stack}-share-layers {error}"
+            continue
+        if len(set(pattern)) == len(pattern):
+            continue
+        option = f"--{stack}-share-layers cannot be combined with"
+        for name in (f"{stack}_layerdrop", f"{stack}_layers_to_keep", "base_layers"):
+            if getattr(config, name):
+                yield f"{option} --{dashed(name)}"
+        if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
+            # It measures each sublayer at one depth.
+            yield f"{option} --initializer {config.initializer}"
+        if stack == "decoder" and config.shares_attention:
+            yield f"{option} --decoder-self-attention shared"
 
 
 def _xformers_fault(text: str | None) -> str | None:

@@ -8,6 +8,7 @@ A row has a role, which says who checks values against its rule:
     TRAINING   any training, whatever its architecture, and every reader of recipes
     MODEL      every builder of a Transformer, fairseq's or this package's
     SEARCH     any search
+    EXPORT     an export
 
 Rules between options stand where both are known: `recipe/combinations.py`, `model/validate.py`, `search/options.py`.
 """
@@ -24,7 +25,7 @@ from deepnmt.literals import evaluated_fault, literal
 
 # The largest number that fairseq's tensors and counters hold.
 INT = 2**31 - 1
-TRAINING, MODEL, SEARCH = "training", "model", "search"
+TRAINING, MODEL, SEARCH, EXPORT = "training", "model", "search", "export"
 STACKS = ("encoder", "decoder")
 Fault = tuple[str, str]
 
@@ -200,6 +201,7 @@ TRAINING_ALONE = (
     *("dlcl_init", "dlcl_freeze", "fast_dropout", "initializer", "checkpoint_activations", "offload_activations"),
     *("min_params_to_wrap", "quant_noise_pq_block_size", "adaptive_input", "char_inputs", "export"),
 )
+OF_SELF_ATTENTION = ("average_attention_ffn", "shared_attention_blocks", "shared_cross_attention")
 ADAPTIVE_SOFTMAX = ("adaptive_softmax_factor", "tie_adaptive_weights", "tie_adaptive_proj")
 
 OPTIONS: dict[str, Row] = {
@@ -267,11 +269,14 @@ OPTIONS: dict[str, Row] = {
     "decoder_input_dim": Row(MODEL, CHANNELS),
     "decoder_output_dim": Row(MODEL, CHANNELS),
     "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),
+    **{name: Row(MODEL, part_of="decoder_self_attention") for name in OF_SELF_ATTENTION},
     **{f"dlcl_{name}": Row(MODEL, part_of="encoder_groups") for name in ("granularity", "softmax", "embedding_norm")},
     # The model in training: its initialisation, regularisation and storage
     **{f"{stack}_word_dropout": Row(MODEL, SHARE, inference=False) for stack in STACKS},
     **{f"{stack}_layerdrop": Row(MODEL, SHARE, inference=False) for stack in STACKS},
     **{f"{stack}_embed_path": Row(MODEL, inference=False) for stack in STACKS},
+    # A checkpoint has the tensors of each place.
+    **{f"{stack}_share_layers": Row(MODEL, inference=False) for stack in STACKS},
     "dropout": Row(MODEL, SHARE, inference=False),
     **{f"{name}_dropout": Row(MODEL, SHARE, inference=False) for name in ("attention", "activation", "relu", "dlcl")},
     "ds_init_alpha": Row(MODEL, POSITIVE_SHARE, inference=False),
@@ -291,6 +296,9 @@ OPTIONS: dict[str, Row] = {
     "sampling_topk": Row(SEARCH, Rule("at least 1, or -1 for all types", lambda n: n >= 1 or n == -1)),
     "sampling_topp": Row(SEARCH, Rule("above 0 and at most 1, or -1 for all types", lambda x: 0 < x <= 1 or x == -1)),
     **SEARCHES,
+    # deepnmt export's
+    "check": Row(EXPORT, whole(0)),
+    "shortlist": Row(EXPORT, whole(1)),
 }
 
 

@@ -65,7 +65,7 @@ def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str], wh
             said = [line.removeprefix(ERROR) for line in done.stderr.splitlines() if line.startswith(ERROR)]
             last = (done.stderr.strip().splitlines() or [f"status {done.returncode}, perhaps for lack of memory"])[-1]
             raise UserError(*(said or [f"an update at {depth or 'own'} layers failed: {last}"]))
-        found: dict[str, float] = json.loads(result.read_text("utf-8"))
+        found: dict[str, float] = json.loads(result.read_bytes())
     return found
 
 

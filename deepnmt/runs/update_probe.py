@@ -40,6 +40,7 @@ import deepnmt
 from deepnmt.fairseq_patches.checks import training_checks
 from deepnmt.kernels.malloc import keep_freed_memory
 from deepnmt.recipe.arguments import training_arguments
+from deepnmt.text.lines import whole_text
 from deepnmt.text.training_data import check_named_data
 
 UPDATES, LARGEST, WARM = 10, 2, 1
@@ -198,7 +199,7 @@ def validation_seconds(cfg: Any, trainer: Any) -> float:
 
 def from_kernel(file: str, name: str) -> int:
     """Return a number of bytes that the Linux kernel reports."""
-    lines = Path(file).read_text("utf-8").splitlines()
+    lines = whole_text(Path(file)).splitlines()
     return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024
 
 

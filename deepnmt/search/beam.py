@@ -4,20 +4,27 @@ Shapes: N sentences of M hypotheses (1 in the first step, then the beam K); V ty
 """
 
 from collections.abc import Sequence
+from typing import Optional
 
 from deepnmt.search.candidates import best_candidates, ranked_candidates
 from deepnmt.search.constraints import StepRule
 from deepnmt.search.ensemble import EnsembleSteps
 from deepnmt.search.hypotheses import Hypotheses
+from deepnmt.search.incremental.listed_output import ListedOutput
 from deepnmt.search.stop_rules import StopRule
 
 
 def beam_search(
-    models: EnsembleSteps, hypotheses: Hypotheses, rules: Sequence[StepRule], stop: StopRule, types: int
+    models: EnsembleSteps,
+    hypotheses: Hypotheses,
+    rules: Sequence[StepRule],
+    stop: StopRule,
+    types: int,
+    listed: Optional[ListedOutput] = None,
 ) -> bool:
     """Extend hypotheses, which have their first token, until all sentences are finished.
 
-    Return False if a log-probability is not a number.
+    With shortlists, `listed` knows the types of the V columns. Return False if a log-probability is not a number.
     """
     while hypotheses.count:
         step = hypotheses.step()
@@ -34,6 +41,8 @@ def beam_search(
             candidates = ranked_candidates(log_probs, sums, bonus, *shape)
         if bool(candidates.sums.isnan().any()):
             return False
+        if listed is not None:
+            candidates = candidates._replace(tokens=listed.types_of(candidates.tokens))
         ending = hypotheses.finish(candidates, stop.at_most)
         moves = hypotheses.extend(candidates, ending, stop(hypotheses, candidates, ending))
         if moves is not None and hypotheses.count:

@@ -128,6 +128,7 @@ class EnsembleSteps:
         """Continue with fewer sentences, as `DecoderSteps.keep`."""
         for decoder in self.decoders:
             decoder.keep(sentences, holes, movers)
+        self.output.keep(sentences, holes, movers)
         if self.fused is not None:
             self.fused.keep(sentences, holes, movers)
 

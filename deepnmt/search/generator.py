@@ -25,11 +25,13 @@ from deepnmt.search.ensemble import EnsembleSteps
 from deepnmt.search.fusion import FusedModel, longest
 from deepnmt.search.hypotheses import Hypotheses, Hypothesis
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
+from deepnmt.search.incremental.listed_output import ListedOutput
 from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.neighbours import read_neighbours
 from deepnmt.search.options import SearchOptions
 from deepnmt.search.parts import check_constraints, ensemble, longest_translation, search_parts
+from deepnmt.search.shortlist import Shortlist
 from deepnmt.search.supported import generator_obstacle, model_obstacle
 
 
@@ -37,15 +39,21 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
     """fairseq's generator, with a beam search of its own if the options and the models allow it.
 
     The package's options are checked. With `attention`, hypotheses hold their attention to the source, as in fairseq.
+    With a `shortlist`, each translation has the types of its sentence's list alone.
     """
 
     def __init__(
-        self, *args: Any, options: Optional[SearchOptions] = None, attention: bool = True, **kwargs: Any
+        self,
+        *args: Any,
+        options: Optional[SearchOptions] = None,
+        attention: bool = True,
+        shortlist: Optional[Shortlist] = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         if self.lm_model is not None:
             self.max_len: int = min(self.max_len, longest(self.lm_model))
-        self.options, self.attention = options or SearchOptions(), attention
+        self.options, self.attention, self.shortlist = options or SearchOptions(), attention, shortlist
         self.ensemble = ensemble(self.options, len(self.model.models))
         self.neighbours = read_neighbours(self.options, self.model.models, self.vocab_size)
         self.output = OutputSteps(self.temperature, shared=len(self.model.models) == 1)
@@ -70,13 +78,14 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         if "src_tokens" in sample["net_input"]:
             check_constraints(constraints, longest_translation(self, sample["net_input"]["src_tokens"]))
         obstacle = self._obstacle(sample["net_input"], prefix_tokens, constraints)
+        asked = [*self.options.given(), *(["--shortlist"] if self.shortlist is not None else [])]
         # fairseq's search knows none of the package's options.
-        if obstacle is None if self.options.given() else may_take("fast beam search", obstacle):
+        if obstacle is None if asked else may_take("fast beam search", obstacle):
             found = self._search(sample["net_input"], self.eos if bos_token is None else bos_token)
             if found is not None:
                 return found
             obstacle = "a log-probability is not a number"
-        asked = [*self.options.given(), *(["--match-source-len"] if self.match_source_len else [])]
+        asked += ["--match-source-len"] if self.match_source_len else []
         if asked:
             raise UserError(f"{', '.join(asked)} cannot be used: {obstacle}")
         result: list[list[Hypothesis]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
@@ -116,13 +125,15 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
         covering = None
         if parts.coverage is not None:
             covering = [self.options.layers(len(decoder.layers)) for decoder in decoders]
+        listed = None if self.shortlist is None else ListedOutput(self.shortlist, source, models, self.temperature)
+        types = self.vocab_size if listed is None else listed.width
         # In short steps, calls take two fifths of the time; this makes them cheaper. The results are tensors as usual.
         with torch.inference_mode():
             weights = self.options.weights()
             steps = EnsembleSteps(
                 models,
                 decoders,
-                self.output,
+                listed or self.output,
                 self.ensemble,
                 weights,
                 covering,
@@ -130,5 +141,5 @@ class BeamGenerator(SequenceGenerator):  # type: ignore[misc]
                 attended=self.attention,
                 neighbours=self.neighbours,
             )
-            found = beam_search(steps, hypotheses, parts.rules, parts.stop, self.vocab_size)
+            found = beam_search(steps, hypotheses, parts.rules, parts.stop, types, listed)
         return hypotheses.best() if found else None

@@ -15,12 +15,21 @@ from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.layers import DeepDecoderLayer
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
+from deepnmt.model.shared_attention import (
+    FollowingSelfAttention,
+    FollowingSourceAttention,
+    LeadingSelfAttention,
+    LeadingSourceAttention,
+)
 from deepnmt.model.sublayers import BACKWARD_ATTENTION
+from deepnmt.search.incremental.recurrent_steps import RECURRENT_STEPS
 
 DECODERS = (TransformerDecoderBase, TransformerDecoder, DeepDecoder)
 LAYERS = (TransformerDecoderLayerBase, TransformerDecoderLayer, DeepDecoderLayer)
-SELF_ATTENTION = (MultiheadAttention, Attention, RelativeSelfAttention)
-SOURCE_ATTENTION = (MultiheadAttention, Attention)
+SELF_ATTENTION = (MultiheadAttention, Attention, RelativeSelfAttention, LeadingSelfAttention)
+SOURCE_ATTENTION = (MultiheadAttention, Attention, LeadingSourceAttention)
+# Their maps are their only modules, apart from dropout.
+OF_MAPS = (*RECURRENT_STEPS, FollowingSelfAttention, FollowingSourceAttention)
 # Rarely used additions to fairseq's layers; absent or None where they are not used.
 ADDITIONS = ("attn_ln", "ffn_layernorm", "w_resid", "c_attn")
 
@@ -40,6 +49,14 @@ def model_obstacle(model: Any) -> Optional[str]:
     if not isinstance(model, TransformerModelBase) or type(decoder) not in DECODERS:
         return "the model is not a Transformer of fairseq or of this package"
     return "the model is being trained" if model.training else _decoder_obstacle(decoder)
+
+
+def shortlist_obstacle(model: Any) -> Optional[str]:
+    """Return why a model cannot have shortlists, or None."""
+    projection = getattr(getattr(model, "decoder", None), "output_projection", None)
+    if type(projection) is not nn.Linear or projection.bias is not None:
+        return "the output layer is not a linear map without bias"
+    return model_obstacle(model)
 
 
 def language_model_obstacle(model: Any) -> Optional[str]:
@@ -77,6 +94,8 @@ def _layer_obstacle(layer: Any) -> Optional[str]:
 
 
 def _is_known_attention(module: Any, kinds: Any) -> bool:
+    if type(module) in OF_MAPS:
+        return all(type(child) is nn.Linear for child in module.children() if not isinstance(child, FairseqDropout))
     projections = (module.q_proj, module.k_proj, module.v_proj, module.out_proj)
     return (
         type(module) in kinds

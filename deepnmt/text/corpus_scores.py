@@ -5,11 +5,11 @@ small corpora report it (multi-bleu.perl, fairseq-score). BLEU, chrF and TER com
 tokenisation; only these scores are comparable with published ones. Chinese has a tokenisation of its own there; for
 other languages without spaces between words, characters are compared. On lower-cased data all are case-insensitive.
 Tokenised BLEU can be reported a second time with words split at hyphens in both texts, as in some papers (fairseq's
-compound_split_bleu.sh).
+compound_split_bleu.sh). chrF++ (Popović 2017) adds words and pairs of words to chrF's characters.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from deepnmt.text.record import read_record, write_record
 from deepnmt.text.token_bleu import TokenBleu
 from deepnmt.text.translated_folder import RECORD, data_settings
 
+# Longest sequences of words that they compare.
+CHRFS = {"chrF": 0, "chrF++": 2}
 TOKENISED, COMPOUNDS, FILE = "tokenised BLEU", "compounds split", "scores.json"
 Texts = tuple[Sequence[str], Sequence[str]]
 Scores = dict[str, dict[str, Any]]
@@ -60,8 +62,8 @@ def split_compounds(line: str) -> str:
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
 
 
-def score_tokens(texts: Texts, language: str, compounds: bool = False) -> Scores:
-    """Return tokenised BLEU; with `compounds`, also with words split at hyphens."""
+def score_tokens(texts: Texts, language: str, compounds: bool = False, chrf: bool = False) -> Scores:
+    """Return tokenised BLEU; with `compounds`, also with words split at hyphens; with `chrf`, also chrF and chrF++."""
     metric = tokenised_bleu(language)
     scores = {TOKENISED: score(metric, texts)}
     if compounds:
@@ -70,15 +72,20 @@ def score_tokens(texts: Texts, language: str, compounds: bool = False) -> Scores
             text if is_unspaced(language) else [split_compounds(line) for line in text] for text in texts
         )
         scores[COMPOUNDS] = score(metric, (hypotheses, references))
+    if chrf:
+        scores |= {f"tokenised {name}": score(CHRF(word_order=order), texts) for name, order in CHRFS.items()}
     return scores
 
 
-def score_text(texts: Texts, language: str, lowercase: bool, case_language: str = "", tokenizer: str = "") -> Scores:
+def score_text(
+    texts: Texts, language: str, lowercase: bool, case_language: str = "", tokenizer: str = "", chrf: bool = False
+) -> Scores:
     """Return BLEU, chrF and TER of untokenised text.
 
     Args:
         case_language: language whose rules lower-case the text; empty: the general rules, as in sacrebleu
         tokenizer: sacrebleu's tokeniser for BLEU; empty: the language's
+        chrf: also return chrF++
     """
     if lowercase:
         lower = Casing(case_language).lower
@@ -87,21 +94,25 @@ def score_text(texts: Texts, language: str, lowercase: bool, case_language: str 
     signs = is_unspaced(language)
     return {
         "BLEU": score(BLEU(lowercase=lowercase, tokenize=tokenizer or bleu_tokenizer(language)), texts),
-        "chrF": score(CHRF(lowercase=lowercase), texts),
+        **{
+            name: score(CHRF(lowercase=lowercase, word_order=order), texts)
+            for name, order in CHRFS.items()
+            if chrf or not order
+        },
         "TER": score(TER(normalized=signs, asian_support=signs), texts),
     }
 
 
 def score_folder(
-    folder: Path, language: str, lowercase: bool, compounds: bool = False, case_language: str = ""
+    folder: Path, language: str, lowercase: bool, compounds: bool = False, case_language: str = "", chrf: bool = False
 ) -> Scores:
     """Return all scores of a folder; scores of untokenised text only where it has such a reference."""
-    scores = score_tokens(
-        read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}"), language, compounds
-    )
-    if (folder / f"ref.{language}").exists():
+    raw = (folder / f"ref.{language}").exists()
+    tokens = read_pair(folder / f"hyp.tok.{language}", folder / f"ref.tok.{language}")
+    scores = score_tokens(tokens, language, compounds, chrf and not raw)
+    if raw:
         texts = read_pair(folder / f"hyp.{language}", folder / f"ref.{language}")
-        scores |= score_text(texts, language, lowercase, case_language)
+        scores |= score_text(texts, language, lowercase, case_language, chrf=chrf)
     return scores
 
 
@@ -127,17 +138,25 @@ def facts(folder: Path, data: Path | None, reverse: bool) -> tuple[str, bool]:
 
 
 def score_result(
-    folder: Path, data: Path | None = None, reverse: bool = False, compounds: bool = False, output: Path | None = None
+    folder: Path,
+    data: Path | None = None,
+    reverse: bool = False,
+    compounds: bool = False,
+    output: Path | None = None,
+    chrf: bool = False,
+    comet: Callable[[Path, Path], Scores] = lambda hypothesis, reference: {},
 ) -> Scores:
     """Score the translations of a folder, with `compounds` also with words split at hyphens, and write the scores.
 
-    The output is by default scores.json in the folder. For `data` see `facts`. Raises `UserError` if the folder is not
-    one of deepnmt generate, or its texts do not match each other.
+    The output is by default scores.json in the folder. For `data` see `facts`; `comet` returns further scores of the
+    untokenised texts in two files. Raises `UserError` if the folder is not one of deepnmt generate, or its texts do not
+    match each other.
     """
     language, lowercase = facts(folder, data, reverse)
     record = data / "preprocess.json" if data else folder / RECORD
     case_language = language if read_record(record).get("language_case") else ""
-    scores = score_folder(folder, language, lowercase, compounds, case_language)
+    scores = score_folder(folder, language, lowercase, compounds, case_language, chrf)
+    scores |= comet(folder / f"hyp.{language}", folder / f"ref.{language}")
     write_record(output or folder / FILE, scores)
     return scores
 

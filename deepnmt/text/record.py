@@ -21,6 +21,8 @@ INPUT, CONTENTS = "input: ", "content"
 NOTHING: tuple[object, ...] = (None, [])
 # The records of a folder of deepnmt datastore, and of one of deepnmt export.
 DATASTORE, MODEL_FOLDER = "datastore.json", "model.json"
+# The shortlists in a folder of deepnmt export.
+SHORTLIST = "shortlist.npz"
 KINDS = {
     str: "text",
     bool: "true or false",

@@ -11,8 +11,12 @@ from deepnmt.engines.engine import SearchSettings
 from deepnmt.errors import UserError
 from deepnmt.text.glossary import Glossary
 from deepnmt.text.lines import decode_lines
+from deepnmt.text.subwords import join_bpe, words_of
+from deepnmt.text.units import unescaped
 from deepnmt.translator.translator import BATCH, Translated, Translator
 
+# Most unknown words to list, and most characters of each.
+LISTED, LONGEST = 20, 40
 # Function from the number of a line, from 1, and its result to the printed text.
 Format = Callable[[int, Translated], str]
 
@@ -62,6 +66,7 @@ class LineStream:
         chunk: lines to read at a time
         strict: a line that is too long is an error
         glossary: terms and their required translations
+        split: translate each sentence of a line by itself
     """
 
     translator: Translator
@@ -71,6 +76,7 @@ class LineStream:
     chunk: int = 2_000
     strict: bool = False
     glossary: Glossary | None = None
+    split: bool = True
 
     def __post_init__(self) -> None:
         self.unknown: dict[str, int] = {}
@@ -84,7 +90,7 @@ class LineStream:
         """
         start = 1
         for chunk in _chunks(decode_lines(lines, name), self.chunk):
-            found = self.translator.run(chunk, self.settings, self.batch_size, done, self.glossary)
+            found = self.translator.run(chunk, self.settings, self.batch_size, done, self.glossary, self.split)
             for number, line in enumerate(found, start=start):
                 self._look_at(f"{name}:{number}", line)
             output.write("".join(self.form(number, line) for number, line in enumerate(found, start)).encode("utf-8"))
@@ -98,16 +104,32 @@ class LineStream:
         if line.fault:
             _warn(f"{place}: {line.fault}; its translation is left empty")
         self.lines_with_unknown += bool(line.unknown)
-        for token in line.unknown:
-            self.unknown[token] = self.unknown.get(token, 0) + 1
+        for word in unknown_words(line):
+            self.unknown[word] = self.unknown.get(word, 0) + 1
 
     def _warn_of_unknown(self, name: str) -> None:
-        if self.unknown:
-            most = sorted(self.unknown, key=lambda token: -self.unknown[token])[:5]
-            _warn(
-                f"{name}: {sum(self.unknown.values())} subwords of {self.lines_with_unknown} lines are unknown to the "
-                f"model, such as {' '.join(token.removesuffix('@@')[:20] for token in most)}"
-            )
+        if not self.unknown:
+            return
+        words = sorted(self.unknown, key=lambda word: -self.unknown[word])
+        times = {word: f" ({self.unknown[word]} times)" for word in words if self.unknown[word] > 1}
+        listed = [f"{word[:LONGEST]}{times.get(word, '')}" for word in words[:LISTED]]
+        more = [f"and {len(words) - LISTED:,} more"] if len(words) > LISTED else []
+        _warn(
+            f"{name}: {_number(len(words), 'word')} unknown to the model, in "
+            f"{_number(self.lines_with_unknown, 'line')}: {', '.join(listed + more)}"
+        )
+
+
+def unknown_words(line: Translated) -> Iterator[str]:
+    """Yield the words of a source with a subword that the model does not know."""
+    unknown = set(line.unknown)
+    for pieces in words_of(" ".join(line.source)) if unknown else ():
+        if unknown.intersection(pieces):
+            yield unescaped(join_bpe(" ".join(pieces)))
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _warn(text: str) -> None:

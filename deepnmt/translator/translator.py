@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Union, overload
 
@@ -22,6 +23,7 @@ from deepnmt.text.pipeline import LONGEST_WORD, TextPipeline, has_long_word
 from deepnmt.text.second_pass import SecondPass
 from deepnmt.text.subwords import CODES, join_bpe
 from deepnmt.text.terms import Term
+from deepnmt.translator.paragraphs import Paragraph
 
 LOG = logging.getLogger(__name__)
 BATCH = 128
@@ -128,12 +130,24 @@ class Translator:
     # A str is a sequence of str, too.
     @overload
     def translate(  # type: ignore[overload-overlap]
-        self, text: str, *, batch_size: int = BATCH, glossary: GlossaryLike | None = None, **search: Value
+        self,
+        text: str,
+        *,
+        batch_size: int = BATCH,
+        glossary: GlossaryLike | None = None,
+        split: bool = True,
+        **search: Value,
     ) -> str: ...
 
     @overload
     def translate(
-        self, text: Sequence[str], *, batch_size: int = BATCH, glossary: GlossaryLike | None = None, **search: Value
+        self,
+        text: Sequence[str],
+        *,
+        batch_size: int = BATCH,
+        glossary: GlossaryLike | None = None,
+        split: bool = True,
+        **search: Value,
     ) -> list[str]: ...
 
     def translate(
@@ -142,16 +156,18 @@ class Translator:
         *,
         batch_size: int = BATCH,
         glossary: GlossaryLike | None = None,
+        split: bool = True,
         **search: Value,
     ) -> str | list[str]:
-        """Return the translation of a sentence, or the translations of a list of sentences.
+        """Return the translation of a line, or the translations of a list of lines.
 
-        A sentence of white space alone has an empty translation; so has one that is too long, with a warning.
+        A line of white space alone has an empty translation; so has one that is too long, with a warning.
 
         Args:
-            text: a sentence, or several
+            text: a line, or several
             batch_size: most sentences to translate at a time
             glossary: terms and their required translations: a mapping, a file, or the result of `glossary`
+            split: translate each sentence of a line by itself
             search: `beam`, `lenpen`, ... in place of the model's defaults, see `SearchSettings`
 
         Raises:
@@ -159,8 +175,8 @@ class Translator:
                 trained without inline targets
         """
         single = isinstance(text, str)
-        sentences = [text] if isinstance(text, str) else text
-        found = self.nbest(sentences, 1, batch_size=batch_size, glossary=glossary, **search)
+        lines = [text] if isinstance(text, str) else text
+        found = self.nbest(lines, 1, batch_size=batch_size, glossary=glossary, split=split, **search)
         best = [translations[0].text for translations in found]
         return best[0] if single else best
 
@@ -171,16 +187,17 @@ class Translator:
         *,
         batch_size: int = BATCH,
         glossary: GlossaryLike | None = None,
+        split: bool = True,
         **search: Value,
     ) -> list[list[Translation]]:
-        """Return the `number` best translations of each sentence with their scores, the best first; see `translate`.
+        """Return the `number` best translations of each line with their scores, the best first; see `translate`.
 
         The beam must be at least as large. Raises `UserError` as `translate`.
         """
         if "nbest" in search:
             raise UserError("nbest: must be given as the number of Translator.nbest alone")
         settings = self.settings(nbest=number, **search)
-        found = self.run(sentences, settings, batch_size, glossary=self.glossary(glossary))
+        found = self.run(sentences, settings, batch_size, glossary=self.glossary(glossary), split=split)
         for position, line in enumerate(found, start=1):
             if line.fault:
                 LOG.warning("sentence %d is %s; its translation is left empty", position, line.fault)
@@ -227,21 +244,42 @@ class Translator:
         batch_size: int = BATCH,
         done: Callable[[int], object] = lambda lines: None,
         glossary: Glossary | None = None,
+        split: bool = False,
     ) -> list[Translated]:
-        """Return the results of raw lines; lines of similar length are translated together.
+        """Return the results of raw lines; sentences of similar length are translated together.
 
         Args:
             text: raw lines
             settings: of the search
-            batch_size: most lines of a batch
+            batch_size: most sentences of a batch
             done: receives the number of further finished lines
-            glossary: terms and their required translations; lines that lack one are translated twice
+            glossary: terms and their required translations; sentences that lack one are translated twice
+            split: translate each sentence of a line by itself; lines of tokenised text remain whole
         """
         if batch_size < 1:
             raise UserError(f"--batch-size must be at least 1, but is {batch_size}")
-        lines = list(map(self._encoded, text))
+        if not split or self.pipeline.settings.pretokenized:
+            return self._run(text, settings, batch_size, lambda numbers: done(len(numbers)), glossary)
+        paragraphs = [Paragraph.of(line, *self.pipeline.settings.languages) for line in text]
+        sentences = [sentence for paragraph in paragraphs for sentence in paragraph.sentences]
+        last = {end - 1 for end in accumulate(len(paragraph.sentences) for paragraph in paragraphs)}
+        found = iter(
+            self._run(sentences, settings, batch_size, lambda numbers: done(len(last.intersection(numbers))), glossary)
+        )
+        return [paragraph.joined(list(islice(found, len(paragraph.sentences)))) for paragraph in paragraphs]
+
+    def _run(
+        self,
+        text: Iterable[str],
+        settings: SearchSettings,
+        batch_size: int,
+        done: Callable[[Collection[int]], object],
+        glossary: Glossary | None,
+    ) -> list[Translated]:
+        """Return the results of sentences; `done` receives the positions of further finished ones."""
+        lines = list(map(self.encoded, text))
         to_do = {number: line.source for number, line in enumerate(lines) if not line.translations}
-        done(len(lines) - len(to_do))
+        done(set(range(len(lines))) - to_do.keys())
         found = self._searched(to_do, settings, batch_size, done)
         if glossary is not None:
             tokens = {number: lines[number].tokens for number in found}
@@ -257,8 +295,7 @@ class Translator:
                 missing = second.missing(number, _best_tokens(found[number]))
                 lines[number] = dataclasses.replace(lines[number], terms=terms, missing=missing)
         for number, hypotheses in found.items():
-            translations = [self._translation(hypothesis, lines[number].tokens) for hypothesis in hypotheses]
-            lines[number] = dataclasses.replace(lines[number], translations=translations)
+            lines[number] = self.decoded(lines[number], hypotheses)
         return lines
 
     def _searched(
@@ -266,18 +303,18 @@ class Translator:
         sources: Mapping[int, Sequence[str]],
         settings: SearchSettings,
         batch_size: int,
-        done: Callable[[int], object] = lambda lines: None,
+        done: Callable[[Collection[int]], object] = lambda numbers: None,
     ) -> dict[int, list[Hypothesis]]:
         """Return the best hypotheses of each source."""
         found: dict[int, list[Hypothesis]] = {}
         numbers = sorted(sources, key=lambda number: len(sources[number]))
         for batch in _batches(numbers, sources, batch_size):
             found.update(zip(batch, rated_search(self.engine, [sources[number] for number in batch], settings)))
-            done(len(batch))
+            done(batch)
         return found
 
-    def _encoded(self, line: str) -> Translated:
-        """Return a line in subwords; it has a translation already if there is nothing to translate."""
+    def encoded(self, line: str) -> Translated:
+        """Return a sentence in subwords; it has a translation already if there is nothing to translate."""
         nothing = [Translation("", 0.0, [])]
         longest, text = self.engine.longest, clean(line)
         # Texts of this size take minutes to tokenise, and cannot fit.
@@ -296,9 +333,11 @@ class Translator:
         unknown = [token for token in source if token not in self._known]
         return Translated([], source, unknown, tokens=tokens)
 
-    def _translation(self, hypothesis: Hypothesis, source: str) -> Translation:
-        text = self.pipeline.decode(" ".join(hypothesis.tokens), source)
-        return Translation(text, hypothesis.score, hypothesis.tokens)
+    def decoded(self, line: Translated, hypotheses: Iterable[Hypothesis]) -> Translated:
+        """Return the result of `encoded` with its translations, given in subwords."""
+        texts = ((found, self.pipeline.decode(" ".join(found.tokens), line.tokens)) for found in hypotheses)
+        translations = [Translation(text, found.score, found.tokens) for found, text in texts]
+        return dataclasses.replace(line, translations=translations)
 
 
 def rated_search(

@@ -252,7 +252,17 @@ def test_raw_text_is_translated_as_generate_does(flow: Flow, tmp_path: Path) -> 
     words = ["--data", flow["data"], tmp_path / "mixed", "--output", tmp_path / "out", "--max-len-b", 20, "--beam", 2]
     run_main(translate.main, "deepnmt translate", flow["average"], *words, "--batch-size", 7)
     assert (tmp_path / "out").read_bytes() == expected.replace(b"\n", b"\n\n\n")
-    arguments = ["--user-dir", ROOT / "deepnmt", "--path", model / "model.pt", "--cpu", "--beam", 2, "--max-len-b", 20]
+    arguments = [
+        "--user-dir",
+        ROOT / "deepnmt",
+        "--path",
+        model / "model.safetensors",
+        "--cpu",
+        "--beam",
+        2,
+        "--max-len-b",
+        20,
+    ]
     arguments += [
         "-s",
         "de",
@@ -288,6 +298,7 @@ def test_fairseq_validate_gives_the_loss_of_training(flow: Flow) -> None:
     assert f"loss {best:.3f}".rstrip("0") in done.stderr + done.stdout
 
 
+@pytest.mark.slow
 def test_fairseq_hydra_train_with_a_named_architecture_in_bf16(flow: Flow, tmp_path: Path) -> None:
     config = f"""
 # @package _group_

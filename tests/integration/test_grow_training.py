@@ -23,7 +23,7 @@ from deepnmt.checkpoints.grow import Growth, grow, grow_checkpoint
 command = functools.partial(run_command, "grow")
 
 
-@pytest.fixture(scope="module", params=slow_but(["single", "half"], LAYOUTS))
+@pytest.fixture(scope="module", params=slow_but(["half"], LAYOUTS))
 def layout(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Options of an optimizer's layout, and a checkpoint of it: three layers, eleven updates, in the second epoch."""
     folder = tmp_path_factory.mktemp(request.param)

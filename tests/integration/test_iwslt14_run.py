@@ -115,6 +115,7 @@ VALID = ["valid average5 5 1", "valid average5 5 1.4", "valid average5 4 1.4"]
 TEST = ["test checkpoint_best 4 1.4", "test average5 4 1.4"]
 
 
+@pytest.mark.slow
 def test_row_from_data_to_record(study: dict[str, str]) -> None:
     done = run(study, "3.1/10", "--seeds", "1,9", *GRID, "--max-epoch", "7")
     # Settings are chosen on validation alone, where they are best.
@@ -174,6 +175,7 @@ def test_a_training_of_less_than_an_epoch(study: dict[str, str]) -> None:
     assert calls(study) == ["train 1 anew", "valid average5 5 1", "test checkpoint_best 5 1", "test average5 5 1"]
 
 
+@pytest.mark.slow
 def test_fault_that_is_no_result(study: dict[str, str]) -> None:
     done = run(study, "3.1/1", "--seeds", "8", status=2)
     assert "run.sh: error: the training ended with an error: see " in done.stderr

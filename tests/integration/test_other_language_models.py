@@ -14,6 +14,7 @@ from fairseq_cli import generate, interactive, train
 from support.checkpoints import load, run_main
 from support.data_folders import change_record
 from support.flow import corpus, preprocess
+from support.slow import slow_but
 from support.translation_models import write_checkpoint
 
 from deepnmt import Translator
@@ -71,7 +72,7 @@ def test_the_checkpoint_has_checksums(places: dict[str, Path]) -> None:
     assert known["settings"] == {name: True for name in ("language_case", "all_numbers") if record.get(name)}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", slow_but(["generate", "a checkpoint", "rerank"], COMMANDS))
 def test_used_with_its_own_data(places: dict[str, Path], name: str) -> None:
     COMMANDS[name]({**places, "data": places["own"]})
 

@@ -16,6 +16,7 @@ from support.checkpoints import load, run_main
 from support.data_folders import change_record
 from support.flow import corpus, preprocess
 from support.known_data import earlier, knows, warned_of
+from support.slow import slow_but
 from support.translation_models import write_checkpoint
 
 from deepnmt.cli import bleu_per_depth, generate, grow, search_errors, shrink, sweep, synthesise
@@ -102,7 +103,7 @@ def test_refused(places: dict[str, Path], name: str, other: str, tmp_path: Path)
     assert not list(tmp_path.glob("out/**/hyp.*"))
 
 
-@pytest.mark.parametrize("name", ["generate", "synthesise", "bleu-per-depth"])
+@pytest.mark.parametrize("name", slow_but(["generate"], ["generate", "synthesise", "bleu-per-depth"]))
 def test_an_earlier_checkpoint_is_used_and_one_line_says_so(
     places: dict[str, Path],
     name: str,

@@ -110,6 +110,7 @@ def test_finished_stages_are_left_alone(save: Path, data: Path) -> None:
     assert "+ " not in done.stderr
 
 
+@pytest.mark.slow
 def test_refuses_what_does_not_go_together(save: Path, data: Path) -> None:
     recipe = save.parent / "recipe.yaml"
     other = make_recipe(save.parent / "other.yaml", ONE, "encoder-layers: 4, max-update: 9, average: 2")

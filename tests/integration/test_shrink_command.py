@@ -15,6 +15,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import generate, train
 from support.checkpoints import BAD_STATES, checkpoint, load, run_command
+from support.slow import slow_but
 from support.trainings import DUMMY, LAYOUTS, binarised_text, fairseq_train, moments
 
 from deepnmt.checkpoints.state import PATIENCE
@@ -117,7 +118,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"  {option}" in printed
 
 
-@pytest.mark.parametrize("name", ["single", "half-flat"])
+@pytest.mark.parametrize("name", slow_but(["half-flat"], ["single", "half-flat"]))
 def test_training_goes_on(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,6 +103,7 @@ wait $!
 """
 
 
+@pytest.mark.slow
 def test_two_machines_under_slurm_make_the_updates_of_one(
     one: tuple[Path, str], recipe: Path, data: Path, tmp_path: Path
 ) -> None:

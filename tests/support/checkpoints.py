@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from deepnmt import cli
+from deepnmt.checkpoints.file import read
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 from support.models import SIZE, build, task
@@ -54,6 +55,8 @@ def model_of(state: dict[str, Any], dtype: torch.dtype = torch.float32) -> DLCLT
 
 
 def load(path: Path) -> dict[str, Any]:
+    if path.suffix == ".safetensors":
+        return read(path)
     state: dict[str, Any] = torch.load(path, weights_only=True)
     return state
 

@@ -29,7 +29,7 @@ FLOORS = (
     ("fairseq_patches.checks", "fairseq_patches.hooks", "fairseq_patches.process"),
     ("fairseq_patches.fixes",),
     ("fairseq_patches", "translator"),
-    ("export", "generation", "runs"),
+    ("export", "generation", "runs", "serving"),
     ("cli",),
     ("__main__",),
 )

@@ -256,6 +256,7 @@ def test_all_parts_of_a_training_and_the_search_rule_work_together(copy: Path, t
     assert model["encoder_norm"] == "pre-b2t"
 
 
+@pytest.mark.slow
 def test_the_engine_repeats_its_source(copy: Path, tmp_path: Path) -> None:
     data = translation_models.write_data(tmp_path / "data")
     places = translation_models.write_checkpoint(tmp_path / "model.pt", data), data, tmp_path / "model"

@@ -158,6 +158,8 @@ for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
 sys.meta_path.insert(0, hide)
 deepnmt.register()
 skipped = ("deepnmt.corpus", "deepnmt.__main__", "deepnmt.inspection.page", "deepnmt.fairseq_patches.__main__")
+# transformers looks for scikit-learn among the installed packages, and then expects it.
+skipped += ("deepnmt.engines.transformers",)
 found = [module.name for module in pkgutil.walk_packages(deepnmt.__path__, "deepnmt.")]
 found = [name for name in found if not name.startswith(skipped)]
 for name in found:

@@ -1,4 +1,4 @@
-"""From a published state dict to a whole fairseq checkpoint."""
+"""From a published state dict, or a folder of transformers, to a whole fairseq checkpoint."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -17,6 +17,7 @@ from deepnmt.checkpoints.contents import check_numbers, is_buffer
 from deepnmt.checkpoints.file import check_target, load, write
 from deepnmt.checkpoints.importing.inference import Given, check_present, infer
 from deepnmt.checkpoints.importing.published_names import shape_text, translate
+from deepnmt.checkpoints.importing.transformers_folder import check_vocabularies, read_folder
 from deepnmt.checkpoints.state import CheckpointState, new_contents
 from deepnmt.errors import UserError
 from deepnmt.model.stack import STACKS
@@ -33,10 +34,11 @@ def import_checkpoint(
     """Write the checkpoint of a published state dict, atomically.
 
     Args:
-        source: the state dict, as written by `torch.save`; of a whole fairseq checkpoint, its model
+        source: the state dict, as written by `torch.save`; of a whole fairseq checkpoint, its model. Or a folder of
+            transformers with an FSMT or M2M100 model
         target: the checkpoint, which must not exist
         data: a folder with the dictionaries of the model
-        given: facts that the tensors do not reveal
+        given: facts that the tensors do not reveal; a folder has them itself
         languages: source and target, if the folder does not name them
 
         Returns:
@@ -47,12 +49,22 @@ def import_checkpoint(
                 questions that `given` does not answer. Or one of the files is invalid
     """
     check_target(source, target)
-    published = read_state_dict(source)
+    more: dict[str, Any] = {}
+    if source.is_dir():
+        if given != Given():
+            raise UserError(
+                f"options of the model cannot be combined with {source}, a folder whose config.json has them"
+            )
+        published, given, more = read_folder(source)
+    else:
+        published = read_state_dict(source)
     tensors, origin = translate(published)
-    options = infer(tensors, published, given)
+    options = {**infer(tensors, published, given), **more}
     cfg = configuration(data, options, languages)
     task = tasks.setup_task(cfg.task)
     dictionaries, ends = (task.source_dictionary, task.target_dictionary), (cfg.task.source_lang, cfg.task.target_lang)
+    if source.is_dir():
+        check_vocabularies(source, data, ends)
     for stack, dictionary, language in zip(STACKS, dictionaries, ends):
         types = len(tensors[f"{stack}.embed_tokens.weight"])
         if len(dictionary) != types:

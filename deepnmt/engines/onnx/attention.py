@@ -14,7 +14,6 @@ from typing import Any
 
 from deepnmt.engines.onnx.graph import FLOAT, Graph, Value
 from deepnmt.engines.onnx.layers import linear
-from deepnmt.model.relative_position import RelativeSelfAttention
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,12 @@ class EncoderAttention:
         graph, heads = self.graph, self.heads
         query, key, value = heads.all_three(x)
         scores = graph.op("MatMul", query, swapped(graph, key))
-        if not isinstance(self.module, RelativeSelfAttention):
+        keys = getattr(self.module, "relative_keys", None)
+        if keys is None:
             attended = graph.op("MatMul", weights(graph, scores, self.mask), value)
             return linear(graph, heads.join(attended), self.module.out_proj)
         index = self._distances()
-        by_distance = graph.op("MatMul", query, graph.weight(self.module.relative_keys.t()))
+        by_distance = graph.op("MatMul", query, graph.weight(keys.t()))
         scores = graph.op("Add", scores, graph.op("GatherElements", by_distance, index, axis=-1))
         probabilities = weights(graph, scores, self.mask)
         attended = graph.op("MatMul", probabilities, value)
@@ -151,7 +151,12 @@ class SelfAttentionStep:
         mask: N x 1 x M x E, 0 where a hypothesis descends from an entry, else -inf
         ages: E, position of each entry less the position of the newest
         layer: its number, for the names of inputs and outputs
+
+    Attributes:
+        weights: probabilities, N x H x M x E, after a call without ages
     """
+
+    weights: Value
 
     def __init__(self, graph: Graph, module: Any, lead: Value, mask: Value, ages: Value | None, layer: int) -> None:
         self.graph, self.module, self.mask, self.ages, self.layer = graph, module, mask, ages, layer
@@ -164,8 +169,8 @@ class SelfAttentionStep:
         keys, values = self._with_cache("key", key), self._with_cache("value", value)
         scores = graph.op("MatMul", query, swapped(graph, keys))
         if self.ages is None:
-            attended = graph.op("MatMul", weights(graph, scores, self.mask), values)
-            return linear(graph, heads.join(attended), module.out_proj)
+            self.weights = weights(graph, scores, self.mask)
+            return linear(graph, heads.join(graph.op("MatMul", self.weights, values)), module.out_proj)
         # All hypotheses are equally long, so an entry has one distance for all of them.
         index = row_of_distance(graph, self.ages, module.max_length)
         relative_keys = graph.op("Gather", graph.weight(module.relative_keys.t()), index, axis=1)  # D x E
@@ -202,7 +207,12 @@ class SourceAttentionStep:
         lead: a vector of N and M
         mask: N x 1 x 1 x S, -inf at padding, else 0
         layer: its number, for the names of inputs
+
+    Attributes:
+        result: the attended values before the last projection, rows NM x C, after a call
     """
+
+    result: Value
 
     def __init__(self, graph: Graph, module: Any, lead: Value, mask: Value, layer: int) -> None:
         self.graph, self.module, self.mask, self.layer = graph, module, mask, layer
@@ -210,7 +220,8 @@ class SourceAttentionStep:
 
     def __call__(self, x: Value) -> Value:
         """Return the sublayer's function of rows NM x C."""
-        return linear(self.graph, self.attended(x), self.module.out_proj)
+        self.result = self.attended(x)
+        return linear(self.graph, self.result, self.module.out_proj)
 
     def attended(self, x: Value) -> Value:
         """Return the attended values before the last projection: rows NM x C."""

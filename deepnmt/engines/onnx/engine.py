@@ -21,7 +21,9 @@ from deepnmt.engines.engine import Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.engines.onnx.search import PADDING, Floats, Integers, Limits, Move, Prediction, Step, beam_search
 from deepnmt.errors import UserError
+from deepnmt.search.shortlist import Shortlist
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
+from deepnmt.text.record import SHORTLIST
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 # The key of the facts about the model, in JSON, in the graph of a step.
@@ -43,7 +45,10 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
         outputs = [entry.name for entry in graph.get_outputs()]
         if output not in outputs or FACTS not in graph.get_modelmeta().custom_metadata_map:
             raise UserError(f"{folder.path / name}: must be the graph that deepnmt export names so, but is another")
-    engine = OnnxEngine(encoder, step, source, target)
+    shortlist = folder.shortlist()
+    if (shortlist is not None) != ("unused" in [entry.name for entry in step.get_inputs()]):
+        raise UserError(f"{folder.path}: {STEP} and {SHORTLIST} must be of one export; export the model again")
+    engine = OnnxEngine(encoder, step, source, target, shortlist)
     for path, side, types in zip(dictionaries, ("source", "target"), (source, target)):
         # Graphs of earlier versions lack it.
         if (known := engine.facts.get(f"{side}_types", len(types))) != len(types):
@@ -52,10 +57,17 @@ def load(folder: ModelFolder, threads: int | None) -> OnnxEngine:
 
 
 class OnnxEngine:
-    """See `deepnmt.engines.engine.Engine`; made of both graphs, and both sides' types by their numbers."""
+    """See `deepnmt.engines.engine.Engine`; made of both graphs, both sides' types by their numbers, and shortlists."""
 
-    def __init__(self, encoder: Any, step: Any, source: Sequence[str], target: Sequence[str]) -> None:
-        self.encoder, self.step = encoder, step
+    def __init__(
+        self,
+        encoder: Any,
+        step: Any,
+        source: Sequence[str],
+        target: Sequence[str],
+        shortlist: Shortlist | None = None,
+    ) -> None:
+        self.encoder, self.step, self.shortlist = encoder, step, shortlist
         self.source, self.target = _numbers(source), _numbers(target)
         self.types = list(target)
         self.facts: dict[str, int] = json.loads(step.get_modelmeta().custom_metadata_map[FACTS])
@@ -75,14 +87,17 @@ class OnnxEngine:
         tokens = _padded([[*_encoded(sentence, self.source), END] for sentence in sentences])
         longest = min(int(settings.max_len_a * tokens.shape[1] + settings.max_len_b), self.longest_target)
         limits = Limits(settings.beam, longest, settings.lenpen, len(self.types))
-        found = beam_search(OnnxSteps(self.encoder, self.step, tokens), len(tokens), limits)
+        columns = None if self.shortlist is None else Columns.of_sources(self.shortlist, tokens)
+        found = beam_search(OnnxSteps(self.encoder, self.step, tokens, columns), len(tokens), limits)
         return [[self._hypothesis(entry) for entry in entries[: settings.nbest]] for entries in found]
 
     def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """See `Engine`."""
         if not sources:
             return []
-        steps = OnnxSteps(self.encoder, self.step, _padded([[*_encoded(each, self.source), END] for each in sources]))
+        tokens = _padded([[*_encoded(each, self.source), END] for each in sources])
+        columns = None if self.shortlist is None else Columns.of_all_types(self.shortlist, len(tokens))
+        steps = OnnxSteps(self.encoder, self.step, tokens, columns)
         expected = _padded([[*_encoded(target, self.target), END] for target in targets])
         rows = np.arange(len(expected))
         previous, log_probs = np.full_like(rows, END), []
@@ -96,16 +111,70 @@ class OnnxEngine:
 
     def _hypothesis(self, found: Any) -> Hypothesis:
         # fairseq does not print them either.
-        return Hypothesis([self.types[number] for number in found.types if number not in (END, 0)], found.score)
+        tokens = [self.types[number] for number in found.types if number not in (END, 0)]
+        return Hypothesis(tokens, found.score, found.total)
+
+
+class Columns:
+    """The types of a step's columns with shortlists: D common ones, and P further ones of each sentence, N x P.
+
+    Args:
+        common: D
+        further: N x P; or 1 x P for all sentences
+        unused: N x 1 x P, -inf in unused places, else 0
+        whole: whether they are the whole vocabulary
+    """
+
+    def __init__(self, common: Integers, further: Integers, unused: Floats, whole: bool = False) -> None:
+        self.further, self.unused, self.whole = further, unused, whole
+        together = [np.broadcast_to(common, (len(further), len(common))), further]
+        self.types: Integers = np.concatenate(together, axis=1)  # N x (D + P)
+
+    @classmethod
+    def of_sources(cls, shortlist: Shortlist, tokens: Integers) -> Columns:
+        """Return the columns for the search of sources, N x S."""
+        types, used = shortlist.further(tokens)
+        unused = np.where(used, np.float32(0), np.float32(-np.inf))[:, np.newaxis]
+        return cls(shortlist.common, types, unused)
+
+    @classmethod
+    def of_all_types(cls, shortlist: Shortlist, sentences: int) -> Columns:
+        """Return columns for the whole vocabulary."""
+        rest = shortlist.rest()[np.newaxis]
+        return cls(shortlist.common, rest, np.zeros((sentences, 1, rest.shape[1]), np.float32), whole=True)
+
+    def asked(self, types: Integers) -> Integers:
+        """Return the columns of types, N x M: of any with the whole vocabulary, otherwise of special symbols."""
+        return self.types[0].argsort()[types] if self.whole else types
+
+    def of(self, columns: Integers) -> Integers:
+        """Return the types of columns, N x M x n."""
+        rows = np.arange(len(self.types))[:, np.newaxis, np.newaxis]
+        found: Integers = self.types[rows, columns]
+        return found
+
+    def keep(self, move: Move) -> None:
+        """See `Steps.keep`."""
+        self.types = move.of(self.types)
 
 
 class OnnxSteps:
-    """The decoder during the search of one batch of sources, N x S; see `deepnmt.engines.onnx.search.Steps`."""
+    """The decoder during the search of one batch; see `deepnmt.engines.onnx.search.Steps`.
 
-    def __init__(self, encoder: Any, step: Any, tokens: Integers) -> None:
-        self.session = step
+    Args:
+        encoder: the session of a graph
+        step: another
+        tokens: sources, N x S
+        columns: with shortlists
+    """
+
+    def __init__(self, encoder: Any, step: Any, tokens: Integers, columns: Columns | None = None) -> None:
+        self.session, self.columns = step, columns
         outputs = [output.name for output in encoder.get_outputs()]
-        source = dict(zip(outputs, encoder.run(outputs, {"tokens": tokens})))
+        given: Arrays = {"tokens": tokens} if columns is None else {"tokens": tokens, "further": columns.further}
+        source = dict(zip(outputs, encoder.run(outputs, given)))
+        if columns is not None:
+            source["unused"] = columns.unused
         self.inputs = {entry.name: entry for entry in step.get_inputs()}
         self.outputs = [output.name for output in step.get_outputs()]
         self.source = {name: array for name, array in source.items() if name in self.inputs}
@@ -115,11 +184,12 @@ class OnnxSteps:
 
     def __call__(self, step: Step) -> Prediction:
         """See `Steps`."""
+        columns = self.columns
         given: Arrays = {
             "tokens": step.tokens,
             "position": np.array([step.position]),
-            "asked": step.asked,
-            "best": np.array([step.best]),
+            "asked": step.asked if columns is None else columns.asked(step.asked),
+            "best": np.array([step.best if columns is None else min(step.best, columns.types.shape[1])]),
             "mask": step.mask[:, np.newaxis],
             "parents": step.parents,
         }
@@ -128,13 +198,18 @@ class OnnxSteps:
         given = {name: array for name, array in given.items() if name in self.inputs}
         found = dict(zip(self.outputs, self.session.run(self.outputs, {**given, **self.source, **self.kept})))
         self.kept = {name: found[f"next_{name}"] for name in self.kept}
-        return Prediction(found["best_log_probs"], found["best_types"], found["asked_log_probs"])
+        types = found["best_types"] if columns is None else columns.of(found["best_types"])
+        return Prediction(found["best_log_probs"], types, found["asked_log_probs"])
 
     def keep(self, move: Move) -> None:
         """See `Steps`."""
         self.source = {name: move.of(array) for name, array in self.source.items()}
-        # The parents select the rows of a total.
-        self.kept = {name: array if name.startswith("total_") else move.of(array) for name, array in self.kept.items()}
+        if self.columns is not None:
+            self.columns.keep(move)
+        for name, array in self.kept.items():
+            # The parents select among rows of hypotheses.
+            if self.inputs[name].shape[0] != "rows_before":
+                self.kept[name] = move.of(array)
 
     def _nothing(self, name: str, sentences: int) -> Floats:
         """Return the kept values before the first step."""

@@ -15,19 +15,28 @@ A step:
     asked, N x M            a type of each hypothesis whose log-probability is always returned
     best                    number of best types to return
     mask, N x 1 x M x E     see `SelfAttentionStep`; `ages` too where there are relative positions
-    parents, NM             see `MergedAttentionStep`
+    parents, NM             see `MergedAttentionStep`, `RecurrentStep`
     source_*                outputs of the encoder's graph
-    key_L, value_L, total_L next_* of the step before
+    key_L, value_L, total_L, mean_L    next_* of the step before
 
     ->  best_log_probs, best_types, N x M x best;  asked_log_probs, N x M;  next_*
 
-Inputs that a model does not need are left out.
+Inputs that a model does not need are left out. With shortlists (`deepnmt/search/shortlist.py`), a step computes D
+common types and P further ones of each sentence:
+
+    further, N x P          another input of the encoder: these types; or 1 x P for all sentences
+    ->  further_weights, N x C x P
+
+    further_weights, and unused, N x 1 x P: -inf in unused places, else 0     further inputs of a step
+
+Types are then the numbers of the D + P columns.
 
 Shapes: N sentences of S tokens and M hypotheses; C channels; V types. E entries are the keys of a sentence's hypotheses
 in all steps so far. Rows are NS or NM, all positions or hypotheses of the first sentence first.
 """
 
-from typing import Any
+from argparse import Namespace
+from typing import Any, Optional
 
 import numpy as np
 
@@ -39,20 +48,26 @@ from deepnmt.engines.onnx.attention import (
     source_entries,
 )
 from deepnmt.engines.onnx.graph import FLOAT, INTEGER, Graph, Value
-from deepnmt.engines.onnx.layers import Branch, History, feed_forward, linear, norm, run_layer
+from deepnmt.engines.onnx.layers import Branch, History, feed_forward, gathered, linear, norm, rounded, run_layer
+from deepnmt.engines.onnx.recurrent import RECURRENT_STEPS
+from deepnmt.engines.onnx.shared import FollowingSelfAttentionStep, following_source_attention
 from deepnmt.model.merged_attention import MergedAttention
 from deepnmt.model.relative_position import RelativeSelfAttention
 from deepnmt.model.skipping import SublayerSkipping
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
+from deepnmt.search.shortlist import Integers
+
+Common = Optional[Integers]
 
 
-def encoder_graph(model: Any, activation: str, int8: bool) -> Graph:
+def encoder_graph(model: Any, activation: str, int8: bool, common: Common = None) -> Graph:
     """Return the graph of a model's encoder.
 
     Args:
         model: one that `options.check` allows, in evaluation mode
         activation: --activation-fn
         int8: see `layers.py`
+        common: with shortlists, the D common types
     """
     graph, encoder = Graph(int8), model.encoder
     tokens = graph.input("tokens", INTEGER, "sentences", "source")
@@ -71,9 +86,19 @@ def encoder_graph(model: Any, activation: str, int8: bool) -> Graph:
         x = run_layer(graph, layer, history.input(index, x), branches, factors)
     x = norm(graph, encoder.layer_norm, history.finish(x))
     for index, layer in enumerate(model.decoder.layers):
-        if layer.encoder_attn is not None:
+        if layer.encoder_attn is not None and not follows(layer.encoder_attn):
             source_entries(graph, layer.encoder_attn, x, lead, index)
+    if common is not None:
+        further = graph.input("further", INTEGER, "lists", "places")
+        rows = gathered(graph, model.decoder.output_projection, further)
+        columns = graph.op("Transpose", rows, perm=[0, 2, 1])
+        graph.output("further_weights", FLOAT, columns, "lists", model.decoder.output_embed_dim, "places")
     return graph
+
+
+def follows(attention: Any) -> bool:
+    """Return whether an attention has another one's weights; see `deepnmt/model/shared_attention.py`."""
+    return bool(getattr(attention, "follows", False))
 
 
 def inference_factors(stack: Any) -> list[tuple[float, ...]]:
@@ -103,14 +128,16 @@ def _embedding(graph: Graph, encoder: Any, tokens: Value, lead: Value, padding: 
     return graph.op("Reshape", graph.op("Mul", x, present), graph.integers(-1, encoder.embed_tokens.embedding_dim))
 
 
-def step_graph(model: Any, activation: str, int8: bool) -> Graph:
+def step_graph(model: Any, activation: str, int8: bool, common: Common = None) -> Graph:
     """Return the graph of a step of a model's decoder; see `encoder_graph`."""
-    return _StepGraph(model.decoder, activation, int8).graph
+    return _StepGraph(model.decoder, activation, int8, common).graph
 
 
 class _StepGraph:
-    def __init__(self, decoder: Any, activation: str, int8: bool) -> None:
-        self.graph, self.decoder, self.activation = Graph(int8), decoder, activation
+    def __init__(self, decoder: Any, activation: str, int8: bool, common: Common) -> None:
+        self.graph, self.decoder, self.activation, self.common = Graph(int8), decoder, activation, common
+        # The latest attentions of layers that others follow.
+        self.leaders: dict[str, Any] = {}
         graph, axes = self.graph, ("sentences", "hypotheses")
         self.tokens = graph.input("tokens", INTEGER, *axes)
         self.position = graph.input("position", INTEGER, 1)
@@ -118,13 +145,13 @@ class _StepGraph:
         attentions = [attention for layer in decoder.layers for attention in (layer.self_attn, layer.encoder_attn)]
         kinds = {type(attention) for attention in attentions}
         self.mask = self.ages = self.source_mask = self.parents = None
-        if any(layer.self_attn is not None for layer in decoder.layers):
+        if any(type(layer.self_attn) not in (type(None), *RECURRENT_STEPS) for layer in decoder.layers):
             self.mask = graph.input("mask", FLOAT, "sentences", 1, "hypotheses", "entries")
         if RelativeSelfAttention in kinds:
             self.ages = graph.input("ages", INTEGER, "entries")
         if any(layer.encoder_attn is not None for layer in decoder.layers):
             self.source_mask = graph.input("source_mask", FLOAT, "sentences", 1, 1, "source")
-        if MergedAttention in kinds:
+        if kinds & {MergedAttention, *RECURRENT_STEPS}:
             self.parents = graph.input("parents", INTEGER, "rows")
         self._outputs(self._features())
 
@@ -153,25 +180,41 @@ class _StepGraph:
         """Return the functions of a layer's sublayers."""
         graph, lead = self.graph, self.lead
         branches = {FEED_FORWARD: feed_forward(graph, layer, self.activation)}
-        if layer.self_attn is not None:
+        if type(layer.self_attn) in RECURRENT_STEPS:
+            assert self.parents is not None
+            step = RECURRENT_STEPS[type(layer.self_attn)]
+            branches[SELF_ATTENTION] = step(graph, layer.self_attn, index, self.parents, self._count())
+        elif follows(layer.self_attn):
+            leader = self.leaders[SELF_ATTENTION]
+            branches[SELF_ATTENTION] = FollowingSelfAttentionStep(graph, layer.self_attn, lead, index, leader)
+        elif layer.self_attn is not None:
             assert self.mask is not None
-            branches[SELF_ATTENTION] = SelfAttentionStep(graph, layer.self_attn, lead, self.mask, self.ages, index)
+            leader = SelfAttentionStep(graph, layer.self_attn, lead, self.mask, self.ages, index)
+            branches[SELF_ATTENTION] = self.leaders[SELF_ATTENTION] = leader
         if isinstance(layer.encoder_attn, MergedAttention):
             assert self.source_mask is not None
             assert self.parents is not None
-            count = graph.op("Cast", graph.op("Add", self.position, graph.integers(1)), to=FLOAT)
             branches[CROSS_ATTENTION] = MergedAttentionStep(
-                graph, layer.encoder_attn, lead, self.source_mask, index, self.parents, count
+                graph, layer.encoder_attn, lead, self.source_mask, index, self.parents, self._count()
             )
+        elif follows(layer.encoder_attn):
+            leader = self.leaders[CROSS_ATTENTION]
+            branches[CROSS_ATTENTION] = following_source_attention(graph, layer.encoder_attn, leader)
         elif layer.encoder_attn is not None:
             assert self.source_mask is not None
-            branches[CROSS_ATTENTION] = SourceAttentionStep(graph, layer.encoder_attn, lead, self.source_mask, index)
+            leader = SourceAttentionStep(graph, layer.encoder_attn, lead, self.source_mask, index)
+            branches[CROSS_ATTENTION] = self.leaders[CROSS_ATTENTION] = leader
         return branches
+
+    def _count(self) -> Value:
+        """Return the number of positions so far, as float."""
+        graph = self.graph
+        return graph.op("Cast", graph.op("Add", self.position, graph.integers(1)), to=FLOAT)
 
     def _outputs(self, features: Value) -> None:
         graph, axes = self.graph, ("sentences", "hypotheses")
         asked, best = graph.input("asked", INTEGER, *axes), graph.input("best", INTEGER, 1)
-        logits = linear(graph, features, self.decoder.output_projection)
+        logits = self._logits(features)
         log_probs = graph.op("LogSoftmax", logits, axis=-1)
         found = graph.op("GatherElements", log_probs, graph.op("Reshape", asked, graph.integers(-1, 1)), axis=1)
         graph.output("asked_log_probs", FLOAT, graph.op("Reshape", found, self.lead), *axes)
@@ -180,3 +223,21 @@ class _StepGraph:
             ("best_log_probs", "best_types"), (FLOAT, INTEGER), graph.op_with_outputs(2, "TopK", log_probs, best)
         ):
             graph.output(name, kind, graph.op("Reshape", value, shape), *axes, "best")
+
+    def _logits(self, features: Value) -> Value:
+        """Return rows NM x V, with shortlists NM x (D + P)."""
+        graph, projection = self.graph, self.decoder.output_projection
+        if self.common is None:
+            return linear(graph, features, projection)
+        common = linear(graph, features, Namespace(weight=projection.weight[self.common], bias=None))
+        width = projection.in_features
+        weights = graph.input("further_weights", FLOAT, "lists", width, "places")
+        unused = graph.input("unused", FLOAT, "sentences", 1, "places")
+        shape = graph.op("Concat", self.lead, graph.integers(-1), axis=0)
+        by_sentence = graph.op("Reshape", rounded(graph, features), shape)
+        further = graph.op("Add", graph.op("MatMul", by_sentence, weights), unused)
+        rows = graph.op("Shape", common, start=0, end=1)
+        places = graph.op("Shape", unused, start=2)
+        # There is no further type if all are common.
+        further = graph.op("Reshape", further, graph.op("Concat", rows, places, axis=0), allowzero=1)
+        return graph.op("Concat", common, further, axis=1)

@@ -21,11 +21,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from deepnmt.engines.onnx.graph import OWN, Graph, Value
+from deepnmt.engines.onnx.graph import FLOAT, OWN, Graph, Value
 from deepnmt.model.dlcl import LayerHistory
 from deepnmt.model.layers import DeepLayer
 from deepnmt.model.norm_position import NORM_POSITIONS, NormPosition
 from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
+from deepnmt.search.incremental.maps import bias_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,21 +53,47 @@ def linear(graph: Graph, x: Value, *projections: Any, scale: float = 1.0) -> Val
     weight = torch.cat([module.weight.detach() * factor for module, factor in zip(projections, factors)])
     matrix = weight.float().t().contiguous().numpy()
     y = _int8_product(graph, x, matrix) if graph.int8 else graph.op("MatMul", x, graph.constant(matrix))
-    if projections[0].bias is None:
+    if all(module.bias is None for module in projections):
         return y
-    bias = torch.cat([module.bias.detach() * factor for module, factor in zip(projections, factors)])
+    bias = torch.cat([bias_of(module).detach() * factor for module, factor in zip(projections, factors)])
     return graph.op("Add", y, graph.weight(bias))
 
 
 def _int8_product(graph: Graph, x: Value, matrix: Floats) -> Value:
     numbers, scales = graph.once("int8", x, lambda: _quantised(graph, x))
-    columns = np.maximum(np.abs(matrix).max(0) / LARGEST, SMALLEST).astype(np.float32)
-    weight, zero = graph.constant(np.round(matrix / columns).astype(np.int8)), graph.constant(ZERO)
+    rounded_matrix, columns = _int8_matrix(matrix)
+    weight, zero = graph.constant(rounded_matrix), graph.constant(ZERO)
     # One operation for product and scales; it takes a single scale of x.
     scaled = graph.op(
         "MatMulIntegerToFloat", numbers, weight, graph.number(1.0), graph.constant(columns), zero, domain=OWN
     )
     return graph.op("Mul", scaled, graph.op("Unsqueeze", scales, graph.integers(1)))
+
+
+def _int8_matrix(matrix: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
+    """Return a matrix in 8-bit numbers, and the scales of its columns."""
+    columns = np.maximum(np.abs(matrix).max(0) / LARGEST, SMALLEST).astype(np.float32)
+    return np.round(matrix / columns).astype(np.int8), columns
+
+
+def rounded(graph: Graph, x: Value) -> Value:
+    """Return the numbers that take the place of rows of x in products."""
+    if not graph.int8:
+        return x
+    numbers, scales = graph.once("int8", x, lambda: _quantised(graph, x))
+    zeros = graph.op("Expand", graph.constant(ZERO), graph.op("Shape", scales))
+    return graph.op("DequantizeLinear", numbers, scales, zeros, axis=0)
+
+
+def gathered(graph: Graph, projection: Any, types: Value) -> Value:
+    """Return the rows of a projection's weights for types, ... x C, as products have them."""
+    weight = projection.weight.detach().float()
+    if not graph.int8:
+        return graph.op("Gather", graph.weight(weight), types)
+    numbers, scales = _int8_matrix(weight.t().contiguous().numpy())
+    rows = graph.op("Gather", graph.constant(np.ascontiguousarray(numbers.T)), types)
+    factors = graph.op("Gather", graph.constant(scales[:, np.newaxis]), types)
+    return graph.op("Mul", graph.op("Cast", rows, to=FLOAT), factors)
 
 
 def _quantised(graph: Graph, x: Value) -> tuple[Value, Value]:

@@ -36,7 +36,9 @@ SUPPORT = Support(
             *("share_decoder_input_output_embed", "share_all_embeddings", "merge_src_tgt_embed", "no_scale_embedding"),
             *("no_token_positional_embeddings", "layernorm_embedding", "no_cross_attention", "no_decoder_final_norm"),
             *("dlcl_granularity", "dlcl_window", "dlcl_softmax", "dlcl_embedding_norm", "relative_positions"),
-            *("residual_scale", "merged_attention", "skip_schedule", "skip_scale", "quant_noise_pq"),
+            *("residual_scale", "merged_attention", "decoder_self_attention", "average_attention_ffn"),
+            *("shared_attention_blocks", "shared_cross_attention"),
+            *("skip_schedule", "skip_scale", "quant_noise_pq"),
         }
     )
 )

@@ -95,10 +95,12 @@ class Found(NamedTuple):
     Attributes:
         score: log-probability, the end symbol counted, divided by the length's penalty
         types: without the end symbol
+        total: the log-probability
     """
 
     score: float
     types: list[int]
+    total: float
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,8 @@ class Hypotheses:
             found = self.found[self.sentence[row]]
             if len(found) < self.beam:  # the better ones come first
                 types = self.prefixes[row, candidates.places[row, column], 1:].tolist()
-                found.append(Found(float(candidates.sums[row, column] / penalty), types))
+                total = candidates.sums[row, column]
+                found.append(Found(float(total / penalty), types, float(total)))
         if self.length == self.limits.longest:
             return np.ones(self.count, dtype=bool)
         return np.array([len(self.found[number]) == self.beam for number in self.sentence], dtype=bool)

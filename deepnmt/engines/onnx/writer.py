@@ -13,12 +13,17 @@ from deepnmt.engines.onnx.engine import ENCODER, FACTS, STEP
 from deepnmt.engines.onnx.graphs import encoder_graph, step_graph
 from deepnmt.engines.onnx.options import check
 from deepnmt.errors import UserError
+from deepnmt.search.shortlist import Shortlist
+from deepnmt.search.supported import shortlist_obstacle
+from deepnmt.text.record import SHORTLIST
 
 WEIGHTS = ("float32", "int8")
 
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
-    """Write the graphs of one checkpoint into a model folder; see `deepnmt.engines.registry`.
+    """Write the graphs of one checkpoint into a model folder, for its shortlists if any.
+
+    See `deepnmt.engines.registry`.
 
     Raises:
         UserError: the graphs cannot express the model, or it cannot be read
@@ -44,6 +49,11 @@ def write_model(model: Any, options: Any, folder: Path, weights: str) -> None:
     facts: dict[str, int] = {}
     for side, stack in (("source", model.encoder), ("target", model.decoder)):
         facts |= {f"{side}_positions": stack.max_positions(), f"{side}_types": stack.embed_tokens.num_embeddings}
+    common = None
+    if (folder / SHORTLIST).exists():
+        if reason := shortlist_obstacle(model):
+            raise UserError(f"--shortlist cannot be used: {reason}")
+        common = Shortlist.read(folder / SHORTLIST, facts["source_types"], facts["target_types"]).common
     for name, graph_of in ((ENCODER, encoder_graph), (STEP, step_graph)):
-        graph = graph_of(model, str(options.activation_fn), int8=weights == "int8")
+        graph = graph_of(model, str(options.activation_fn), weights == "int8", common)
         (folder / name).write_bytes(graph.model({FACTS: json.dumps(facts)}).SerializeToString())

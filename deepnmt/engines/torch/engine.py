@@ -1,7 +1,8 @@
 """The torch engine of model folders: without fairseq, whose import takes seconds, if the folder's record allows it.
 
-Files of its model folders: model.pt, a fairseq checkpoint without the optimizer's state; an ensemble adds model2.pt,
-model3.pt, ... Large weights are in bfloat16, or in int8 with scales, where the folder says so.
+Files of its model folders: model.safetensors, a fairseq checkpoint without the optimizer's state; an ensemble adds
+model2.safetensors, ... Earlier versions wrote model.pt, model2.pt, ... Large weights are in bfloat16, or in int8 with
+scales, where the folder says so.
 
 `fairseq_engine.py` computes all other models, and on a GPU, and searches with the options of `docs/search.md`.
 """
@@ -21,7 +22,7 @@ from torch.nn.functional import pad
 from deepnmt.checkpoints.packed import scale_faults, unpacked
 from deepnmt.checkpoints.state import SCALES, CheckpointState
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
-from deepnmt.engines.model_folder import RECORD, ModelFolder
+from deepnmt.engines.model_folder import RECORD, TORCH_FILES, ModelFolder
 from deepnmt.engines.torch.inference_model import PADDING, InferenceModel
 from deepnmt.errors import UserError
 from deepnmt.kernels.malloc import keep_freed_memory
@@ -33,6 +34,7 @@ from deepnmt.search.ensemble import EnsembleSteps, MeanProbability
 from deepnmt.search.hypotheses import Hypotheses
 from deepnmt.search.incremental.attention_steps import Step
 from deepnmt.search.incremental.decoder_steps import DecoderSteps
+from deepnmt.search.incremental.listed_output import ListedOutput
 from deepnmt.search.incremental.maps import maps_of
 from deepnmt.search.incremental.output_steps import OutputSteps
 from deepnmt.search.reduced import reduce_products
@@ -57,7 +59,7 @@ def load(folder: ModelFolder, threads: int | None) -> Engine:
         languages = folder.source_lang, folder.target_lang
         # Products of fewer bits are for the CPU alone.
         device = None if folder.weights == "float32" else "cpu"
-        return load_checkpoints(paths, folder.path, languages, threads, device, weights)
+        return load_checkpoints(paths, folder.path, languages, threads, device, weights, folder.shortlist())
 
     on_gpu = folder.weights == "float32" and torch.cuda.is_available()
     if on_gpu or len(folder.architecture.get("models", ())) != len(paths):
@@ -69,11 +71,11 @@ def load(folder: ModelFolder, threads: int | None) -> Engine:
 
 def model_files(folder: Path) -> list[Path]:
     """Return the models of a folder, in their order."""
-    paths: list[Path] = []
-    path = folder / "model.pt"
-    while path.is_file() or not paths:
+    first, earlier = (folder / name for name in TORCH_FILES)
+    ending = earlier.suffix if earlier.is_file() and not first.is_file() else first.suffix
+    paths = [folder / f"model{ending}"]
+    while (path := folder / f"model{len(paths) + 1}{ending}").is_file():
         paths.append(path)
-        path = folder / f"model{len(paths) + 1}.pt"
     return paths
 
 
@@ -103,6 +105,7 @@ class InferenceEngine:
                 raise UserError(f"{folder.path / RECORD}: {error}") from error
             reduce_products(model, weights)
             self.models.append(model)
+        self.shortlist = folder.shortlist()
         # The end symbol takes a position.
         self.longest = min(model.encoder.longest for model in self.models) - 1
         self.longest_target = min(model.decoder.longest for model in self.models) - 1
@@ -159,20 +162,22 @@ class InferenceEngine:
         longest = min(int(settings.max_len_a * source.size(1) + settings.max_len_b), self.longest_target)
         # Padding is never chosen.
         beam = min(settings.beam, len(self.types) - 1)
-        steps = self._steps(source, beam, longest + 1)
+        listed = None if self.shortlist is None else ListedOutput(self.shortlist, source, self.models)
+        types = len(self.types) if listed is None else listed.width
+        steps = self._steps(source, beam, longest + 1, listed)
         score = HypothesisScore(PowerPenalty(settings.lenpen), None)
         hypotheses = Hypotheses(torch.full((len(source),), END), beam, longest, END, score)
         rules: list[StepRule] = [Forbidden(PADDING), LengthRange(END, 1, longest)]
         with torch.inference_mode():
-            found = beam_search(steps, hypotheses, rules, BeamFinished(beam), len(self.types))
+            found = beam_search(steps, hypotheses, rules, BeamFinished(beam), types, listed)
         return hypotheses.best() if found else None
 
-    def _steps(self, source: Tensor, beam: int, longest: int) -> EnsembleSteps:
+    def _steps(self, source: Tensor, beam: int, longest: int, output: OutputSteps | None = None) -> EnsembleSteps:
         """Return the decoders of a batch of sources, N x S, for a beam and a number of steps."""
         decoders = [
             DecoderSteps(model.decoder, model.encoder(source), beam, longest, maps_of(model)) for model in self.models
         ]
-        output = OutputSteps(1.0, shared=len(decoders) == 1)
+        output = output or OutputSteps(1.0, shared=len(decoders) == 1)
         return EnsembleSteps(self.models, decoders, output, MeanProbability(), attended=False)
 
     def _sources(self, sentences: Sequence[Sequence[str]]) -> Tensor:

@@ -24,14 +24,20 @@ import deepnmt
 from deepnmt.checkpoints.file import read
 from deepnmt.engines.engine import Hypothesis, SearchSettings, Value
 from deepnmt.errors import UserError
+from deepnmt.options.option_table import option
 from deepnmt.search import fusion, right_to_left
+from deepnmt.search.constraints import BY_OPTION
 from deepnmt.search.generator import BeamGenerator
 from deepnmt.search.options import SearchOptions, faults_of
 from deepnmt.search.reduced import reduce_products
+from deepnmt.search.shortlist import Shortlist
+from deepnmt.search.supported import shortlist_obstacle
 from deepnmt.text.data_folder import one_name
 
 # Rows times positions scored at a time: each has a number for every type of the vocabulary.
 POSITIONS = 4096
+# Options that need the probabilities of all types.
+UNLISTED = ("datastore", "lm_path", "lm_weight")
 T = TypeVar("T")
 
 
@@ -42,6 +48,7 @@ def load_checkpoints(
     threads: int | None = None,
     device: str | None = None,
     weights: str = "float32",
+    shortlist: Shortlist | None = None,
 ) -> TorchEngine:
     """Return the engine of one or several checkpoints.
 
@@ -52,9 +59,11 @@ def load_checkpoints(
         threads: for torch; None: no limit
         device: of torch; None: the GPU if there is one
         weights: type of the numbers; the checkpoints' own type if they belong to an exported model
+        shortlist: of the model folder, if it has one
 
     Raises:
-        UserError: a checkpoint cannot be read, or the processor cannot compute with such weights
+        UserError: a checkpoint cannot be read, the processor cannot compute with such weights, or a model cannot have
+            shortlists
     """
     deepnmt.register()
     # fairseq reports every step.
@@ -70,7 +79,8 @@ def load_checkpoints(
             state = checkpoint_utils.load_checkpoint_to_cpu(str(path), overrides)
             found, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides, task, state=state)
             models += found
-    engine = TorchEngine(models, task, dictionaries, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    engine = TorchEngine(models, task, dictionaries, device, shortlist)
     for model in models:
         reduce_products(model, weights)
     return engine
@@ -84,10 +94,16 @@ class TorchEngine:
         task: fairseq's, with the dictionaries
         data: the folder of the dictionaries
         device: of torch
+        shortlist: of the search; None: the whole vocabulary
+
+    Raises:
+        UserError: a model cannot have shortlists
     """
 
-    def __init__(self, models: Sequence[Any], task: Any, data: Path, device: str) -> None:
-        self.models, self.device = list(models), torch.device(device)
+    def __init__(
+        self, models: Sequence[Any], task: Any, data: Path, device: str, shortlist: Shortlist | None = None
+    ) -> None:
+        self.models, self.device, self.shortlist = list(models), torch.device(device), shortlist
         self.source, self.target = task.source_dictionary, task.target_dictionary
         self.right_to_left: bool = getattr(task, "right_to_left", False)
         self.left_pad: bool = task.cfg.left_pad_source
@@ -99,6 +115,8 @@ class TorchEngine:
             if self.device.type != "cpu":
                 model.half()
             model.to(self.device).eval()
+            if shortlist is not None and (reason := shortlist_obstacle(model)):
+                raise UserError(f"--shortlist cannot be used: {reason}")
         # The end symbol takes a position.
         positions = zip(*(model.max_positions() for model in self.models))
         self.longest, self.longest_target = (int(min(each)) - 1 for each in positions)
@@ -163,6 +181,7 @@ class TorchEngine:
             attention=False,
             lm_model=language_model,
             lm_weight=args.lm_weight,
+            shortlist=self.shortlist,
         ).to(self.device)
         self._last = settings, generator
         return generator
@@ -183,6 +202,9 @@ class TorchEngine:
         except ValueError:
             faults.append(f"--lm-weight: must be a number, but is {weight}")
         faults += faults_of(options, args, self.models, language_model)
+        if self.shortlist is not None:
+            unlisted = [name for name in settings.more if name in (*UNLISTED, *BY_OPTION)]
+            faults += [f"{option(name)} cannot be combined with the shortlists of the model" for name in unlisted]
         if self.right_to_left:
             faults += right_to_left.option_faults(args)
         if faults:

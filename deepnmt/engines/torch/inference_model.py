@@ -21,7 +21,7 @@ from deepnmt.kernels import feed_forward
 from deepnmt.kernels.fast_path import has_hooks, may_take
 from deepnmt.kernels.hidden_keys import seen_keys
 from deepnmt.kernels.short_attention import SHORT, Settings, attention
-from deepnmt.model.build import build_history, build_residual, build_skipping, relative_positions
+from deepnmt.model.build import build_history, build_recurrence, build_residual, build_skipping, relative_positions
 from deepnmt.model.relative_scores import attend
 from deepnmt.model.stack_choices import StackChoices
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
@@ -35,6 +35,12 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 }  # fmt: skip
 # More positions than this, sinusoids do not have.
 MOST_POSITIONS = 100_000
+# Defaults of options that records of earlier versions lack, and that are left out of a record where they hold.
+LATER: Mapping[str, Any] = {
+    **{"decoder_self_attention": "full", "average_attention_ffn": False},
+    **{"shared_attention_blocks": "2", "shared_cross_attention": False},
+    **{"encoder_share_layers": "none", "decoder_share_layers": "none"},
+}
 
 
 class InferenceOptions(StackChoices):
@@ -44,7 +50,7 @@ class InferenceOptions(StackChoices):
     dlcl_init, dlcl_freeze, dlcl_dropout = "mean", False, 0.0
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        vars(self).update(values)
+        vars(self).update({**LATER, **values})
 
 
 class InferenceModel(nn.Module):
@@ -92,7 +98,7 @@ class Stack(nn.Module):
             learned = getattr(options, f"{name}_learned_pos")
             self.embed_positions = Positions(positions + PADDING + 1, width, learned)
         self.layernorm_embedding = nn.LayerNorm(width) if options.layernorm_embedding else None
-        self.layers = nn.ModuleList(Layer(options, name) for _ in range(numbers.layers))
+        self.layers = nn.ModuleList(Layer(options, name, index) for index in range(numbers.layers))
         self.history = build_history(options, name)
         self.skipping = build_skipping(options, name)
         final = numbers.norm.before and not (name == "decoder" and options.no_decoder_final_norm)
@@ -175,16 +181,25 @@ def sinusoids(rows: int, width: int) -> Tensor:
 class Layer(nn.Module):
     """A layer of either stack; `forward` is the encoder's."""
 
-    def __init__(self, options: InferenceOptions, stack: str) -> None:
+    def __init__(self, options: InferenceOptions, stack: str, index: int) -> None:
         super().__init__()
         numbers, width = options.stack(stack), options.width(stack)
+        follows = index not in numbers.leaders
         self.norm_position, self.nh = numbers.norm, numbers.heads
-        self.self_attn = self.encoder_attn = None
+        self.self_attn: Optional[nn.Module] = None
+        self.encoder_attn: Optional[Attention] = None
         if SELF_ATTENTION in numbers.sublayers:
             relative = relative_positions(options, stack)
-            self.self_attn = Attention(width, width, numbers.heads, relative.max_length, relative.values)
+            self.self_attn = build_recurrence(options, stack, linear) or Attention(
+                width, width, numbers.heads, relative.max_length, relative.values
+            )
+            if follows:
+                follow(self.self_attn, "q_proj", "k_proj")
         if CROSS_ATTENTION in numbers.sublayers:
             self.encoder_attn = Attention(width, options.width("encoder"), numbers.heads)
+            self.encoder_attn.leads = options.shared_cross_attention
+            if follows and options.shared_cross_attention:
+                follow(self.encoder_attn, "q_proj", "k_proj", "v_proj")
         inner = getattr(options, f"{stack}_ffn_embed_dim")
         self.fc1, self.fc2 = linear(width, inner), linear(inner, width)
         self.activation_fn = ACTIVATIONS[options.activation_fn]
@@ -211,11 +226,19 @@ class Layer(nn.Module):
         return self.fc2(self.activation_fn(self.fc1(x)))  # type: ignore[no-any-return]
 
 
+def follow(attention: nn.Module, *projections: str) -> None:
+    """Take projections from an attention that has another one's weights; see `deepnmt/model/shared_attention.py`."""
+    attention.follows = True  # type: ignore[assignment]
+    for name in projections:
+        delattr(attention, name)
+
+
 class Attention(nn.Module):
     """The projections of an attention; `forward` is self-attention in the encoder."""
 
     # What fairseq's modules may have besides.
     bias_k, add_zero_attn, beam_size = None, False, 1
+    leads = follows = False
 
     def __init__(self, width: int, source: int, heads: int, longest: int = 0, values: bool = False) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from deepnmt.engines.onnx.options import SUPPORT as onnx
 from deepnmt.engines.onnx.options import encoder_obstacle
 from deepnmt.engines.support import Support
 from deepnmt.engines.torch.fairseq_engine import TorchEngine
-from deepnmt.engines.torch.inference_model import ACTIVATIONS
+from deepnmt.engines.torch.inference_model import ACTIVATIONS, LATER
 from deepnmt.model.stack import STACKS
 from deepnmt.search.supported import model_obstacle
 
@@ -37,4 +37,5 @@ def _options(model: Any) -> dict[str, Any]:
         return {}
     values = {name: getattr(config, name) for name in sorted(SUPPORT.takes)}
     # Choices of fairseq's are enumerations, which JSON lacks.
-    return {name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
+    plain = {name: str(value) if isinstance(value, Enum) else value for name, value in values.items()}
+    return {name: value for name, value in plain.items() if name not in LATER or value != LATER[name]}

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from deepnmt.checkpoints.file import write as write_checkpoint
 from deepnmt.checkpoints.packed import packed, unpacked
+from deepnmt.checkpoints.safetensors_file import ENDING
 from deepnmt.checkpoints.state import SCALES, CheckpointState, new_contents
 from deepnmt.errors import UserError
 from deepnmt.kernels.products import obstacle
@@ -19,7 +21,7 @@ PLACES = ("path", "file", "dir", "pair_weights", "finetune_from_model")
 
 
 def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
-    """Write model.pt, and of an ensemble model2.pt, model3.pt, ...; see `deepnmt.engines.registry`.
+    """Write model.safetensors, and of an ensemble model2.safetensors, ...; see `deepnmt.engines.registry`.
 
     Raises:
         UserError: a checkpoint cannot be read, the disk is full, or the processor cannot compute with such weights
@@ -29,11 +31,22 @@ def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> No
     write_models(checkpoints, folder, weights)
 
 
-def write_models(checkpoints: list[Path], folder: Path, weights: str) -> None:
-    """Write the same files on any processor, as every engine's folder has them."""
+def write_models(
+    checkpoints: list[Path],
+    folder: Path,
+    weights: str,
+    names: Mapping[str, str] | None = None,
+    also: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write the same files on any processor, as every engine's folder has them.
+
+    Args:
+        checkpoints, folder, weights: as of `write`
+        names, also: see `deepnmt.checkpoints.safetensors_file.write`
+    """
     for number, path in enumerate(checkpoints, start=1):
-        state = CheckpointState.of(path)
-        write_checkpoint(_model_alone(state, weights), folder / f"model{number if number > 1 else ''}.pt")
+        target = folder / f"model{number if number > 1 else ''}{ENDING}"
+        write_checkpoint(_model_alone(CheckpointState.of(path), weights), target, names, also)
 
 
 def _placeless(options: Mapping[str, Any]) -> dict[str, Any]:

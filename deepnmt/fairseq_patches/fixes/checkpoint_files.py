@@ -16,11 +16,13 @@ from fairseq.tasks import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from fairseq.utils import split_paths
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from deepnmt.checkpoints.contents import check_numbers
 from deepnmt.checkpoints.data_fit import check_fusion
 from deepnmt.checkpoints.packed import unpacked
+from deepnmt.checkpoints.safetensors_file import ENDING
 from deepnmt.checkpoints.state import SCALES, CheckpointState
 from deepnmt.checkpoints.trained_model import architecture, check_model, is_deep
 from deepnmt.console import is_command
@@ -71,10 +73,15 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
     Raises:
         UserError: it cannot be read, or is not as it must be
     """
+    state = None
     if not PathManager.path_requires_pathmanager(path):
-        _check(CheckpointState.of(Path(path), numbers=False))
+        state = CheckpointState.of(Path(path), numbers=False)
+        _check(state)
     with naming(path):
-        contents = stock(path, *args, **kwargs)
+        if state is not None and path.endswith(ENDING):
+            contents = _configured(dict(state.contents), *args, **kwargs)
+        else:
+            contents = stock(path, *args, **kwargs)
     if SCALES in contents:
         contents["model"] = unpacked(contents["model"], contents.pop(SCALES))
     # A task that asks for the kind of its model must also learn of models without an entry.
@@ -83,6 +90,17 @@ def load_a_sound_checkpoint(stock: Any, path: str, *args: Any, **kwargs: Any) ->
         # fairseq means to begin with the model, which it has thrown away by then.
         contents["extra_state"].setdefault("ema", contents["model"])
     return contents
+
+
+def _configured(contents: dict[str, Any], arg_overrides: Any = None, load_on_all_ranks: bool = False) -> dict[str, Any]:
+    """Return the contents of a file as fairseq's function does, which knows torch's format alone."""
+    if contents.get("args") is not None:
+        vars(contents["args"]).update(arg_overrides or {})
+    if contents.get("cfg") is not None:
+        contents["cfg"] = OmegaConf.create(contents["cfg"], flags={"allow_objects": True})
+        checkpoint_utils.overwrite_args_by_name(contents["cfg"], arg_overrides or {})
+    found: dict[str, Any] = checkpoint_utils._upgrade_state_dict(contents)
+    return found
 
 
 def _check(state: CheckpointState) -> None:

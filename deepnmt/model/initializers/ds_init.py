@@ -20,8 +20,11 @@ from deepnmt.model.initializers.weights import matrices, zero_bias
 
 def ds_init(model: Any, options: InitializerOptions) -> None:
     """Set the matrices of the layers of a `dlcl_transformer` by (11)."""
-    for stack in (model.encoder, model.decoder):
-        for depth, layer in enumerate(stack.deep_layers(), start=1):
+    for stack in ("encoder", "decoder"):
+        # A layer with several places counts at its first one.
+        pattern = options.stack(stack).pattern
+        for number, layer in enumerate(getattr(model, stack).deep_layers()):
+            depth = pattern.index(number) + 1
             for _, matrix in matrices(layer):
                 nn.init.xavier_uniform_(matrix.weight, gain=options.ds_init_alpha / math.sqrt(depth))
                 zero_bias(matrix)

@@ -11,12 +11,13 @@ from torch import nn
 
 from deepnmt.model.initializers.initializer import InitializerOptions
 
-QUERY_AND_KEY = ("q_proj", "k_proj")
+# The gates of (45) and (46) compare as queries and keys do, and the W of (45) makes values: no paper treats them.
+QUERY_AND_KEY = ("q_proj", "k_proj", "forget_proj", "gate_proj")
 QUERY_KEY_VALUE = (*QUERY_AND_KEY, "v_proj")
 
 
 def matrices(layer: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
-    """Yield the matrices of a layer, and the last parts of their names: q_proj, k_proj, v_proj, out_proj, fc1, fc2."""
+    """Yield the matrices of a layer, and the last parts of their names, such as q_proj, out_proj and fc1."""
     for name, module in layer.named_modules():
         if isinstance(module, nn.Linear):
             yield name.rpartition(".")[2], module

@@ -52,12 +52,14 @@ class Step:
     parents: Optional[Tensor] = None
     backward_padding: Optional[Tensor] = None
 
-    def for_heads(self, source: Memory, backward: Optional[Memory], like: Tensor) -> Step:
+    def for_heads(self, source: Memory, backward: Optional[Memory], like: Optional[Tensor]) -> Step:
         """Return the step with the padding of a model's memory, and a mask for its heads in the type of `like`.
 
-        `backward` are the states of a two-sided model.
+        `backward` are the states of a two-sided model. Without `like`, no layer reads the mask.
         """
-        mask = self.mask.type_as(like).unsqueeze(1).expand(-1, source.heads, -1, -1).flatten(0, 1)
+        mask = self.mask
+        if like is not None:
+            mask = mask.type_as(like).unsqueeze(1).expand(-1, source.heads, -1, -1).flatten(0, 1)
         second = None if backward is None else backward.padding()
         return replace(self, mask=mask, padding=source.padding(), backward_padding=second)
 
@@ -99,6 +101,39 @@ class Memory:
 def move(tensor: Tensor, holes: Tensor, movers: Tensor) -> None:
     """Put the entries `movers` of the first axis in the places `holes`; contiguous tensors are faster."""
     tensor.index_copy_(0, holes, tensor.index_select(0, movers))
+
+
+class Carried:
+    """A vector that each hypothesis takes along when it moves within the beam; float32 at least."""
+
+    vectors: Optional[Tensor] = None  # M x N x C, of the step before
+
+    def of_parents(self, step: Step) -> Optional[Tensor]:
+        """Return the vector of the hypothesis that each one continues, MN x C; None in the first step."""
+        if self.vectors is None:
+            return None
+        assert step.parents is not None
+        channels = self.vectors.size(-1)
+        chosen = step.parents.t().unsqueeze(-1).expand(-1, -1, channels)
+        return self.vectors.gather(0, chosen).view(-1, channels)
+
+    def take(self, vectors: Tensor, step: Step) -> None:
+        """Keep a vector of each hypothesis, MN x C, for the next step."""
+        self.vectors = vectors.view(step.hypotheses, -1, vectors.size(-1))
+
+    def add(self, values: Tensor, step: Step) -> Tensor:
+        """Add values, MN x C, to the vectors, and return the sums."""
+        # In half precision the sum overflows.
+        total, before = values.to(torch.promote_types(values.dtype, torch.float32)), self.of_parents(step)
+        total = total if before is None else before + total
+        self.take(total, step)
+        return total
+
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """As `DecoderSteps.keep`."""
+        assert self.vectors is not None
+        # The next step reads no more rows than there are sentences.
+        move(self.vectors.transpose(0, 1), holes, movers)
 
 
 class AttentionSteps:
@@ -145,6 +180,8 @@ class AttentionSteps:
 class SelfAttentionSteps(AttentionSteps):
     """A layer's self-attention, for a beam of K in each of at first N sentences."""
 
+    weights: Tensor  # the last step's probabilities, NH x M x KP
+
     def __init__(self, module: Any, maps: Maps, sentences: int, beam: int) -> None:
         super().__init__(module, maps)
         self.beam = beam
@@ -161,8 +198,8 @@ class SelfAttentionSteps(AttentionSteps):
         query, key, value = each.unbind(2)  # M x N x H x D
         self._write(key, value, step)
         query, entries = query.flatten(1, 2).transpose(0, 1), step.mask.size(-1)
-        weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))  # NH x M x KP
-        return self.out(self.by_rows(self._attend(weights, self.values.narrow(1, 0, entries), step)))
+        self.weights = self.softmax(self._score(query, self.keys.narrow(2, 0, entries), step))
+        return self.out(self.by_rows(self._attend(self.weights, self.values.narrow(1, 0, entries), step)))
 
     def _write(self, key: Tensor, value: Tensor, step: Step) -> None:
         """Keep a key and a value, M x N x H x D; in the first step, one hypothesis stands for all."""
@@ -209,6 +246,7 @@ class SourceAttentionSteps(AttentionSteps):
     """A layer's attention to the source, whose memory is the encoder's output."""
 
     weights: Tensor  # the last step's probabilities, NH x M x entries
+    attended: Tensor  # the last step's heads side by side, MN x C
 
     def __init__(self, module: Any, maps: Maps, memory: Memory) -> None:
         super().__init__(module, maps)
@@ -224,7 +262,8 @@ class SourceAttentionSteps(AttentionSteps):
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """Return the sublayer's function of the newest position, MN x C; `weights` are its probabilities."""
-        return self.out(self._attend(self.query(x), step))
+        self.attended = self._attend(self.query(x), step)
+        return self.out(self.attended)
 
     def _attend(self, query: Tensor, step: Step) -> Tensor:
         query, padding = self.by_heads(query, step), step.padding
@@ -236,28 +275,17 @@ class SourceAttentionSteps(AttentionSteps):
 class MergedAttentionSteps(SourceAttentionSteps):
     """Merged attention, equation (12): for the target, a sum is kept."""
 
-    # Of the values of all positions before, M x N x C.
-    total: Optional[Tensor] = None
-
     def __init__(self, module: Any, maps: Maps, memory: Memory) -> None:
         super().__init__(module, maps, memory)
-        self.value = maps(module.v_proj)
+        self.value, self.total = maps(module.v_proj), Carried()
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
         """As `SourceAttentionSteps`."""
         attended, value = self._attend(self.query(x), step), self.value(x)
-        # In half precision the sum overflows.
-        total = value.to(torch.promote_types(value.dtype, torch.float32)).view(step.hypotheses, -1, self.channels)
-        if self.total is not None:
-            assert step.parents is not None
-            total = self.total.gather(0, step.parents.t().unsqueeze(-1).expand(-1, -1, self.channels)) + total
-        self.total = total
-        mean = total.view_as(attended) / (step.position + 1)
+        mean = self.total.add(value, step) / (step.position + 1)
         return self.out((attended + mean).type_as(attended))
 
     def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
         """As `AttentionSteps.keep`."""
         super().keep(sentences, holes, movers)
-        assert self.total is not None
-        # The next step reads no more rows than there are sentences.
-        move(self.total.transpose(0, 1), holes, movers)
+        self.total.keep(sentences, holes, movers)

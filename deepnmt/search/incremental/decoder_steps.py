@@ -15,7 +15,7 @@ from torch import Tensor
 
 from deepnmt.kernels.products import Product
 from deepnmt.model.sublayers import BACKWARD_PADDING, BACKWARD_STATES
-from deepnmt.search.incremental.attention_steps import Memory, Step
+from deepnmt.search.incremental.attention_steps import Memory, SelfAttentionSteps, Step
 from deepnmt.search.incremental.dlcl_steps import HistorySteps
 from deepnmt.search.incremental.layer_steps import LayerSteps, norm_function
 from deepnmt.search.incremental.maps import Maps
@@ -42,10 +42,11 @@ class DecoderSteps:
         ones = (1.0, 1.0, 1.0)
         skipping = getattr(decoder, "skipping", None)
         factors = [ones] * len(decoder.layers) if skipping is None else skipping.draw()
-        self.layers = [
-            LayerSteps(layer, maps, self.source, self.backward, beam, factors[index])
-            for index, layer in enumerate(decoder.layers)
-        ]
+        self.layers: list[LayerSteps] = []
+        for index, layer in enumerate(decoder.layers):
+            below = self.layers[-1] if self.layers else None
+            self.layers.append(LayerSteps(layer, maps, self.source, self.backward, beam, factors[index], below))
+        self.attends = any(isinstance(layer.self_attention, SelfAttentionSteps) for layer in self.layers)
         history = getattr(decoder, "history", None)
         self.history = HistorySteps(history) if history is not None else None
         self.norm = norm_function(decoder.layer_norm)
@@ -67,7 +68,7 @@ class DecoderSteps:
         The step's mask is N x M x KP.
         """
         x = self._embed(tokens.t().flatten(), step.position)
-        step = step.for_heads(self.source, self.backward, x)
+        step = step.for_heads(self.source, self.backward, x if self.attends else None)
         history = self.history
         if history is not None:
             history.start(x)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from deepnmt.kernels.output_norm import OutputNorm
 from deepnmt.model.sublayers import FEED_FORWARD, sublayers_of
 from deepnmt.search.incremental.attention_steps import (
+    Carried,
     Memory,
     MergedAttentionSteps,
     RelativeSelfAttentionSteps,
@@ -29,6 +30,8 @@ from deepnmt.search.incremental.attention_steps import (
 )
 from deepnmt.search.incremental.maps import Maps
 from deepnmt.search.incremental.one_source_steps import OneSourceAttentionSteps, fits
+from deepnmt.search.incremental.recurrent_steps import RECURRENT_STEPS
+from deepnmt.search.incremental.shared_steps import FollowingSelfAttentionSteps, FollowingSourceAttentionSteps
 
 Function = Callable[[Tensor], Tensor]
 
@@ -90,25 +93,43 @@ class LayerSteps:
         backward: the states of a two-sided model; None for others
         beam: K
         factors: the multipliers of the sublayers' outputs
+        below: the layer below; None for the first one
     """
 
     def __init__(
-        self, layer: Any, maps: Maps, source: Memory, backward: Optional[Memory], beam: int, factors: tuple[float, ...]
+        self,
+        layer: Any,
+        maps: Maps,
+        source: Memory,
+        backward: Optional[Memory],
+        beam: int,
+        factors: tuple[float, ...],
+        below: "Optional[LayerSteps]" = None,
     ) -> None:
-        self.self_attention: Optional[SelfAttentionSteps] = None
+        self.self_attention: Optional[SelfAttentionSteps | Carried] = None
         self.source_attention: Optional[SourceAttentionSteps] = None
         self.backward_attention: Optional[SourceAttentionSteps] = None
         branches: dict[str, Callable[[Tensor, Step], Tensor]] = {}
-        if layer.self_attn is not None:
+        if type(layer.self_attn) in RECURRENT_STEPS:
+            recurrent = RECURRENT_STEPS[type(layer.self_attn)](layer.self_attn, maps)
+            self.self_attention = branches["self_attn"] = recurrent
+        elif getattr(layer.self_attn, "follows", False):
+            leader = _leader(below, "self_attention")
+            following = FollowingSelfAttentionSteps(layer.self_attn, maps, source.states.size(1), beam, leader)
+            self.self_attention = branches["self_attn"] = following
+        elif layer.self_attn is not None:
             relative = getattr(layer.self_attn, "relative_keys", None) is not None
             steps = RelativeSelfAttentionSteps if relative else SelfAttentionSteps
-            self.self_attention = steps(layer.self_attn, maps, source.states.size(1), beam)
-            branches["self_attn"] = self.self_attention
-        if layer.encoder_attn is not None:
+            self.self_attention = branches["self_attn"] = steps(layer.self_attn, maps, source.states.size(1), beam)
+        if getattr(layer.encoder_attn, "follows", False):
+            leader = _leader(below, "source_attention")
+            self.source_attention = FollowingSourceAttentionSteps(layer.encoder_attn, maps, leader)
+            branches["encoder_attn"] = self.source_attention
+        elif layer.encoder_attn is not None:
             attention: type[SourceAttentionSteps] = SourceAttentionSteps
             if layer.self_attn is None:
                 attention = MergedAttentionSteps
-            elif fits(layer.encoder_attn, source):
+            elif not getattr(layer.encoder_attn, "leads", False) and fits(layer.encoder_attn, source):
                 attention = OneSourceAttentionSteps
             self.source_attention = attention(layer.encoder_attn, maps, source)
             branches["encoder_attn"] = self.source_attention
@@ -139,6 +160,12 @@ class LayerSteps:
         assert self.backward_attention is not None
         second = self.backward_attention(x, replace(step, padding=step.backward_padding))
         return self.source_attention(x, step).add_(second)
+
+
+def _leader(below: Any, name: str) -> Any:
+    """Return the attention of a name that a layer follows, where its neighbour below leads or follows the same one."""
+    attention = getattr(below, name)
+    return getattr(attention, "leader", attention)
 
 
 def sublayer(layer: Any, name: str, branch: Callable[[Tensor, Step], Tensor], factor: float) -> SublayerSteps:

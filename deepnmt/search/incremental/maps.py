@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from deepnmt.kernels.kept import Kept
 from deepnmt.kernels.products import Product, prefers_onednn, product
@@ -40,14 +40,19 @@ class Maps:
         return kept.get(parameters, lambda: _padded(projection, kind))
 
 
+def bias_of(linear: nn.Linear) -> Tensor:
+    """Return the bias of a map, or zeros in its place."""
+    return linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
+
+
 @torch.no_grad()
 def _joined(projections: tuple[Any, ...], scale: float, kind: str) -> Product:
     weight = torch.cat([projection.weight for projection in projections])
     first = len(projections[0].weight)
     weight[:first] *= scale
-    if projections[0].bias is None:
+    if all(projection.bias is None for projection in projections):
         return product(kind, weight, None)
-    bias = torch.cat([projection.bias for projection in projections])
+    bias = torch.cat([bias_of(projection) for projection in projections])
     bias[:first] *= scale
     return product(kind, weight, bias)
 
@@ -58,8 +63,8 @@ def _joined(projections: tuple[Any, ...], scale: float, kind: str) -> Product:
 def _padded(projection: nn.Linear, kind: str) -> Product:
     types = len(projection.weight)
     missing = whole_blocks(types) - types
-    bias = projection.weight.new_zeros(types) if projection.bias is None else projection.bias
-    return product(kind, F.pad(projection.weight, (0, 0, 0, missing)), F.pad(bias, (0, missing), value=-math.inf))
+    bias = F.pad(bias_of(projection), (0, missing), value=-math.inf)
+    return product(kind, F.pad(projection.weight, (0, 0, 0, missing)), bias)
 
 
 _KEPT: WeakKeyDictionary[nn.Module, Maps] = WeakKeyDictionary()

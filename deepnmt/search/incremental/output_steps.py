@@ -51,6 +51,9 @@ class OutputSteps:
             logits /= self.temperature
         return torch.log_softmax(log_probs, -1, out=log_probs)
 
+    def keep(self, sentences: int, holes: Tensor, movers: Tensor) -> None:
+        """See `DecoderSteps.keep`; nothing here belongs to a sentence."""
+
     def _rows(self, rows: int, weight: Tensor) -> Tensor:
         """Return memory for R x W, the largest tensor of a step: allocating it would take much of the time."""
         size = rows * whole_blocks(len(weight))

@@ -16,6 +16,7 @@ import pytest
 import torch
 from support import warm
 from support.checkpoints import BAD_STATES, checkpoint
+from support.slow import slow_but
 
 from deepnmt.checkpoints import averaging
 from deepnmt.checkpoints.file import load, read
@@ -221,7 +222,9 @@ def test_different_models(tmp_path: Path) -> None:
         averaging.average_checkpoints([second, first])
 
 
-@pytest.mark.parametrize("name", ["another-depth", "unknown", "whole-numbers", "a-tensor-too-many"])
+@pytest.mark.parametrize(
+    "name", slow_but(["another-depth", "unknown"], ["another-depth", "unknown", "whole-numbers", "a-tensor-too-many"])
+)
 def test_models_that_are_not_those_of_their_options(name: str, tmp_path: Path) -> None:
     change, _ = BAD_STATES[name]
     torch.save(checkpoint(), tmp_path / "checkpoint1.pt")

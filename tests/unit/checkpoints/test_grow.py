@@ -61,6 +61,8 @@ EXTRAS: dict[str, dict[str, Any]] = {
         "encoder_max_relative_length": 2, "decoder_max_relative_length": 2,
     },
     "admin-merged": {"residual_scale": "admin", "merged_attention": True, "dlcl_granularity": "4"},
+    "average": {"decoder_self_attention": "average", "average_attention_ffn": True},
+    "ssru": {"decoder_self_attention": "ssru"},
     "b2t-deepnorm-keys": {
         "encoder_norm": "b2t", "decoder_norm": "b2t", "residual_scale": "deepnorm", "encoder_max_relative_length": 2,
         "relative_positions": "keys", "share_decoder_input_output_embed": True,

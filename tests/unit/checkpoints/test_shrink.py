@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.checkpoints import STACKS, checkpoint, config_of, model_of
 from support.models import EXAMPLE, incremental_logits, logits
+from support.slow import slow_but
 from torch import Tensor
 
 from deepnmt.checkpoints.grow import Growth, grow
@@ -37,6 +38,7 @@ EXTRAS: dict[str, dict[str, Any]] = {
         "encoder_max_relative_length": 2, "decoder_max_relative_length": 2,
     },
     "admin-merged": {"residual_scale": "admin", "merged_attention": True, "dlcl_granularity": "4"},
+    "deepnorm-ssru": {"residual_scale": "deepnorm", "decoder_self_attention": "ssru"},
     "b2t-keys": {
         "encoder_norm": "b2t", "decoder_norm": "b2t", "encoder_max_relative_length": 2, "relative_positions": "keys",
         "dlcl_embedding_norm": True,
@@ -166,7 +168,7 @@ def slow_stack(model: Any, config: Any, stack: str, kept: tuple[int, ...], encod
     return x if own.layer_norm is None else own.layer_norm(x)
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("extra", slow_but([*EXTRAS][::2], EXTRAS))
 @pytest.mark.parametrize(
     ("groups", "kept"),
     [

@@ -371,11 +371,8 @@ def test_obstacle() -> None:
     assert obstacle(build_stock({})) is None
 
 
-@pytest.mark.parametrize(
-    "options",
-    [[], pytest.param(["--share-all-embeddings"], marks=pytest.mark.slow)],
-    ids=["separate", "shared"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--share-all-embeddings"]], ids=["separate", "shared"])
 def test_two_processes_train_as_one_does_with_fairseqs(options: list[str], tmp_path: Path) -> None:
     data = write_corpus(tmp_path / "data")
     one = run(options, 1, data, tmp_path / "one")

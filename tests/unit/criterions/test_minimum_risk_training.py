@@ -35,6 +35,7 @@ def weights(save: Path) -> dict[str, torch.Tensor]:
     return dict(state["model"])
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_is_the_same_training(
     corpus: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,6 +51,7 @@ def test_killed_and_resumed_it_is_the_same_training(
     assert any(not torch.equal(whole[name], before[name]) for name in whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["half", "half-memory-efficient"])
 def test_half_precision_trains(
     layout: str, corpus: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

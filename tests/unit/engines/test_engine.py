@@ -71,6 +71,7 @@ def test_options_of_the_torch_engine_are_refused_by_others() -> None:
         ("onnx", "onnx-export"),
         ("ctranslate2", "ctranslate2"),
         ("ctranslate2.specs", "ctranslate2"),
+        ("transformers", "transformers"),
     ],
 )
 def test_a_missing_library_names_its_extra(
@@ -92,7 +93,7 @@ def test_a_missing_library_names_its_extra(
 
 
 def test_each_engine_has_its_modules() -> None:
-    assert list(ENGINES) == ["torch", "ctranslate2", "onnx"]
+    assert list(ENGINES) == ["torch", "ctranslate2", "onnx", "transformers"]
     for engine in ENGINES:
         for part in ("engine", "writer"):
             assert find_spec(f"deepnmt.engines.{engine}.{part}") is not None

@@ -66,8 +66,8 @@ def test_an_engine_that_is_not_installed(
     assert said(caplog) == [f"{tmp_path / 'model'}: uses its torch weights ({reason})"]
     if weights == "float32":
         assert translator.translate(LINES) == expected
-    (tmp_path / "model" / "model.pt").write_bytes(b"")
-    with pytest.raises(UserError, match=r"model\.pt: was altered since the export"):
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UserError, match=r"model\.safetensors: was altered since the export"):
         Translator(tmp_path / "model")
 
 
@@ -83,9 +83,9 @@ def test_without_torch_weights_or_torch_the_library_is_asked_for(
             Translator(tmp_path / "model")
     # As earlier versions wrote it.
     record = json.loads((tmp_path / "model" / "model.json").read_text())
-    del record["files"]["model.pt"]
+    del record["files"]["model.safetensors"]
     (tmp_path / "model" / "model.json").write_text(json.dumps(record))
-    (tmp_path / "model" / "model.pt").unlink()
+    (tmp_path / "model" / "model.safetensors").unlink()
     with pytest.raises(MissingLibraryError, match=message):
         Translator(tmp_path / "model")
 

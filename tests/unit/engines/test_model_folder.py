@@ -24,7 +24,7 @@ CONTENTS = {
     "codes": b"#version: 0.2\na b\n",
     "dict.de.txt": b"ab 1\n",
     "dict.en.txt": b"ab 1\n",
-    "model.pt": bytes(range(256)),
+    "model.safetensors": bytes(range(256)),
     "onnx/step.onnx": b"graph",
 }
 
@@ -58,7 +58,7 @@ def test_each_missing_or_altered_file_is_one_line(folder: Path, name: str) -> No
 
     def check() -> None:
         opened = ModelFolder.open(folder)
-        assert name == "model.pt"
+        assert name == "model.safetensors"
         opened.check_torch_weights()
 
     for altered in (whole[:-1], whole + b"\n", bytes([whole[0] ^ 1]) + whole[1:], b""):
@@ -94,12 +94,12 @@ def test_search_defaults_that_the_engine_does_not_know_name_the_record(
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"format": 4}, r"'format' must be 1, 2 or 3, but is 4; it needs a later version of deepnmt"),
-        ({"format": 0}, r"'format' must be 1, 2 or 3, but is 0$"),
+        ({"format": 5}, r"'format' must be from 1 to 4, but is 5; it needs a later version of deepnmt"),
+        ({"format": 0}, r"'format' must be from 1 to 4, but is 0$"),
         ({"version": 1}, r"'version' must be text, but is 1"),
         ({"truecase": 1}, r"'truecase' must be true or false, but is 1"),
         ({"normalise": "width,case"}, r"--normalise must have steps of width, nfkc, .*, but has 'case'"),
-        ({"engine": "marian"}, r"'engine' must be one of torch, ctranslate2, onnx, but is 'marian'"),
+        ({"engine": "marian"}, r"'engine' must be one of torch, ctranslate2, onnx, transformers, but is 'marian'"),
         ({"weights": "int4"}, r"'weights' must be one of float32, bfloat16, int8, but is 'int4'"),
         ({"longest": 0}, r"'longest' must be at least 1, but is 0"),
         ({"source_lang": "a/b"}, r"'source_lang' must be a language such as de, but is 'a/b'"),

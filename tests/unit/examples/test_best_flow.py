@@ -43,6 +43,7 @@ def root(tmp_path: Path) -> Path:
     return best_flow.copy(tmp_path / "root")
 
 
+@pytest.mark.slow
 def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["best.sh", "--member", "r_drop", "--seed", "1", "--seed", "7", "--generations", "2", "--students", "2"]
     command += ["--lr", "0.1"]
@@ -106,6 +107,7 @@ def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert again == {"preprocess.sh", "binarise.sh"}
 
 
+@pytest.mark.slow
 def test_it_calls_itself_wherever_it_is_called(root: Path) -> None:
     environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(root / "calls"), "PATH": "/usr/bin:/bin"}
     environment["DEEPNMT_PYTHON_BIN"] = str(root / "bin")
@@ -227,6 +229,7 @@ def test_the_average_is_of_ten_epochs_as_far_as_there_are(root: Path, epochs: in
     assert f" --last {last} --lenpen 1" in swept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_member_that_was_trained_further_is_averaged_again(root: Path, killed: bool) -> None:
     command = ["best.sh", "--stage", "control"]
@@ -242,6 +245,7 @@ def test_a_member_that_was_trained_further_is_averaged_again(root: Path, killed:
     assert (result / "last5.pt").read_text() == ""
 
 
+@pytest.mark.slow
 def test_members_at_a_time_share_the_cores_and_name_their_lines(root: Path) -> None:
     script = root / "scripts" / "train.sh"
     script.write_text(
@@ -307,6 +311,7 @@ def test_penalties_compete_on_validation(root: Path) -> None:
     assert json.loads(chosen.read_text("utf-8"))["lenpen"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
     ("members", "sleeper", "waits"),

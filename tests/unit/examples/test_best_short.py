@@ -10,6 +10,7 @@ from support import best_flow
 from support.best_flow import run
 from support.models import ROOT
 from support.processes import finish
+from support.slow import slow_but
 
 
 @pytest.fixture
@@ -52,14 +53,17 @@ def test_the_other_direction_in_an_hour(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "options", "cores", "gpu", "expected"),
-    [
-        ({}, [], 5, False, "processes 2 threads 2"),
-        ({"PROCESSES": "1"}, [], 5, False, "processes 1 threads "),
-        ({"OMP_NUM_THREADS": "1"}, [], 5, False, "processes  threads 1"),
-        ({}, [], 1, False, "processes  threads "),
-        ({}, [], 5, True, "processes  threads "),
-        ({}, ["--jobs", "2"], 5, False, "processes  threads "),
-    ],
+    slow_but(
+        [({}, [], 5, False, "processes 2 threads 2")],
+        [
+            ({}, [], 5, False, "processes 2 threads 2"),
+            ({"PROCESSES": "1"}, [], 5, False, "processes 1 threads "),
+            ({"OMP_NUM_THREADS": "1"}, [], 5, False, "processes  threads 1"),
+            ({}, [], 1, False, "processes  threads "),
+            ({}, [], 5, True, "processes  threads "),
+            ({}, ["--jobs", "2"], 5, False, "processes  threads "),
+        ],
+    ),
 )
 def test_the_system_of_an_hour_takes_all_cores(
     root: Path, given: dict[str, str], options: list[str], cores: int, gpu: bool, expected: str

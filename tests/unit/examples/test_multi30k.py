@@ -125,6 +125,7 @@ def copy_of_setup(folder: Path) -> list[str]:
     return ["bash", str(scripts / "setup.sh")]
 
 
+@pytest.mark.slow
 def test_setup_goes_on_where_it_was_stopped_within_venv(tmp_path: Path) -> None:
     command = copy_of_setup(tmp_path)
     made = tmp_path / ".venv" / "bin"

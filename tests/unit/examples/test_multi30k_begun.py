@@ -46,6 +46,7 @@ def refused(root: Path, script: str, *arguments: str, **environment: str) -> str
     return line.removesuffix(END)
 
 
+@pytest.mark.slow
 def test_a_recipe_is_trained_once(root: Path) -> None:
     """One that was trained would not be trained again, and its score would pass for the other one's."""
     command = ["best.sh", "--stage", "control"]
@@ -69,6 +70,7 @@ def test_a_recipe_is_trained_once(root: Path) -> None:
     assert refused(root, *command) == f"{place} with --dropout 0.7, not 0.3"
 
 
+@pytest.mark.slow
 def test_a_changed_recipe_is_refused_and_a_larger_end_trained(root: Path) -> None:
     first, second = (f"out/best/checkpoints/{name}-1/trained was begun" for name in ("control", "r_drop"))
     command = ["best.sh", "--member", "r_drop:1", "--stage", "members"]

@@ -27,7 +27,7 @@ FOLDER = ROOT / "configs" / "multi30k"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in ("base", "tiny_base"))
 # Layers of encoder and decoder, and width, as the recipes' headers say; others have the protocol's.
 SIZES = {"dlcl_12": (12, 4, 128), "control_dlcl_12": (12, 4, 128), "control_dlcl_24": (24, 4, 128)}
-USUAL = ("control_dlcl_12", "short", "r_drop", "r_drop_recut", "student")
+USUAL = ("control_dlcl_12", "r_drop_recut", "student")
 
 
 @pytest.fixture(scope="module")

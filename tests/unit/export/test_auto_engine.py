@@ -38,7 +38,7 @@ def chosen(paths: list[Path], data: Path, folder: Path, weights: str = "float32"
     assert result is not None
     if weights == "float32":
         assert result.differing == 0
-    assert (folder / "model.pt").is_file()
+    assert (folder / "model.safetensors").is_file()
     (line,) = lines
     assert ModelFolder.open(folder).engine == line.removeprefix("--engine auto: ").partition(";")[0]
     assert Translator(folder).translate("Der Hund schläft.")
@@ -103,8 +103,8 @@ def test_an_engine_that_fails_the_check_is_passed_over(
 ) -> None:
     path, graph = write_checkpoint(tmp_path / "checkpoint.pt", data), writer.encoder_graph
 
-    def other(model: Any, activation: str, int8: bool) -> Any:
-        return graph(model, "tanh", int8)
+    def other(model: Any, activation: str, *rest: Any) -> Any:
+        return graph(model, "tanh", *rest)
 
     monkeypatch.setattr(writer, "encoder_graph", other)
     line = chosen([path], data, tmp_path / "model")

@@ -18,6 +18,7 @@ from support.checkpoints import load, run_main, with_tensors
 from support.slow import slow_but
 from support.translation_models import write_checkpoint, write_data
 
+from deepnmt.checkpoints.file import write as write_checkpoint_file
 from deepnmt.cli import export as export_command
 from deepnmt.cli import translate as translate_command
 from deepnmt.engines.engine import SearchSettings
@@ -62,10 +63,10 @@ def broken(path: Path) -> Callable[..., None]:
 
     def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
         whole(checkpoints, data, folder, weights)
-        state = load(folder / "model.pt")
+        state = load(folder / "model.safetensors")
         names = [name for name in state["model"] if name.endswith("fc1.weight")]
         state["model"][names[-1]][1, 1] += 0.05
-        torch.save(state, folder / "model.pt")
+        write_checkpoint_file(state, folder / "model.safetensors")
 
     return write
 
@@ -97,7 +98,7 @@ def test_a_model_folder_needs_nothing_else(data: Path, plain: Path, tmp_path: Pa
     for path in (copy, other, first):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert {path.name for path in moved.iterdir()} == {
-        "codes", "dict.de.txt", "dict.en.txt", "model.json", "model.pt", "model2.pt",
+        "codes", "dict.de.txt", "dict.en.txt", "model.json", "model.safetensors", "model2.safetensors",
     }  # fmt: skip
     assert Translator(moved).translate(LINES) == expected
     for path in moved.iterdir():
@@ -131,10 +132,10 @@ def test_each_file_of_the_model_is_needed(data: Path, plain: Path, tmp_path: Pat
         path.write_bytes(whole)
     # A record that does not name the weights does not make up for them.
     record = json.loads((tmp_path / "model" / "model.json").read_text())
-    del record["files"]["model.pt"]
+    del record["files"]["model.safetensors"]
     (tmp_path / "model" / "model.json").write_text(json.dumps(record))
-    (tmp_path / "model" / "model.pt").unlink()
-    with pytest.raises(UserError, match=r"model\.pt: no such checkpoint"):
+    (tmp_path / "model" / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"model\.safetensors: no such checkpoint"):
         Translator(tmp_path / "model")
 
 
@@ -148,13 +149,14 @@ def test_fairseqs_own_transformer(data: Path, tmp_path: Path) -> None:
     as_trained = {**state, "cfg": {**state["cfg"], "model": Namespace(**options)}}
     old = {**state, "cfg": None, "args": Namespace(**options, **without_name(state["cfg"]["task"]))}
     found = []
-    for contents in (as_trained, old):
-        torch.save(contents, path)
-        export(Export([path], data, check=0, search=SEARCH), tmp_path / "model")
-        found.append(Translator(tmp_path / "model").translate(LINES))
+    for engine in ("torch", "transformers"):
+        for contents in (as_trained, old):
+            torch.save(contents, path)
+            export(Export([path], data, engine, check=0, search=SEARCH), tmp_path / "model")
+            found.append(Translator(tmp_path / "model").translate(LINES))
     torch.save(state, path)
     expected = Translator.from_checkpoint(path, data).translate(LINES, beam=3, max_len_b=12)
-    assert found == [expected, expected]
+    assert found == [expected] * 4
 
 
 STACKS = ("encoder", "decoder")
@@ -191,7 +193,7 @@ def test_what_is_refused(data: Path, plain: Path, tmp_path: Path) -> None:
         ([tmp_path / "no.pt", data], r"no\.pt: no such checkpoint"),
         ([plain, tmp_path], r"preprocess\.json: no such file; is .* a folder made by deepnmt preprocess\?"),
         ([plain, without_codes], r"data/codes: must be .*|codes"),
-        ([plain, data, "--check", -1], r"--check must be at least 0, but is -1"),
+        ([plain, data, "--check", -1], r"--check must be at least 0 and at most \d+, but is -1"),
         ([plain, data, "--beam", 0], r"--beam must be from 1 to 256, but is 0"),
     ):
         with pytest.raises((UserError, SystemExit, OSError), match=message):
@@ -279,15 +281,15 @@ def test_weights_of_fewer_bits(
     assert result is not None
     # The model is random, and its logits are far apart.
     assert 1e-4 < result.difference < largest
-    assert (small / "model.pt").stat().st_size < share * (full / "model.pt").stat().st_size
+    assert (small / "model.safetensors").stat().st_size < share * (full / "model.safetensors").stat().st_size
     engine: Any = load_engine(ModelFolder.open(small))
     assert kind_of(engine.models[0].encoder.layers[0].fc1) == kind_of(engine.models[0].decoder.layers[0].fc1) == weights
     # What was rounded can be exported once more, and loses nothing more.
     for kind in ("float32", weights):
-        again = export(Export([small / "model.pt"], data, weights=kind, search=SEARCH), tmp_path / "again")
+        again = export(Export([small / "model.safetensors"], data, weights=kind, search=SEARCH), tmp_path / "again")
         assert again is not None
         assert again.difference < (1e-4 if kind == "float32" else 1.001 * result.difference), kind
-    assert (tmp_path / "again" / "model.pt").stat().st_size == (small / "model.pt").stat().st_size
+    assert (tmp_path / "again" / "model.safetensors").stat().st_size == (small / "model.safetensors").stat().st_size
     # Each translation is that of its sentence alone.
     translator = Translator(small)
     assert [translator.translate(line) for line in LINES] == translator.translate(LINES)
@@ -323,9 +325,9 @@ def test_a_changed_weight_of_fewer_bits_costs_bleu(
 
     def write(checkpoints: list[Path], data: Path, folder: Path, weights: str) -> None:
         whole(checkpoints, data, folder, weights)
-        state = load(folder / "model.pt")
+        state = load(folder / "model.safetensors")
         state["model"]["decoder.layers.1.encoder_attn.v_proj.weight"].neg_()
-        torch.save(state, folder / "model.pt")
+        write_checkpoint_file(state, folder / "model.safetensors")
 
     monkeypatch.setattr(writer, "write", write)
     with pytest.raises(UserError, match=rf"^--engine torch --weights {weights}: at most 1\.0 BLEU may be lost, but "):
@@ -363,6 +365,6 @@ def test_a_killed_export_leaves_nothing_to_the_next(
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert {path.name for path in tmp_path.iterdir()} == {"model", *left}
-    assert (tmp_path / f"model.tmp.{child}" / "model.pt").exists()
+    assert (tmp_path / f"model.tmp.{child}" / "model.safetensors").exists()
     export(task, tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -151,11 +151,13 @@ def expected(trainer: Trainer, samples: list[dict[str, Any]], **kwargs: Any) -> 
         ({}, 12),
         ({**PLAIN, "encoder_norm": "b2t", "decoder_norm": "b2t"}, 12),
         ({"merged_attention": True, "encoder_max_relative_length": 2}, 10),
+        ({"decoder_self_attention": "average"}, 12),
+        ({"decoder_self_attention": "ssru"}, 12),
         ({"no_cross_attention": True}, 10),
         ({"checkpoint_activations": True}, 12),
         ({**PLAIN, "attention_dropout": 0.2, "dropout": 0.3}, 12),
     ],
-    ids=["plain", "dlcl", "b2t", "merged", "no cross-attention", "checkpointed", "dropout"],
+    ids=["plain", "dlcl", "b2t", "merged", "average", "ssru", "no cross-attention", "checkpointed", "dropout"],
 )
 def test_w_is_the_formula(options: dict[str, Any], sublayers: int, batches: int) -> None:
     profiled = trainer(double=True, **options)

@@ -12,13 +12,18 @@ from torch import nn
 
 from deepnmt.model.dlcl import LayerHistory
 from deepnmt.model.fast_dropout import FastDropout
+from deepnmt.model.shared_attention import FollowingSelfAttention
 
 RATES = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1, "dlcl_dropout": 0.1}
+# What is known by the name of fairseq's attention.
+ATTENTIONS = (MultiheadAttention, FollowingSelfAttention)
 MODELS: dict[str, dict[str, Any]] = {
     "plain": {"encoder_groups": "none", "decoder_groups": "none", "dlcl_dropout": 0.0},
     "connected": {},
     "relative": {"encoder_max_relative_length": 2, "decoder_max_relative_length": 2},
     "merged": {"merged_attention": True},
+    "shared": {"decoder_self_attention": "shared", "shared_cross_attention": True},
+    "ssru": {"decoder_self_attention": "ssru"},
     "two-sided": {"two_sided": True},
 }
 
@@ -43,9 +48,9 @@ def test_nothing_is_dropped_but_by_such_modules(kind: str, fast: bool) -> None:
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("fast", [False, True], ids=["fairseq's", "fast"])
 @pytest.mark.parametrize(
-    ("name", "holder"), [("MultiheadAttention", MultiheadAttention), ("LayerHistory", LayerHistory), (None, nn.Module)]
+    ("name", "holder"), [("MultiheadAttention", ATTENTIONS), ("LayerHistory", LayerHistory), (None, nn.Module)]
 )
-def test_what_is_retained(kind: str, fast: bool, name: str | None, holder: type) -> None:
+def test_what_is_retained(kind: str, fast: bool, name: str | None, holder: Any) -> None:
     model = build({**RATES, **MODELS[kind]}, fast_dropout=fast)
     model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=name and [name])
     expected = {child for parent in model.modules() if isinstance(parent, holder) for child in parent.children()}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from support.models import batch, build, build_stock
+from support.slow import slow_but
 from torch import Tensor, nn
 
 from deepnmt.kernels import short_attention
@@ -17,6 +18,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "Attention": {},
     "Relative": {"decoder_max_relative_length": 2, "encoder_max_relative_length": 2},
     "Merged": {"merged_attention": True},
+    "Shared": {"decoder_self_attention": "shared", "shared_attention_blocks": "3", "shared_cross_attention": True},
+    "Average": {"decoder_self_attention": "average", "average_attention_ffn": True},
+    "SSRU": {"decoder_self_attention": "ssru"},
 }
 # The longer ones fill a vector register but for a few keys, the shorter ones do not come near.
 SENTENCES = {
@@ -38,7 +42,7 @@ def results(model: nn.Module, batches: list[dict[str, Tensor]]) -> list[Tensor]:
     return [found, *torch.autograd.grad(total, list(model.parameters()))]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(["Attention", "Relative", "Merged", "SSRU"], KINDS))
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 @pytest.mark.parametrize("sentences", SENTENCES.values(), ids=list(SENTENCES))
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)

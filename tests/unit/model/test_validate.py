@@ -138,6 +138,81 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"merged_attention": True, "decoder_max_relative_length": 2},
         r"--decoder-max-relative-length and --merged-attention exclude each other",
     ),
+    *(
+        (
+            {"decoder_self_attention": "average", "initializer": name},
+            rf"^--decoder-self-attention average cannot be combined with --initializer {name}$",
+        )
+        for name in ("t-fixup", "t-fixup-released", "ds-init", "deepnorm")
+    ),
+    *(
+        (
+            {"decoder_self_attention": "shared", name: value},
+            rf"^--decoder-self-attention shared cannot be combined with --{name.replace('_', '-')}$",
+        )
+        for name, value in {
+            "decoder_skip": 0.1,
+            "decoder_layerdrop": 0.1,
+            "checkpoint_activations": True,
+            "two_sided": True,
+        }.items()
+    ),
+    *(
+        ({name: value}, rf"^--{name.replace('_', '-')} needs --decoder-self-attention shared, but it is full$")
+        for name, value in {"shared_attention_blocks": "3", "shared_cross_attention": True}.items()
+    ),
+    (
+        {"decoder_self_attention": "shared", "shared_attention_blocks": "none"},
+        "^--shared-attention-blocks: must be a number of layers, or boundaries such as 0,2,6, but is none$",
+    ),
+    (
+        {"decoder_self_attention": "shared", "shared_attention_blocks": "0,9"},
+        "^--shared-attention-blocks: boundaries must go from 0 to the depth",
+    ),
+    (
+        {"decoder_self_attention": "shared", "shared_cross_attention": True, "no_cross_attention": True},
+        "^--shared-cross-attention cannot be combined with --no-cross-attention$",
+    ),
+    (
+        {"encoder_share_layers": "0,0"},
+        r"^--encoder-share-layers must have a number for each of the \d+ layers, but has 2$",
+    ),
+    (
+        {"decoder_share_layers": "0,2,1", "decoder_layers": 3},
+        "^--decoder-share-layers must number layers from 0 in their order, but is '0,2,1'$",
+    ),
+    (
+        {"decoder_share_layers": "all"},
+        "^--decoder-share-layers must be 'none' or the layers by their numbers, such as 0,0,1,1, but is 'all'$",
+    ),
+    *(
+        (
+            {"decoder_share_layers": "0,0,1", "decoder_layers": 3, **more},
+            f"^--decoder-share-layers cannot be combined with {option}$",
+        )
+        for option, more in {
+            "--decoder-layerdrop": {"decoder_layerdrop": 0.1},
+            "--initializer admin": {"initializer": "admin", "residual_scale": "admin"},
+            "--decoder-self-attention shared": {"decoder_self_attention": "shared"},
+        }.items()
+    ),
+    (
+        {"average_attention_ffn": True},
+        r"^--average-attention-ffn needs --decoder-self-attention average, but it is full$",
+    ),
+    *(
+        (
+            {"decoder_self_attention": kind, name: value},
+            rf"^--decoder-self-attention {kind} cannot be combined with --{name.replace('_', '-')}$",
+        )
+        for kind in ("average", "shared", "ssru")
+        for name, value in {
+            "merged_attention": True,
+            "cross_self_attention": True,
+            "decoder_max_relative_length": 2,
+            "decoder_xformers_att_config": "None",
+        }.items()
+    ),
     (
         {"share_all_embeddings": True, "encoder_embed_dim": 24},
         r"--share-all-embeddings needs .* to be equal, but they are 24 and 16",

@@ -93,6 +93,7 @@ def test_simcut_cuts_beside_it() -> None:
     assert log["nsentences"] == 3
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_is_the_same_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deepnmt.register()
     data = [str(binarised_text(tmp_path))]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deepnmt.options.option_table import MODEL, OPTIONS, SEARCH, SEARCHES, TRAINING, holds, range_faults
+from deepnmt.options.option_table import EXPORT, MODEL, OPTIONS, SEARCH, SEARCHES, TRAINING, holds, range_faults
 
 INF, NAN = math.inf, math.nan
 # What is said of a wrong value, right values, wrong ones, and the options. The largest whole number is 2^31 - 1.
@@ -27,10 +27,10 @@ KINDS: list[tuple[str, list[Any], list[Any], str]] = [
         "max_update cooldown_updates max_epoch curriculum ignore_prefix_size warmup_updates save_interval_updates",
     ),
     (*FROM_0, "validate_interval_updates validate_after_updates encoder_max_relative_length max_len_b dlcl_window"),
-    (*FROM_0, "decoder_max_relative_length"),
+    (*FROM_0, "decoder_max_relative_length check"),
     (*FROM_1, "max_tokens max_tokens_valid batch_size batch_size_valid required_batch_size_multiple fp16_init_scale"),
     (*FROM_1, "required_seq_len_multiple save_interval validate_interval max_valid_steps log_interval bucket_cap_mb"),
-    (*FROM_1, "distributed_world_size encoder_attention_heads decoder_attention_heads neighbours"),
+    (*FROM_1, "distributed_world_size encoder_attention_heads decoder_attention_heads neighbours shortlist"),
     (*OFF, "patience keep_interval_updates keep_last_epochs keep_best_checkpoints"),
     (*NOT_NEGATIVE, "stop_time_hours clip_norm adam_eps weight_decay momentum max_len_a min_len_ratio coverage_weight"),
     (*ABOVE_0, "min_loss_scale max_len_ratio temperature neighbour_temperature"),
@@ -99,13 +99,13 @@ def test_rule(name: str) -> None:
         text = ",".join(map(str, value)) if isinstance(value, list) else value
         assert list(range_faults({name: value}, row.role)) == [(shown, f"must be {words}, but is {text}")]
     # Nobody else asks.
-    others = {TRAINING, MODEL, SEARCH} - {row.role}
+    others = {TRAINING, MODEL, SEARCH, EXPORT} - {row.role}
     assert list(range_faults(dict.fromkeys([name], wrong[0]), *others)) == []
 
 
 @pytest.mark.parametrize("value", [None, "", "${model.dropout}"])
 def test_what_is_not_given_is_not_asked(value: object) -> None:
-    assert list(range_faults(dict.fromkeys(OPTIONS, value), TRAINING, MODEL, SEARCH)) == []
+    assert list(range_faults(dict.fromkeys(OPTIONS, value), TRAINING, MODEL, SEARCH, EXPORT)) == []
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "batch_size"])
@@ -128,4 +128,5 @@ def test_options_of_the_search_are_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, row in OPTIONS.items() if row.part_of])
 def test_what_says_nothing_without_another_option(name: str) -> None:
-    assert OPTIONS[name].part_of in ("encoder_groups", "adaptive_softmax_cutoff", "base_layers")
+    wholes = ("encoder_groups", "adaptive_softmax_cutoff", "base_layers", "decoder_self_attention")
+    assert OPTIONS[name].part_of in wholes

@@ -276,8 +276,8 @@ def test_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     [
         (signal.SIGINT, 130, hear_interruptions),
         # In the background of a script, a shell has commands ignore SIGINT.
-        (signal.SIGINT, 130, ignore_interruptions),
-        (signal.SIGTERM, 143, hear_interruptions),
+        pytest.param(signal.SIGINT, 130, ignore_interruptions, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 143, hear_interruptions, marks=pytest.mark.slow),
     ],
     ids=["interrupted", "interrupted-in-background", "ended"],
 )

@@ -98,15 +98,16 @@ def test_model_folders_of_each_format(data: Path, tmp_path: Path) -> None:
     settings = TextSettings.read(data)
     for name in ("codes", model_name("de"), model_name("en")):
         shutil.copyfile(data / name, tmp_path / name)
-    ModelFolder(tmp_path, settings, "torch", "float32").write()
-    folder, record = ModelFolder.read(tmp_path)
-    assert (record["format"], folder.text) == (3, settings)
+    for engine, number in (("torch", 4), ("transformers", 4), ("onnx", 3)):
+        ModelFolder(tmp_path, settings, engine, "float32").write()
+        folder, record = ModelFolder.read(tmp_path)
+        assert (record["format"], folder.text) == (number, settings)
     assert folder.pipeline().encode(GERMAN[0]) == TextPipeline.read(data).encode(GERMAN[0])
 
     earlier = TextSettings("de", "en", reversible=False)
-    ModelFolder(tmp_path, replace(earlier, truecase=True), "torch", "float32").write()
+    ModelFolder(tmp_path, replace(earlier, truecase=True), "onnx", "float32").write()
     assert ModelFolder.read(tmp_path)[1]["format"] == 2
-    ModelFolder(tmp_path, earlier, "torch", "float32").write()
+    ModelFolder(tmp_path, earlier, "onnx", "float32").write()
     _, record = ModelFolder.read(tmp_path)
     assert record["format"] == 1
     for name in ("normalise", "truecase"):

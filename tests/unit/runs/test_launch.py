@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import SECONDS, finish, started
+from support.slow import slow_but
 
 from deepnmt.runs import training
 
@@ -35,11 +36,14 @@ def launched(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("end", "status", "said"),
-    [
-        ("0", 0, []),
-        ("3", 1, ["program: error: so it is"]),
-        ("killed", 1, ["deepnmt train: error: process 1 was killed by SIGKILL"]),
-    ],
+    slow_but(
+        [("3", 1, ["program: error: so it is"])],
+        [
+            ("0", 0, []),
+            ("3", 1, ["program: error: so it is"]),
+            ("killed", 1, ["deepnmt train: error: process 1 was killed by SIGKILL"]),
+        ],
+    ),
 )
 def test_what_processes_end_with(
     end: str, status: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -73,6 +77,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_processes_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(FOLLOWING)
     command = [*training.LAUNCHER, "--standalone", "--nproc-per-node=2", tmp_path / "program.py"]
@@ -102,6 +107,7 @@ def test_the_plug_in_has_processes_follow_their_launcher() -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]

@@ -14,6 +14,7 @@ from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithA
 from support.models import PRE_NORM, batch, build_stock, dictionary, scramble
 from support.searched_models import FEW, MANY, MODELS, SENTENCES, model, sample
 from support.searching_task import Task
+from support.slow import slow_but
 from torch import Tensor
 
 from deepnmt.kernels import fast_path
@@ -168,7 +169,7 @@ def test_batches_without_padding(sentences: list[list[int]]) -> None:
 
 
 @pytest.mark.usefixtures("own_alone")
-@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("options", slow_but([*MODELS.values()][::3], MODELS.values()), ids=MODELS)
 def test_one_short_sentence(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
     """What becomes of its keys and values is multiplied by the weights, except where the attention is merged."""
     made: list[int] = []
@@ -178,7 +179,7 @@ def test_one_short_sentence(monkeypatch: pytest.MonkeyPatch, options: dict[str, 
     )
     net = model(options)
     assert_same(*both(net, sentences=[[5, 6]]))
-    others = options.keys() & {"merged_attention", "no_cross_attention"}
+    others = options.keys() & {"merged_attention", "no_cross_attention", "shared_cross_attention"}
     assert len(made) == (0 if others else len(net.decoder.layers))
     made.clear()
     assert_same(*both(net, sentences=[[5, 6], [7, 8]]))

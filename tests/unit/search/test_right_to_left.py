@@ -203,6 +203,7 @@ def test_a_training_keeps_its_direction(trained: Trained, tmp_path: Path, monkey
         fairseq_train(monkeypatch, data, tmp_path, "--batch-size=8", "--right-to-left", "--load-alignments")
 
 
+@pytest.mark.slow
 def test_a_training_that_begins_with_a_model_says_its_direction(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,32 @@ def test_scores_of_known_text(tmp_path: Path) -> None:
         assert entry["signature"] in result.stdout
 
 
+def test_chrf_with_words_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the characters abc and abd, and of the words: the mean of the orders' shares is precision and recall."""
+    characters, words = [2 / 3, 1 / 2, 0 / 1], [1 / 2, 0 / 1]
+    expected = {"chrF": 100 * sum(characters) / 3, "chrF++": 100 * sum(characters + words) / 5}
+    (tmp_path / "hyp.en").write_text("ab c\n")
+    (tmp_path / "ref.en").write_text("ab d\n")
+    output = tmp_path / "scores.json"
+    for more, prefix in (([], ""), (["--pretokenized"], "tokenised ")):
+        command.main([str(tmp_path / "hyp.en"), str(tmp_path / "ref.en"), "--chrf", f"--output={output}", *more])
+        scores = json.loads(output.read_text())
+        shown = capsys.readouterr().out
+        for name, value in expected.items():
+            assert scores[f"{prefix}{name}"]["score"] == round(value, 2)
+            assert f"{prefix}{name} " in shown
+        assert "|nw:2|" in scores[f"{prefix}chrF++"]["signature"]
+    folder = folder_of_translations(
+        tmp_path / "out", {"hyp.tok": ["ab c"], "ref.tok": ["ab d"], "hyp": ["ab c"], "ref": ["ab d"]}
+    )
+    found = score.score_folder(folder, "en", False, chrf=True)
+    assert list(found) == ["tokenised BLEU", "BLEU", "chrF", "chrF++", "TER"]
+    (folder / "ref.en").unlink()
+    assert list(score.score_folder(folder, "en", False, chrf=True)) == [
+        "tokenised BLEU", "tokenised chrF", "tokenised chrF++"
+    ]  # fmt: skip
+
+
 def test_lower_cased_data_is_scored_without_case(tmp_path: Path) -> None:
     tokenised, texts = ["a dog sleeps here ."], {"hyp": ["a dog sleeps here."], "ref": ["A Dog sleeps here."]}
     folder = folder_of_translations(tmp_path / "out", {"hyp.tok": tokenised, "ref.tok": tokenised, **texts})

@@ -119,9 +119,21 @@ def test_invalid_utf8_names_the_line(codes: Path) -> None:
         run(codes, b"one\nt \xff\n")
 
 
-def test_unknown_subwords_are_one_warning(codes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_words_are_one_warning(
+    codes: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Reverser, "longest", 100)
     assert run(codes, "one é two\né ü\none\n".encode(), chunk=1)[0] == "two é one\nü é\none\n"
-    expected = "warning: in: 3 subwords of 2 lines are unknown to the model, such as é ü\n"
+    assert capsys.readouterr().err == "warning: in: 2 words unknown to the model, in 2 lines: é (2 times), ü\n"
+    run(codes, b"one\n" + "é\n".encode())
+    assert capsys.readouterr().err == "warning: in: 1 word unknown to the model, in 1 line: é\n"
+    # The whole word, not its subword; each as often as it stands there, and no more than fits.
+    many = [f"ö{number}" for number in range(23)]
+    run(codes, f"{' '.join(many[:4])}\n".encode() + f"{many[3]} {'é' * 50}\n".encode() * 2)
+    listed = f"{many[3]} (3 times), {'é' * 40} (2 times), ö0, ö1, ö2"
+    assert capsys.readouterr().err == f"warning: in: 5 words unknown to the model, in 3 lines: {listed}\n"
+    run(codes, "".join(f"{word}\n" for word in many).encode())
+    expected = f"warning: in: 23 words unknown to the model, in 23 lines: {', '.join(many[:20])}, and 3 more\n"
     assert capsys.readouterr().err == expected
 
 

@@ -24,7 +24,7 @@ def job_of(folder: Path, lines: list[tuple[str, str]], *filters: Filter) -> Clea
     return CleanJob.of(Options("de", "en", filters, chunk=40), f"{folder}/corpus", lambda size: None)
 
 
-@pytest.mark.parametrize("order", itertools.permutations(PARTS))
+@pytest.mark.parametrize("order", list(itertools.permutations(PARTS)))
 def test_the_order_of_sub_corpora_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...]
 ) -> None:

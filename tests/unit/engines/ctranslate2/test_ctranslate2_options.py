@@ -19,6 +19,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no norm": ({"encoder_norm": "none"}, "--encoder-norm none: use --engine onnx"),
     "B2T": ({"decoder_norm": "b2t"}, "--decoder-norm b2t: use --engine onnx"),
     "merged attention": ({"merged_attention": True}, "--merged-attention: use --engine onnx"),
+    "shared attention": (
+        {"decoder_self_attention": "shared", "shared_attention_blocks": "3", "shared_cross_attention": True},
+        "--decoder-self-attention shared: use --engine onnx",
+    ),
+    "average attention": ({"decoder_self_attention": "average"}, "--decoder-self-attention average: use --engine onnx"),
+    "SSRU": ({"decoder_self_attention": "ssru"}, "--decoder-self-attention ssru: use --engine onnx"),
     "absolute beside relative": (
         {"decoder_max_relative_length": 8},
         "--decoder-max-relative-length 8 without --no-token-positional-embeddings: use --engine onnx",

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from deepnmt.engines.onnx.engine import session
-from deepnmt.engines.onnx.graph import FLOAT, Graph
-from deepnmt.engines.onnx.layers import linear
+from deepnmt.engines.onnx.graph import FLOAT, INTEGER, Graph
+from deepnmt.engines.onnx.layers import gathered, linear, rounded
 
 
 def computed(projection: nn.Linear, x: np.ndarray, int8: bool, scale: float = 1.0) -> np.ndarray:
@@ -60,3 +60,24 @@ def test_rows_in_int8_do_not_know_each_other(x: np.ndarray) -> None:
     together = computed(projection, x, True)
     for number, row in enumerate(x):
         np.testing.assert_array_equal(computed(projection, row[np.newaxis], True)[0], together[number])
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_products_with_the_weights_of_some_types(int8: bool, x: np.ndarray) -> None:
+    torch.manual_seed(1)
+    projection = nn.Linear(40, 7, bias=False)
+    types, graph = np.array([[5, 0, 5], [6, 1, 2]]), Graph(int8)
+    value, wanted = graph.input("x", FLOAT, "rows", 40), graph.input("types", INTEGER, 2, 3)
+    weights = graph.op("Transpose", gathered(graph, projection, wanted), perm=[0, 2, 1])
+    graph.output("y", FLOAT, graph.op("MatMul", rounded(graph, value), weights), 2, "rows", 3)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.onnx"
+        path.write_bytes(graph.model({}).SerializeToString())
+        found = session(path, threads=1).run(["y"], {"x": x, "types": types})[0]
+    weight, rows = projection.weight.detach().double().numpy(), x.astype(np.float64)
+    if int8:
+        columns, scales = np.abs(weight).max(1, keepdims=True) / 127, np.abs(rows).max(1, keepdims=True) / 127
+        scales[3] = 1  # zeros
+        weight, rows = np.rint(weight / columns) * columns, np.rint(rows / scales) * scales
+    for number, chosen in enumerate(types):
+        np.testing.assert_allclose(found[number], rows @ weight[chosen].T, rtol=1e-4, atol=1e-5)

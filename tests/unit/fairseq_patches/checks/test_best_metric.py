@@ -51,7 +51,7 @@ def test_one_that_no_validation_has(
 @pytest.mark.parametrize(
     ("options", "metric", "sentences"),
     [
-        ([SMOOTHED, "--report-accuracy"], "accuracy", 1),
+        pytest.param([SMOOTHED, "--report-accuracy"], "accuracy", 1, marks=pytest.mark.slow),
         pytest.param([], "ppl", 1, marks=pytest.mark.slow),
         pytest.param([], "loss", 0, marks=pytest.mark.slow),
         (["--eval-bleu"], "bleu", 0),

@@ -15,7 +15,6 @@ from fairseq.models.ema.ema import EMA
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from support.models import build
 from support.restarts import train_until
-from support.slow import slow_but
 from support.trainings import binarised_text
 
 import deepnmt
@@ -84,7 +83,8 @@ def test_each_tensor_of_an_average_is_stepped_once(fp32: bool, half: bool) -> No
             assert value.float().mean().item() == pytest.approx(expected, rel=2e-3), name
 
 
-@pytest.mark.parametrize("anew", slow_but([True], [False, True]))
+@pytest.mark.slow
+@pytest.mark.parametrize("anew", [False, True])
 def test_the_order_of_equally_long_sentences_is_that_over_restarts(
     data: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
 ) -> None:

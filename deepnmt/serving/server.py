@@ -1,0 +1,184 @@
+"""The process of a server: its socket, its signals, and its end.
+
+SIGTERM and SIGINT end it when all requests are answered, with exit status 0; a second one ends it at once. SIGHUP loads
+the model folders that were replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.routing import Router
+
+from deepnmt.errors import UserError
+from deepnmt.serving.connection import CLIENT_SECONDS, MOST_CONNECTIONS, LimitedConnection
+from deepnmt.serving.directions import Directions
+from deepnmt.serving.endpoints import Endpoints
+from deepnmt.serving.guard import Guard
+from deepnmt.serving.metrics import Metrics
+from deepnmt.serving.translations import Translations
+from deepnmt.serving.waiting_batches import Batches
+from deepnmt.serving.worker import Sentence
+
+LOG = logging.getLogger(__name__)
+# Files that a process needs beside its connections.
+OTHER_FILES = 100
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server works.
+
+    Attributes:
+        host: name or address to listen on
+        port: of it; 0: any free one
+        wait: seconds that a sentence may wait for others
+        buckets: greatest lengths of sentences that are translated together
+        max_tokens: most subwords of a batch
+        queue: most sentences of all requests
+        timeout: seconds in which a request must be answered
+        max_body: most bytes of a request's body
+        keys: API keys; empty: none is needed
+        origins: of pages that may use the server, beside its own
+        split: translate the sentences of a line one by one
+    """
+
+    host: str
+    port: int
+    wait: float
+    buckets: Sequence[int]
+    max_tokens: int
+    queue: int
+    timeout: float
+    max_body: int
+    keys: Collection[str]
+    origins: Collection[str]
+    split: bool
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which leaves the signals alone: its own status after a signal would say that it was killed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve(directions: Directions, settings: Settings) -> None:
+    """Serve until a signal. Raises `UserError` if the address is not free."""
+    with listening(settings.host, settings.port) as sock:
+        # Models and libraries are no garbage, but are looked through for it again and again.
+        gc.collect()
+        gc.freeze()
+        asyncio.run(_serve(directions, settings, sock))
+
+
+async def _serve(directions: Directions, settings: Settings, sock: socket.socket) -> None:
+    loop, metrics = asyncio.get_running_loop(), Metrics()
+    batches: Batches[Sentence] = Batches(settings.wait, settings.buckets, settings.max_tokens)
+    translations = Translations(batches, settings.queue, metrics)
+    local = ipaddress.ip_address(sock.getsockname()[0]).is_loopback
+    endpoints = Endpoints(directions, translations, metrics, settings.timeout, settings.keys, settings.split)
+    routes = endpoints.routes()
+    paths = frozenset(route.path for route in routes)
+    server = _Server(config(Guard(Router(routes), settings.max_body, settings.origins, local, paths, metrics)))
+
+    def stop() -> None:
+        server.force_exit, server.should_exit = server.should_exit, True
+        translations.hurry()
+        LOG.info("stops at once" if server.force_exit else "stops when all requests are answered")
+
+    reloading: set[asyncio.Task[None]] = set()
+
+    def reload() -> None:
+        task = loop.create_task(_reload(directions, endpoints, metrics))
+        reloading.add(task)
+        task.add_done_callback(reloading.discard)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    checks = loop.create_task(check_connections(server))
+    names = ", ".join(direction.name for direction in directions.all)
+    LOG.info("serves %s at http://%s", names, _address(sock))
+    try:
+        await server.serve([sock])
+    finally:
+        checks.cancel()
+        translations.stop()
+    LOG.info("stopped")
+
+
+def config(app: Guard) -> uvicorn.Config:
+    """Return uvicorn's settings."""
+    # Its lines of requests have their query, and its errors a traceback.
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    return uvicorn.Config(
+        app,
+        http=LimitedConnection,
+        loop="auto",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=int(CLIENT_SECONDS),
+    )
+
+
+async def _reload(directions: Directions, endpoints: Endpoints, metrics: Metrics) -> None:
+    try:
+        renewed = await asyncio.to_thread(directions.reload)
+    except (UserError, OSError) as error:
+        for line in str(error).splitlines():
+            LOG.error("models are not loaded again: %s", line)
+        return
+    endpoints.reloaded()
+    metrics.reloads += len(renewed)
+    LOG.info("loaded again: %s", ", ".join(renewed) or "nothing, since no model folder was replaced")
+
+
+async def check_connections(server: uvicorn.Server) -> None:
+    """Cut connections that wait too long for their clients; never ends."""
+    while True:
+        await asyncio.sleep(1)
+        now = asyncio.get_running_loop().time()
+        for connection in list(server.server_state.connections):
+            if isinstance(connection, LimitedConnection):
+                connection.check(now)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address. Raises `UserError` if the system refuses it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = MOST_CONNECTIONS + OTHER_FILES
+    if soft < needed:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else min(needed, hard), hard)
+        )
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind, protocol)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        # From now on clients wait, and are not refused.
+        sock.listen(MOST_CONNECTIONS)
+    except OSError as error:
+        raise UserError(f"cannot listen on --host {host} --port {port}: {error.strerror or error}") from None
+    return sock
+
+
+def _address(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,136 @@
+"""`deepnmt serve` as a process: the answers of deepnmt translate, SIGHUP, and SIGTERM in the middle of requests."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+from support.flow import GERMAN
+from support.processes import SECONDS, started
+from support.served_sockets import connected, received
+from support.translation_models import write_checkpoint, write_data
+
+from deepnmt.engines.engine import SearchSettings
+from deepnmt.export.exporter import Export, export
+from deepnmt.text.sentences import split_sentences
+from deepnmt.translator import Translator
+
+SENTENCES = sum(len(split_sentences(line, "de")) for line in GERMAN)
+SEARCH = SearchSettings(beam=3, max_len_b=12)
+
+
+@contextmanager
+def server(*words: object) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Start a server, and give its port."""
+    command = [sys.executable, "-m", "deepnmt", "serve", *words, "--port", "0"]
+    with started(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        line = process.stderr.readline()
+        match = re.search(r" serves de-en at http://127\.0\.0\.1:(\d+)$", line.strip())
+        assert match, line + process.stderr.read()
+        yield process, int(match[1])
+
+
+def translate(port: int, text: object) -> object:
+    body = json.dumps({"q": text, "source": "de", "target": "en"}).encode()
+    request = Request(f"http://127.0.0.1:{port}/translate", body, {"content-type": "application/json"})
+    with urlopen(request, timeout=SECONDS) as answer:
+        return json.load(answer)["translatedText"]
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    assert process.stderr
+    log = process.stderr.read()
+    assert process.wait(SECONDS) == 0, log
+    assert "Traceback" not in log
+    return log
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("serve")
+    data = write_data(folder / "data")
+    for seed in (1, 2):
+        checkpoint = write_checkpoint(folder / f"{seed}.pt", data, seed)
+        export(Export([checkpoint], data, "torch", "float32", check=0, search=SEARCH), folder / f"model{seed}")
+    return folder / "model1"
+
+
+def test_signals(model: Path, tmp_path: Path) -> None:
+    served, other = tmp_path / "model", model.with_name("model2")
+    shutil.copytree(model, served)
+    lines = [*GERMAN, " ".join(GERMAN[:3])]
+    with server(served) as (process, port):
+        assert process.stderr
+        assert translate(port, lines) == Translator(model).translate(lines)
+        process.send_signal(signal.SIGHUP)
+        assert "loaded again: nothing, since no model folder was replaced" in process.stderr.readline()
+        shutil.rmtree(served)
+        process.send_signal(signal.SIGHUP)
+        assert f"models are not loaded again: {served}: no folder made by deepnmt export" in process.stderr.readline()
+        assert translate(port, lines[0]) == Translator(model).translate(lines[0])
+        shutil.copytree(other, served)
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr.readline().strip().endswith(f"loaded again: {served}")
+        assert translate(port, lines) == Translator(other).translate(lines)
+        process.send_signal(signal.SIGTERM)
+        log = finish(process)
+    assert [line.split(" ", 2)[2] for line in log.splitlines()] == ["stops when all requests are answered", "stopped"]
+
+
+def test_sigterm_answers_what_has_begun(model: Path) -> None:
+    # The sentences would wait for others, if the server did not end.
+    with server(model, "--wait", "10000") as (process, port):
+        answers: list[object] = []
+        threads = [threading.Thread(target=lambda: answers.append(translate(port, GERMAN))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        idle, half = connected(port), connected(port)
+        half.sendall(b"POST /translate HTTP/1.1\r\nhost: localhost\r\n")
+        until_waiting(port, 4 * SENTENCES)
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join()
+        assert answers == [Translator(model).translate(GERMAN)] * 4
+        assert [received(idle), received(half)] == [b"", b""]
+        finish(process)
+    with pytest.raises(ConnectionRefusedError, match="refused"):
+        socket.create_connection(("127.0.0.1", port))
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_it_at_once(model: Path) -> None:
+    with server(model) as (process, port):
+        assert process.stderr
+        half = connected(port)
+        half.sendall(b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
+        assert translate(port, GERMAN[0])
+        process.send_signal(signal.SIGINT)
+        assert "stops when all requests are answered" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert "stops at once" in finish(process)
+        answer = received(half)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert answer.endswith(b'{"error": "the server ends"}')
+
+
+def until_waiting(port: int, number: int) -> None:
+    """Wait until this number of sentences waits."""
+    end = time.monotonic() + SECONDS
+    text = ""
+    while f"deepnmt_waiting_sentences {number}\n" not in text:
+        assert time.monotonic() < end, text
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as answer:
+            text = answer.read().decode()
