@@ -54,6 +54,7 @@ SHELVES = {
         "docs/methods",
         "docs/progressive",
         "docs/depth",
+        "docs/depth-map",
         "docs/results",
         "docs/performance",
         "docs/architecture",

@@ -47,6 +47,10 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add_reference_option(parser)
     parser.add_argument("--seed", type=int, default=1, help="seed of weights, batches and dropout, in place of the "
         "recipe's (default: 1)")  # fmt: skip
+    parser.add_argument("--attention-similarity", action="store_true", help="of checkpoints, how alike the decoder's "
+        "layers attend, and the blocks for --shared-attention-blocks, in place of all other measures")  # fmt: skip
+    parser.add_argument("--theta", type=share, default=0.7, help="least similarity of the layers of a block, from 0 to "
+        "1 (default: 0.7)")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for all numbers")
     parser.add_argument("--html", type=Path, metavar="FILE", help="file for a page of plots and tables (matplotlib)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="folder for the plots as PNG (matplotlib)")
@@ -58,6 +62,12 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     for label, count in Counter(each.label for each in arguments.sources).items():
         if count > 1:
             raise UserError(f"labels must differ, but '{label}' names {count} sources: write LABEL=PATH")
+    if arguments.attention_similarity:
+        if recipes := [each for each in arguments.sources if not each.is_checkpoint]:
+            raise UserError(f"--attention-similarity needs a checkpoint, but {recipes[0].path} is a recipe")
+        for name in ("json", "html", "pictures"):
+            if getattr(arguments, name) is not None:
+                raise UserError(f"--attention-similarity cannot be combined with --{name}")
     if arguments.options and all(each.is_checkpoint for each in arguments.sources):
         raise UserError("--set needs a recipe among SOURCE")
     return arguments
@@ -68,6 +78,17 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
     return int(text)
+
+
+def share(text: str) -> float:
+    """Return a number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 1, but is {text}")
+    return value
 
 
 def numbers(text: str) -> list[str]:

@@ -1,7 +1,9 @@
 """`deepnmt plan`: time and memory of a training before its first update, at several depths."""
 
 import argparse
+import sys
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 
 from deepnmt.console import Parser, program
@@ -12,7 +14,8 @@ NAME = "plan"
 USAGE = "%(prog)s RECIPE DATA [--encoder-layers N,N,...] [--picture FILE] [fairseq-train options]"
 DESCRIPTION = """Tell the parameters, memory and hours of a training before its first update. The command makes ten
 updates, with batches of DATA that represent all others. For several depths it does so at two of them. The other depths
-lie on a line through these two, and the deepest one of several is never run."""
+lie on a line through these two, and the deepest one of several is never run. In 200 updates at a depth of 1 it measures
+by how much the process grows."""
 EPILOG = """Columns:
 
     memory      peak of the process, or of the GPU's allocator, in updates with the largest batches
@@ -24,9 +27,8 @@ EPILOG = """Columns:
     from        ten updates at this depth, or the line through other depths
 
 A training on one device is planned. Its memory includes the interpreter and torch, about 0.5 GiB. On the CPU a training
-keeps freed memory, and so grows beyond this figure as batches of new sizes come (docs/performance.md). The environment
-variable MALLOC_MMAP_THRESHOLD_=131072 keeps it at this figure, for more time an update. OMP_NUM_THREADS counts as in
-deepnmt train.
+keeps freed memory, which takes more than this figure (docs/performance.md). The figure is for the environment
+variable MALLOC_MMAP_THRESHOLD_=131072, which needs more time an update. OMP_NUM_THREADS counts as in deepnmt train.
 
 example:
   deepnmt plan deep-12 data/de-en --encoder-layers 6,12,24,48"""
@@ -70,7 +72,10 @@ def main(words: Sequence[str] | None = None) -> None:
         measured = {
             depth: plan.probe(recipe, given.data, depth, options) for depth in plan.depths_to_run(given.encoder_layers)
         }
-    found = plan.costs(measured, given.encoder_layers)
+    growth = plan.growth(recipe, given.data, options)
+    if isnan(growth):
+        print("memory: without its growth, since one encoder layer cannot be trained", file=sys.stderr)
+    found = plan.costs(measured, given.encoder_layers, 0.0 if isnan(growth) else growth)
     print("\n".join(plan.table(found, list(measured))))
     if len(measured) > 1:
         print("\n".join(plan.formula(found, list(measured))))

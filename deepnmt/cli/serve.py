@@ -70,8 +70,8 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     add("--port", type=count["port"], default=5000, metavar="PORT", help="port (default: 5000); 0 is any free one")
     add("--wait", type=count["wait"], default=30, metavar="MS", help="milliseconds that a sentence waits for others "
         "to join its batch (default: 30)")  # fmt: skip
-    add("--buckets", type=_lengths, default="32,64,128,256", metavar="N,N,...", help="lengths in subwords up to which "
-        "sentences are translated together (default: 32,64,128,256)")  # fmt: skip
+    add("--buckets", type=_lengths, default="16,32,64,128", metavar="N,N,...", help="lengths in subwords up to which "
+        "sentences are translated together (default: 16,32,64,128)")  # fmt: skip
     add("--max-tokens", type=count["max-tokens"], default=4096, metavar="N", help="subwords of a batch, padding "
         "included (default: 4096)")  # fmt: skip
     add("--queue", type=count["queue"], default=1000, metavar="N", help="sentences of all requests at a time; further "

@@ -19,6 +19,8 @@ import deepnmt
 from deepnmt.console import write_whole
 from deepnmt.errors import UserError
 from deepnmt.inspection import Report, inspect_checkpoint, inspect_recipe, summary, table, write_json
+from deepnmt.inspection.attention_similarity import blocks
+from deepnmt.inspection.sources import checkpoint_similarities
 from deepnmt.inspection.table import title
 
 
@@ -28,12 +30,27 @@ def measure_and_write(arguments: argparse.Namespace) -> None:
     about = facts(arguments)
     # fairseq reports every step of loading data.
     logging.getLogger().setLevel(logging.WARNING)
+    if arguments.attention_similarity:
+        show("\n\n".join(similarity_table(arguments, each) for each in arguments.sources))
+        return
     check_outputs(arguments)
     if arguments.html or arguments.pictures:
         from deepnmt.inspection import page  # noqa: F401  reports a missing matplotlib before minutes are spent
     reports = measure(arguments)
     write(arguments, reports, about)
     show("\n\n".join([*map(table, reports), summary(reports)]))
+
+
+def similarity_table(arguments: argparse.Namespace, source: Any) -> str:
+    """Return the similarity of a checkpoint's layers, and the blocks that can share attention weights."""
+    common: dict[str, Any] = {name: getattr(arguments, name) for name in ("data", "batches", "subset", "seed")}
+    matrix = checkpoint_similarities(source.path, **common)
+    lines = [[f"{number:>5}", *(f"{value:.3f}" for value in row)] for number, row in enumerate(matrix, start=1)]
+    head = "  ".join(["layer", *(f"{number:>5}" for number in range(1, len(matrix) + 1))])
+    boundaries = ",".join(map(str, blocks(matrix, arguments.theta)))
+    what = f"{source.label}: similarity of the decoder's self-attention (49)"
+    found = f"--shared-attention-blocks {boundaries}  (theta {arguments.theta:g})"
+    return "\n".join([what, head, *map("  ".join, lines), found])
 
 
 def facts(arguments: argparse.Namespace) -> dict[str, str]:

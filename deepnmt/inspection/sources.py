@@ -15,6 +15,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 import deepnmt
 from deepnmt.criterions import distillation
 from deepnmt.errors import UserError
+from deepnmt.inspection.attention_similarity import similarities
 from deepnmt.inspection.measure import inspect_model
 from deepnmt.inspection.table import Report
 from deepnmt.model.initializers import batch_initializer
@@ -88,15 +89,8 @@ def inspect_checkpoint(
     Raises:
         UserError, OSError: the checkpoint or the data is faulty or missing, or they do not fit
     """
-    _check_data(data)
-    if not path.is_file():
-        raise UserError(f"{path}: no such checkpoint")
-    deepnmt.register()
-    overrides = {"data": str(data), **{name.replace("-", "_"): False for name in OFF}}
     with torch.random.fork_rng():
-        # Sublayer skipping draws by the seed with which the model was built.
-        utils.set_torch_seed(seed)
-        (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
+        model, cfg, task = _loaded(path, data, seed)
         found = _first_batches(task, model, cfg, batches, subset, seed)
         if getattr(cfg.criterion, "_name", None) == distillation.NAME:
             logger.warning(f"{path}: measured by the label-smoothed cross entropy alone, without the teachers' share")
@@ -107,6 +101,29 @@ def inspect_checkpoint(
             state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
             criterion.set_num_updates(state["optimizer_history"][-1]["num_updates"])
         return inspect_model(model, criterion, found, label or path.stem, seed)
+
+
+def checkpoint_similarities(
+    path: Path, data: Path, batches: int = 4, subset: str = "train", seed: int = 1
+) -> list[list[float]]:
+    """Return the similarities of a checkpoint's decoder layers; arguments and errors as in `inspect_checkpoint`."""
+    with torch.random.fork_rng():
+        model, cfg, task = _loaded(path, data, seed)
+        found = _first_batches(task, model, cfg, batches, subset, seed)
+    return similarities(model, found, task.target_dictionary.pad())
+
+
+def _loaded(path: Path, data: Path, seed: int) -> tuple[Any, Any, Any]:
+    """Return the model of a checkpoint, its configuration and its task."""
+    _check_data(data)
+    if not path.is_file():
+        raise UserError(f"{path}: no such checkpoint")
+    deepnmt.register()
+    overrides = {"data": str(data), **{name.replace("-", "_"): False for name in OFF}}
+    # Sublayer skipping draws by the seed with which the model was built.
+    utils.set_torch_seed(seed)
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], arg_overrides=overrides)
+    return model, cfg, task
 
 
 def _check_data(data: Path) -> None:

@@ -39,12 +39,20 @@ def depths_to_run(depths: Sequence[int]) -> list[int]:
     return sorted({lowest, deepest if middle == lowest else middle})
 
 
-def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str]) -> dict[str, float]:
+def growth(recipe: Path, data: str, options: Sequence[str]) -> float:
+    """Return the bytes by which a training grows, at a depth of 1; NaN if the recipe cannot have a single layer."""
+    try:
+        return probe(recipe, data, 1, options, "growth")["growth"]
+    except UserError:
+        return math.nan
+
+
+def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str], what: str = "costs") -> dict[str, float]:
     """Return the measurements of `update_probe` at a depth, or at the recipe's own. Raises `UserError` if it fails."""
     layers = [] if depth is None else [f"--encoder-layers={depth}"]
     with TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
-        words = [recipe, data, result, *options, *layers]
+        words = [what, recipe, data, result, *options, *layers]
         done = subprocess.run(
             module("deepnmt.runs.update_probe", words),
             env={"MALLOC_MMAP_THRESHOLD_": str(2**17), **os.environ},
@@ -61,8 +69,12 @@ def probe(recipe: Path, data: str, depth: int | None, options: Sequence[str]) ->
     return found
 
 
-def costs(measured: Mapping[int, Mapping[str, float]], depths: Sequence[int]) -> Costs:
-    """Return the quantities at all depths: as measured, or on the line through the measured ones."""
+def costs(measured: Mapping[int, Mapping[str, float]], depths: Sequence[int], more: float = 0.0) -> Costs:
+    """Return the quantities at all depths: as measured, or on the line through the measured ones.
+
+    Args:
+        more: bytes by which the training grows, at any depth
+    """
     result: Costs = {}
     for depth in depths:
         nearest = measured[min(measured, key=lambda known: abs(known - depth))]
@@ -71,6 +83,8 @@ def costs(measured: Mapping[int, Mapping[str, float]], depths: Sequence[int]) ->
             for name in BY_DEPTH:
                 slope, start = np.polyfit(list(measured), [each[name] for each in measured.values()], 1)
                 result[depth][name] = float(start + slope * depth)
+        for name in ("memory", "rest"):
+            result[depth][name] += more
     return result
 
 
@@ -83,7 +97,8 @@ def hours(cost: Mapping[str, float]) -> float:
 def largest_batch(cost: Mapping[str, float]) -> int:
     """Return how many tokens of a batch fit into the free memory; 0 if the recipe does not limit tokens."""
     room = max(0.0, cost["available"] - cost["rest"])
-    return int(cost["max tokens"] * room / (cost["memory"] - cost["rest"]))
+    # A tiny model's batch may need less than its process happens to have.
+    return int(cost["max tokens"] * room / max(1.0, cost["memory"] - cost["rest"]))
 
 
 def table(found: Costs, measured: Sequence[int]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from deepnmt.serving.directions import Direction
-from deepnmt.text.units import unescaped
+from deepnmt.translator.line_stream import unknown_words
 from deepnmt.translator.paragraphs import Paragraph
 from deepnmt.translator.translator import Translated
 
@@ -62,14 +62,15 @@ class Layout:
 
 def details(sentence: str, result: Translated) -> dict[str, object]:
     """Return a sentence's translations with their scores and marks, for JSON."""
+    given = set(words(sentence))
     return {
         "source": sentence,
-        "unknown": unknown_words(result),
+        "unknown": list(dict.fromkeys(unknown_words(result))),
         "translations": [
             {
                 "text": found.text,
                 "score": round(found.score, 6),
-                "copied": [word for word in words(found.text) if word in words(sentence)],
+                "copied": [word for word in words(found.text) if word in given],
             }
             for found in result.translations
         ],
@@ -79,16 +80,3 @@ def details(sentence: str, result: Translated) -> dict[str, object]:
 def words(text: str) -> list[str]:
     """Return the distinct words of a text that have letters, in order."""
     return list(dict.fromkeys(word for word in WORD.findall(text) if not word.isnumeric()))
-
-
-def unknown_words(result: Translated) -> list[str]:
-    """Return the distinct words of a source that have a subword unknown to the model, in order."""
-    unknown, found = set(result.unknown), dict[str, None]()
-    word, known = "", True
-    for token in result.source:
-        word, known = word + token.removesuffix("@@"), known and token not in unknown
-        if not token.endswith("@@"):
-            if not known:
-                found[unescaped(word)] = None
-            word, known = "", True
-    return list(found)

@@ -9,7 +9,7 @@ export PYTHONPATH=$ROOT/examples/libreoffice:$PYTHONPATH
 
 usage() {
     cat <<'HELP'
-usage: run.sh LANGUAGES [RECIPE] [--debs FOLDER] [--data] [fairseq-train options]
+usage: run.sh LANGUAGES [RECIPE] [--debs FOLDER] [--text] [fairseq-train options]
 
 Takes text of LibreOffice from Debian's packages to a model that translates it into English: fetch, clean, preprocess,
 train, average, translate, score, export. It can be stopped at any moment; run the same command again to resume.
@@ -18,7 +18,7 @@ train, average, translate, score, export. It can be stopped at any moment; run t
                    with a tag, <de>; ten: de,fr,es,it,nl,pt-br,cs,ru,ja,zh-cn
   RECIPE           YAML file (default: configs/tiny.yaml)
   --debs FOLDER    .deb files, where apt-get is missing (default: downloaded)
-  --data           prepare the data, and train nothing
+  --text           prepare the text, and train nothing
   options          options of fairseq-train, which win over the recipe's, such as --max-update 1000
 
 environment:
@@ -30,11 +30,11 @@ HELP
 }
 
 TEN=de,fr,es,it,nl,pt-br,cs,ru,ja,zh-cn
-DEBS=() POSITIONAL=() OPTIONS=() DATA_ALONE=''
+DEBS=() POSITIONAL=() OPTIONS=() TEXT_ALONE=''
 while [[ $# -gt 0 ]]; do
     case $1 in
         --debs) DEBS=(--debs "$(value "$@")") || exit; shift ;;
-        --data) DATA_ALONE=true ;;
+        --text) TEXT_ALONE=true ;;
         -h | --help) usage; exit 0 ;;
         -*) OPTIONS=("$@"); break ;;
         *) POSITIONAL+=("$1") ;;
@@ -64,11 +64,11 @@ if [[ ${#LANGUAGES[@]} -gt 1 ]]; then
     printf '<[a-z]+(-[a-z]+)?>\n' >"$OUT/tags"
     SOURCE=mul TRAIN=$OUT/text/train SEGMENT=(--protect "$OUT/tags" --bpe-merges 16000)
 fi
-run "$SCRIPTS/preprocess.sh" --source-lang "$SOURCE" --target-lang en --train "$TRAIN" --valid "$OUT/text/valid" \
-    --test "$OUT/text/test" --dest "$OUT/data" "${SEGMENT[@]}"
-if [[ -n $DATA_ALONE ]]; then
+if [[ -n $TEXT_ALONE ]]; then
     exit 0
 fi
+run "$SCRIPTS/preprocess.sh" --source-lang "$SOURCE" --target-lang en --train "$TRAIN" --valid "$OUT/text/valid" \
+    --test "$OUT/text/test" --dest "$OUT/data" "${SEGMENT[@]}"
 NAME=$(basename "$RECIPE" .yaml)
 SAVE=$OUT/checkpoints/$NAME
 run "$SCRIPTS/train.sh" "$RECIPE" "$OUT/data" "$SAVE" "${OPTIONS[@]}"

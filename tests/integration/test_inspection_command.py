@@ -72,6 +72,22 @@ def test_command(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "out.html", "out.json"]
 
 
+def test_similarity_of_the_decoders_layers(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for theta, boundaries in (("0", "0,2"), ("1", "0,1,2")):
+        words = (toy.checkpoint, "--data", toy.data, "--attention-similarity", "--theta", theta)
+        assert run(monkeypatch, *words) == 0
+        title, head, first, second, last = capsys.readouterr().out.splitlines()
+        assert title == "best: similarity of the decoder's self-attention (49)"
+        assert head.split() == ["layer", "1", "2"]
+        matrix = [line.split() for line in (first, second)]
+        assert [row[0] for row in matrix] == ["1", "2"]
+        assert matrix[0][1] == matrix[1][2] == "1.000"
+        assert 0 < float(matrix[0][2]) == float(matrix[1][1]) < 1
+        assert last == f"--shared-attention-blocks {boundaries}  (theta {theta})"
+
+
 @pytest.mark.slow
 def test_command_builds_recipes_at_several_depths(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -141,6 +157,16 @@ BAD: dict[str, tuple[str, str]] = {
     "set wrong": ("RECIPE --set dropout=x", "given beside the recipe: dropout must be a number, but is 'x'"),
     "set for none": ("PT --set dropout=1", "--set needs a recipe among SOURCE"),
     "same label": ("RECIPE toy=PT", "labels must differ, but 'toy' names 2 sources: write LABEL=PATH"),
+    "similarity of a recipe": (
+        "RECIPE --attention-similarity",
+        r"--attention-similarity needs a checkpoint, but .*toy\.yaml is a recipe",
+    ),
+    "similarity in a file": (
+        "PT --attention-similarity --json x",
+        "--attention-similarity cannot be combined with --json",
+    ),
+    "theta": ("PT --attention-similarity --theta 2", "argument --theta: must be from 0 to 1, but is 2"),
+    "theta in words": ("PT --theta high", "argument --theta: must be from 0 to 1, but is high"),
     "output a folder": ("RECIPE --json bare", "bare: must be a file, but is a folder"),
     "output nowhere": ("RECIPE --html no/a.html", "cannot write no/a.html: No such file or directory"),
     "output in a file": ("RECIPE --pictures text.pt/a", "cannot make folder text.pt/a: Not a directory"),

@@ -8,6 +8,7 @@ Shapes: B x T x C is batch, time, channel, with S for the source's time; H heads
 # a search.
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -185,7 +186,7 @@ class SourceEncoder(Encoder):
         mask = hidden(present[:, None, None], self.embed_tokens.weight.dtype)
 
         def attentions(number: int, module: Layer) -> Functions:
-            return {SELF_ATTENTION: lambda y, _: self_attention(module.self_attn, y, mask, None, number)}
+            return {SELF_ATTENTION: lambda y, _: self_attention(module.self_attn, y, mask, None, number, Shared())}
 
         x = embedded(self, input_ids, 0)
         # As in fairseq, padding begins as zeros.
@@ -211,6 +212,7 @@ class TargetDecoder(Decoder):
             # A position sees itself, so that padding before the text sees something.
             seen = seen & present[:, None].bool() | (positions == positions[past:, None])
         mask = hidden(seen.view(-1, 1, *seen.shape[-2:]), dtype)
+        shared = Shared()
         source_mask = None if source_present is None else hidden(source_present[:, None, None].bool(), dtype)
 
         def attentions(number: int, module: Layer) -> Functions:
@@ -218,10 +220,11 @@ class TargetDecoder(Decoder):
             if isinstance(module.self_attn, RowState):
                 functions[SELF_ATTENTION] = lambda y, _: recurrence(module.self_attn, y, cache, number)
             elif module.self_attn is not None:
-                functions[SELF_ATTENTION] = lambda y, _: self_attention(module.self_attn, y, mask, cache, number)
+                own = mask, cache, number, shared
+                functions[SELF_ATTENTION] = lambda y, _: self_attention(module.self_attn, y, *own)
             if module.encoder_attn is not None:
                 attention = cross_attention if module.self_attn is not None else merged_attention
-                memory = source, source_mask, cache, number
+                memory = source, source_mask, cache, number, shared
                 functions[CROSS_ATTENTION] = lambda y, _: attention(module.encoder_attn, y, *memory)
             return functions
 
@@ -255,14 +258,28 @@ def run(stack: Stack, x: Tensor, attentions: Callable[[int, Layer], Functions]) 
     return x if stack.layer_norm is None else stack.layer_norm(x)
 
 
+@dataclass
+class Shared:
+    """Weights of self-attention, and attended values of the source, that a layer leaves to the layers above it."""
+
+    weights: Optional[Tensor] = None
+    attended: Optional[Tensor] = None
+
+
 def self_attention(
-    module: Any, x: Tensor, mask: Optional[Tensor], cache: Optional[EncoderDecoderCache], layer: int
+    module: Any, x: Tensor, mask: Optional[Tensor], cache: Optional[EncoderDecoderCache], layer: int, shared: Shared
 ) -> Tensor:
-    """Return self-attention, with relative positions (7) if the module has them, B x T x C."""
-    key, value = (by_heads(each(x), module) for each in (module.k_proj, module.v_proj))
+    """Return self-attention, B x T x C, with relative positions (7) or shared weights (47) if the module has them."""
+    value = by_heads(module.v_proj(x), module)
+    key = value if module.follows else by_heads(module.k_proj(x), module)
     if cache is not None:
         key, value = cache.self_attention_cache.update(key, value, layer)
-    return module.out_proj(attended(module, x, key, value, mask))  # type: ignore[no-any-return]
+    if module.follows:
+        assert shared.weights is not None
+        found = torch.matmul(shared.weights.type_as(value), value).transpose(1, 2).flatten(2)
+    else:
+        found, shared.weights = attended(module, x, key, value, mask)
+    return module.out_proj(found)  # type: ignore[no-any-return]
 
 
 def cross_attention(
@@ -272,10 +289,13 @@ def cross_attention(
     mask: Optional[Tensor],
     cache: Optional[EncoderDecoderCache],
     layer: int,
+    shared: Shared,
 ) -> Tensor:
     """Return attention to the source, B x T x C."""
-    key, value = source_keys(module, source, cache, layer)
-    return module.out_proj(attended(module, x, key, value, mask))  # type: ignore[no-any-return]
+    if not module.follows:
+        key, value = source_keys(module, source, cache, layer)
+        shared.attended, _ = attended(module, x, key, value, mask)
+    return module.out_proj(shared.attended)  # type: ignore[no-any-return]
 
 
 def merged_attention(
@@ -285,11 +305,12 @@ def merged_attention(
     mask: Optional[Tensor],
     cache: Optional[EncoderDecoderCache],
     layer: int,
+    _: Shared,
 ) -> Tensor:
     """Return merged attention (12), B x T x C; the cache keeps the values of the target."""
     key, value = source_keys(module, source, cache, layer)
     mean = means_so_far(module.v_proj(x), cache, layer)
-    return module.out_proj((attended(module, x, key, value, mask) + mean).type_as(x))  # type: ignore[no-any-return]
+    return module.out_proj((attended(module, x, key, value, mask)[0] + mean).type_as(x))  # type: ignore[no-any-return]
 
 
 def recurrence(module: Any, x: Tensor, cache: Optional[EncoderDecoderCache], layer: int) -> Tensor:
@@ -331,18 +352,18 @@ def source_keys(
     return key, value
 
 
-def attended(module: Attention, x: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> Tensor:
-    """Return the attended values, B x T x C, before the last projection."""
+def attended(module: Attention, x: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the attended values, B x T x C, before the last projection, and the probabilities, B x H x T x keys."""
     query = by_heads(module.q_proj(x) * module.scaling, module)
     if module.relative_keys is not None:
         vectors = module.relative_keys, module.relative_values
-        found = attend(query, key, value, vectors, mask, lambda weights: weights)[0]
+        found, weights = attend(query, key, value, vectors, mask, lambda weights: weights)[:2]
     else:
         scores = torch.matmul(query, key.mT)
         scores = scores if mask is None else scores + mask
         weights = scores.softmax(-1, dtype=torch.promote_types(x.dtype, torch.float32))
         found = torch.matmul(weights.type_as(value), value)
-    return found.transpose(1, 2).flatten(2)
+    return found.transpose(1, 2).flatten(2), weights
 
 
 def by_heads(x: Tensor, module: Attention) -> Tensor:

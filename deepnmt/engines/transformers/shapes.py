@@ -18,6 +18,7 @@ from deepnmt.engines.torch.inference_model import PADDING, sinusoids
 from deepnmt.engines.transformers.modelling import DeepTranslationConfig
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.norm_position import NORM_POSITIONS
+from deepnmt.model.self_attention import FULL
 from deepnmt.model.stack import STACKS
 from deepnmt.model.sublayers import CROSS_ATTENTION, FEED_FORWARD, SELF_ATTENTION
 
@@ -105,7 +106,7 @@ def is_plain(options: DLCLTransformerConfig) -> bool:
     return all(
         stack.boundaries is None
         and stack.sublayers == SUBLAYERS[stack.name]
-        and stack.self_attention.attends
+        and stack.self_attention is FULL
         and stack.residual_scale == 1
         and not stack.residual_trained
         and {factor for factors in stack.inference_factors() for factor in factors} == {1.0}

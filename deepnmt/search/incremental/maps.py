@@ -41,7 +41,7 @@ class Maps:
 
 
 def bias_of(linear: nn.Linear) -> Tensor:
-    """Return the bias of a map, or zeros for one without a bias."""
+    """Return the bias of a map, or zeros in its place."""
     return linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
 
 

@@ -52,7 +52,7 @@ def test_options_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     serve.main(["a", "b"])
     assert given[0] == ([Path("a"), Path("b")], None)
     assert given[1] == server.Settings(
-        "127.0.0.1", 5000, 0.03, [32, 64, 128, 256], 4096, 1000, 60.0, 65_536, [], [], split=True
+        "127.0.0.1", 5000, 0.03, [16, 32, 64, 128], 4096, 1000, 60.0, 65_536, [], [], split=True
     )
     given.clear()
     words = ["a", "--host", "0.0.0.0", "--port", "0", "--wait", "250", "--buckets", "7", "--max-tokens", "9", "--queue"]

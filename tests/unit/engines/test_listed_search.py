@@ -29,7 +29,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "shared attention": {"decoder_self_attention": "shared", "shared_cross_attention": True},
     "other widths": {"decoder_output_dim": 20, "share_decoder_input_output_embed": False},
     "shared": {"share_all_embeddings": True, "decoder_max_relative_length": 3},
-    "ssru": {**PRE_NORM, "decoder_self_attention": "ssru"},
 }
 
 

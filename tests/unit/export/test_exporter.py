@@ -149,13 +149,14 @@ def test_fairseqs_own_transformer(data: Path, tmp_path: Path) -> None:
     as_trained = {**state, "cfg": {**state["cfg"], "model": Namespace(**options)}}
     old = {**state, "cfg": None, "args": Namespace(**options, **without_name(state["cfg"]["task"]))}
     found = []
-    for contents in (as_trained, old):
-        torch.save(contents, path)
-        export(Export([path], data, check=0, search=SEARCH), tmp_path / "model")
-        found.append(Translator(tmp_path / "model").translate(LINES))
+    for engine in ("torch", "transformers"):
+        for contents in (as_trained, old):
+            torch.save(contents, path)
+            export(Export([path], data, engine, check=0, search=SEARCH), tmp_path / "model")
+            found.append(Translator(tmp_path / "model").translate(LINES))
     torch.save(state, path)
     expected = Translator.from_checkpoint(path, data).translate(LINES, beam=3, max_len_b=12)
-    assert found == [expected, expected]
+    assert found == [expected] * 4
 
 
 STACKS = ("encoder", "decoder")

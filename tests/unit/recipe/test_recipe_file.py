@@ -23,10 +23,17 @@ ROOT = Path(__file__).resolve().parents[3]
 # These folders have test files of their own.
 ELSEWHERE = {"iwslt14", "progressive", "wmt14"}
 # How many files each other folder has, and how many of them are recipes.
-NUMBERS = {".": (6, 5), "depth": (11, 9), "ensemble": (2, 2), "multi30k": (18, 16), "synthetic": (6, 4)}
+NUMBERS = {
+    ".": (6, 5),
+    "depth": (11, 9),
+    "depth_map": (7, 6),
+    "ensemble": (2, 2),
+    "multi30k": (18, 16),
+    "synthetic": (6, 4),
+}
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
 # Shared by other recipes, and not to be run: they name no architecture.
-BASES = {"multi30k/base.yaml", "multi30k/tiny_base.yaml", "depth/base.yaml", "depth/warmup.yaml"}
+BASES = {"multi30k/base.yaml", "multi30k/tiny_base.yaml", "depth/base.yaml", "depth/warmup.yaml", "depth_map/base.yaml"}
 # Run by iterate.sh.
 BASES |= {"synthetic/iterative.yaml", "synthetic/iterated_distillation.yaml"}
 # Run by train_lm.sh; it has no encoder, and tests of its own.
@@ -37,6 +44,7 @@ SIZES |= {"tiny": (4, 4, 128), "deep-12": (12, 6, 512), "base": (6, 6, 512), "de
 SIZES |= {"ssru_12_1": (12, 1, 128), "ssru_12_2": (12, 2, 128), "ssru_24_2": (24, 2, 128)}
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
+SIZES |= {f"{method}_{depth}": (depth, 4, 128) for method in ("pre", "dlcl") for depth in (4, 12, 24)}
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
 
 
@@ -92,7 +100,8 @@ def test_every_key_has_a_comment_and_the_file_a_header(path: Path) -> None:
     if path in RECIPES:
         header = [line for line in lines if line.startswith("#")]
         names = [f"scripts/train.sh {path.relative_to(ROOT)}", f"deepnmt train {path.stem} DATA SAVE"]
-        command = [f"examples/depth/run.sh {path.stem}"] if path.parent.name == "depth" else names
+        studies = {"depth": "examples/depth/run.sh", "depth_map": "examples/depth_map/run.sh ten"}
+        command = [f"{studies[path.parent.name]} {path.stem}"] if path.parent.name in studies else names
         assert any(name in line for line in header for name in command)
         assert any("ublished" in line or "easured" in line for line in header)
 

@@ -81,6 +81,8 @@ def test_other_depths_lie_on_a_line() -> None:
     deep = {**COST, "parameters": 4e6, "memory": 6.0 * GIB, "rest": 1.4 * GIB, "seconds": 2.5, "updates": 7200}
     found = plan.costs({4: COST, 24: deep}, [4, 12, 24, 48])
     assert found[4] == COST
+    assert plan.costs({4: COST, 24: deep}, [48], 5.0)[48]["memory"] == found[48]["memory"] + 5
+    assert plan.costs({4: COST}, [4], 5.0)[4]["rest"] == COST["rest"] + 5
     assert found[24] == deep
     assert found[12]["memory"] == pytest.approx((2 + 8 * 0.2) * GIB)
     assert found[48]["memory"] == pytest.approx((2 + 44 * 0.2) * GIB)
@@ -143,19 +145,28 @@ def test_ten_updates_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(probe.train.Trainer, "train_step", train_step)
     monkeypatch.setattr(probe.train, "train", probe.train.train)
-    monkeypatch.setattr(probe.training_checks, "accepted", None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     words = [str(tmp_path / "r.yaml"), str(data), str(tmp_path / "result.json"), "--encoder-layers=3"]
-    monkeypatch.setattr("sys.argv", ["update_probe.py", *words])
-    with pytest.raises(SystemExit):
-        probe.main()
-    found = json.loads((tmp_path / "result.json").read_text("utf-8"))
-    # The three pairs of the text are one batch.
+
+    def measure(what: str) -> dict[str, float]:
+        monkeypatch.setattr("sys.argv", ["update_probe.py", what, *words])
+        monkeypatch.setattr(probe.training_checks, "accepted", None)
+        with pytest.raises(SystemExit):
+            probe.main()
+        result: dict[str, float] = json.loads((tmp_path / "result.json").read_text("utf-8"))
+        return result
+
+    # The three pairs of the text are one batch, and an epoch: it comes once after the largest ones.
+    assert measure("growth")["growth"] >= 0
+    assert steps == [3] * 3
+    del steps[:]
+    found = measure("costs")
     assert steps == [3] * 10
     assert (found["updates"], found["validations"], found["encoder layers"], found["max tokens"]) == (3, 4, 3, 100)
     # Adam has two numbers for each parameter, of four bytes.
     assert found["optimizer"] == 8 * found["parameters"]
-    assert found["rest"] <= found["memory"] < found["available"]
+    assert 2**27 < found["rest"] < found["available"]
+    assert 2**27 < found["memory"] < found["available"]
     assert found["seconds"] > 0
     assert found["processor seconds"] > 0
     assert found["validation"] > 0
@@ -188,6 +199,7 @@ def test_a_process_without_a_result_is_a_fault(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(plan.subprocess, "run", run)
     with pytest.raises(UserError, match=r"^an update at 12 layers failed: status -9, perhaps for lack of memory$"):
         plan.probe(tmp_path, "data", 12, [])
+    assert math.isnan(plan.growth(tmp_path, "data", []))
 
 
 def test_a_probe_reads_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,3 +212,4 @@ def test_a_probe_reads_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(plan.subprocess, "run", run)
     assert plan.probe(tmp_path / "r.yaml", "data", 12, ["--lr", "1"]) == COST
     assert words[-3:] == ["--lr", "1", "--encoder-layers=12"]
+    assert words[words.index("data") - 2] == "costs"

@@ -53,6 +53,19 @@ def test_lines_may_be_translated_whole(split: bool, tmp_path: Path) -> None:
     assert sorted(chain.from_iterable(run(work()))) == (["Ab.", "Cd.", "E."] if split else ["Ab.Cd.", "E."])
 
 
+def test_texts_of_one_request_keep_their_order(tmp_path: Path) -> None:
+    async def work() -> None:
+        translator = echo(tmp_path)
+        assert isinstance(translator.engine, Echo)
+        texts = ["a" * 15, "b", "c" * 15, "", "d", "e" * 30, "f"]
+        async with serving(translator, wait=0.05) as served:
+            assert (await served.client.translate(texts)).json()["translatedText"] == texts
+        # In another order, by buckets of lengths.
+        assert sorted(map(len, translator.engine.batches)) == [1, 2, 3]
+
+    run(work())
+
+
 def test_requests_share_batches_and_each_gets_its_own_answer(tmp_path: Path) -> None:
     async def work() -> None:
         translator = echo(tmp_path)

@@ -1,0 +1,162 @@
+"""The map of depth: the updates of equal hours, the steps of a run with stand-ins, and the report of all runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import depth_report
+import pytest
+from support.models import ROOT
+from support.processes import finish
+
+from deepnmt.errors import UserError
+
+SECONDS = "# text recipe seconds\nten dlcl_4 0.5\nten pre_24 2.03\nde dlcl_4 0.4\nde dlcl_6 0.5\n"
+TUNED = "quarter 4 0.1 0\nde 4 0.1 0\nde 24 0.2 0\nquarter 24 0.3 0.05\n"
+NOTE = '#!/usr/bin/env bash\necho "$(basename "$0") $*" >>"$CALLS"\n'
+# Twelve validation pairs and eight training pairs of the ten languages.
+LIBREOFFICE = """mkdir -p "$OUT/ten/text"
+for side in mul en; do seq 12 >"$OUT/ten/text/valid.$side"; seq 8 >"$OUT/ten/text/train.$side"; done
+"""
+PYTHON = """[[ $* != *update_probe* ]] || echo '{"seconds": 0.7, "processor seconds": 0.65, "updates": 0}' >"${!#}"
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of the example beside stand-ins for all that prepares, trains and plans."""
+    for name in ("examples/depth_map", "configs/depth_map"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("scripts/common.sh", "examples/options.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    for name, text in (("seconds", SECONDS), ("tuned", TUNED)):
+        (tmp_path / "examples" / "depth_map" / f"{name}.tsv").write_text(text, encoding="utf-8")
+    works = {"examples/libreoffice/run.sh": LIBREOFFICE, "scripts/preprocess.sh": "", "scripts/binarise.sh": ""}
+    works |= {"bin/python3": PYTHON, "bin/fairseq-train": ""}
+    for name, work in works.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(NOTE + work, encoding="utf-8")
+        path.chmod(0o755)
+    return tmp_path
+
+
+def run(root: Path, *words: str) -> tuple[int, list[str], str]:
+    """Exit status, the calls of stand-ins without the root, and standard error."""
+    calls = root / "calls"
+    calls.write_text("")
+    environment = {**os.environ, "OUT": str(root / "out"), "CALLS": str(calls), "DEEPNMT_PYTHON_BIN": str(root / "bin")}
+    done = finish([str(root / "examples" / "depth_map" / "run.sh"), *words], env=environment)
+    return done.returncode, calls.read_text("utf-8").replace(f"{root}/", "").splitlines(), done.stderr
+
+
+def test_a_run_has_the_updates_of_its_hours(root: Path) -> None:
+    status, calls, error = run(
+        root, "quarter", "dlcl_4,pre_24", "--hours", "0.25", "--seeds", "1,2", "--dropout", "0.3"
+    )
+    assert status == 0, error
+    folder = "out/runs/quarter/0.25h--dropout0.3"
+    assert [call.split()[0] for call in calls] == ["run.sh", "preprocess.sh", "binarise.sh", "python3"]
+    assert calls[1].endswith("--dest out/data/ten")
+    assert calls[2] == "binarise.sh --like out/data/ten --train out/text/quarter --dest out/data/quarter"
+    assert calls[3] == (
+        f"python3 -m deepnmt seeds {folder}/dlcl_4.yaml,{folder}/pre_24.yaml out/data/quarter {folder} "
+        "--seeds 1,2 --last 1 --subset valid --dropout 0.3"
+    )
+    assert (root / "out" / "text" / "valid.mul").read_text("utf-8").split() == ["1", "7"]
+    assert (root / "out" / "text" / "quarter.en").read_text("utf-8").split() == ["1", "5"]
+    # 900 s at 0.5 s, and at 2.03 s 443 updates, in twenties.
+    texts = {name: (root / folder / f"{name}.yaml").read_text("utf-8").splitlines() for name in ("dlcl_4", "pre_24")}
+    assert "\n".join(texts["dlcl_4"][1:8]) == (
+        "dropout: 0.1\nencoder-skip: 0\nmax-update: 1800\nwarmup-updates: 180\ncooldown-updates: 450\n"
+        "validate-interval-updates: 180\nsave-interval-updates: 180"
+    )
+    assert "\n".join(texts["pre_24"][:5]) == (
+        f"extends: {root}/configs/depth_map/pre_24.yaml\ndropout: 0.3\nencoder-skip: 0.05\nmax-update: 440\n"
+        "warmup-updates: 44"
+    )
+
+
+def test_german_is_the_examples_own_data(root: Path) -> None:
+    status, calls, error = run(root, "de", "dlcl_4", "--debs", "/debs", "--subset", "test")
+    assert status == 0, error
+    assert calls[0] == "run.sh de --debs /debs --text"
+    assert "--train out/corpus/de/clean --valid out/corpus/de/text/valid" in calls[1]
+    assert " out/data/de out/runs/de/1h --seeds 1 --last 1 --subset test" in calls[2]
+
+
+def test_seconds_are_measured_for_each_recipe(root: Path) -> None:
+    # Measured before.
+    (root / "out").mkdir()
+    (root / "out" / "seconds.tsv").write_text("ten pre_4 0.65\n", encoding="utf-8")
+    status, calls, error = run(root, "seconds")
+    assert status == 0, error
+    assert sum(".update_probe costs " in call for call in calls) == 11
+    lines = (root / "examples" / "depth_map" / "seconds.tsv").read_text("utf-8").splitlines()
+    assert lines[0].startswith("# ")
+    recipes = [f"{method}_{depth}" for method in ("pre", "dlcl") for depth in (4, 12, 24)]
+    assert lines[1:] == [f"{text} {recipe} 0.65" for text in ("ten", "de") for recipe in recipes]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "TEXT and RECIPE must be given, or report (see --help)"),
+        (("fr", "dlcl_4"), "TEXT must be ten, quarter or de, but is 'fr'"),
+        (("de", "dlcl_4", "--hours", "x"), "--hours must be a number such as 0.25, but is 'x'"),
+        (("de", "dlcl_4", "--hours", "0.002"), "seconds.tsv must have de and dlcl_4, and --hours time for 20 updates"),
+        (("de", "none"), "seconds.tsv must have de and none, and --hours time for 20 updates"),
+        (("de", "dlcl_6"), "tuned.tsv must have de and 6"),
+    ],
+)
+def test_faults_are_one_line(root: Path, words: tuple[str, ...], message: str) -> None:
+    status, calls, error = run(root, *words)
+    assert status == 2
+    assert error.splitlines()[-1].endswith(message)
+    assert not [call for call in calls if "seeds" in call]
+
+
+def made(folder: Path, losses: dict[int, float], **bleu: float) -> None:
+    """The folder of a seed, as `deepnmt seeds` leaves it."""
+    (folder / "checkpoints").mkdir(parents=True)
+    lines = [
+        f"x | INFO | valid | epoch 001 | valid on 'valid' subset | nll_loss {loss} | ppl 8 | wps 1 | num_updates {n}"
+        for n, loss in losses.items()
+    ]
+    (folder / "checkpoints" / "train.log").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "core_seconds").write_text("3500.0\n100.0\n", encoding="utf-8")
+    for subset, score in bleu.items():
+        (folder / subset).mkdir()
+        (folder / subset / "scores.json").write_text(f'{{"BLEU": {{"score": {score}}}}}', encoding="utf-8")
+
+
+def test_the_report_has_a_line_for_each_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    made(runs / "ten" / "1h" / "pre_24" / "seed1", {100: 4.0, 200: 3.0}, valid=20.25, test=19.5)
+    made(runs / "ten" / "1h" / "dlcl_4" / "seed1", {300: 3.5, 600: 2.5, 300 + 1: 2.75}, valid=21.0)
+    made(runs / "quarter" / "0.25h--dropout0.3" / "pre_24" / "seed2", {10: 9.0})
+    (tmp_path / "seconds.tsv").write_text(SECONDS, encoding="utf-8")
+    words = [str(tmp_path), "--seconds", str(tmp_path / "seconds.tsv"), "--pictures", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", ["report", *words])
+    depth_report.main()
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert lines == [
+        "| quarter | 0.25h--dropout0.3 | pre_24 | 2 | 10 | 1.00 | 9.000 |  |  |",
+        # It was resumed from update 300, so that 600 does not count.
+        "| ten | 1h | dlcl_4 | 1 | 301 | 1.00 | 2.750 | 21.00 |  |",
+        "| ten | 1h | pre_24 | 1 | 200 | 1.00 | 3.000 | 20.25 | 19.50 |",
+    ]
+    for name in ("losses.png", "depths.png"):
+        assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
+    assert depth_report.read_seconds(tmp_path / "seconds.tsv")["quarter", "dlcl_4"] == 0.5
+
+
+def test_a_report_needs_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["report", str(tmp_path), "--seconds", "x", "--pictures", str(tmp_path)])
+    with pytest.raises(UserError, match=r"/runs: no run has been validated yet$"):
+        depth_report.main()
