@@ -152,4 +152,7 @@ class Engine(Protocol):
         """Return the best hypotheses of each sentence, the best first; the sentences are one batch, of any lengths."""
 
     def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Return the log-probability of each subword of given targets, and of the end symbol after them."""
+        """Return the log-probability of each subword of given targets, and of the end symbol after them.
+
+        They are normalised over all types, also in a model with shortlists.
+        """
