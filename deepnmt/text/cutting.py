@@ -35,6 +35,8 @@ from deepnmt.text.signs import (
 
 # Runs of one language whose words are remembered.
 REMEMBERED = 1 << 16
+# Characters; longer runs are rarely seen again, and would fill the memory of a server.
+LONGEST_REMEMBERED = 100
 LANGUAGES = 64  # more than a process has at a time
 ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z+.-]*://[^\s<>\"“”„«»—()]*[^\s<>\"“”„«»—(),.;:!?\]}'’`…]")
 Words = tuple[str, ...]
@@ -128,8 +130,10 @@ def _words_of_runs(main: str) -> Callable[[str, bool, bool], Words]:
             text = text[:-2] + " . '"
         return text.split()
 
-    @lru_cache(maxsize=REMEMBERED)
     def words(run: str, begins: bool, ends: bool) -> Words:
+        return remembered(run, begins, ends) if len(run) <= LONGEST_REMEMBERED else of_run(run, begins, ends)
+
+    def of_run(run: str, begins: bool, ends: bool) -> Words:
         if "://" in run and (address := ADDRESS.search(run)):
             before, after = run[: address.start()], run[address.end() :]
             return (
@@ -139,6 +143,7 @@ def _words_of_runs(main: str) -> Callable[[str, bool, bool], Words]:
             )
         return tuple(cut(run, begins, ends))
 
+    remembered = lru_cache(maxsize=REMEMBERED)(of_run)
     return words
 
 

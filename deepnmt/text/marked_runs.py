@@ -12,6 +12,7 @@ from deepnmt.text.signs import APOSTROPHES, CURRENCY, WIDE, is_wide_language
 from deepnmt.text.spacing import QUOTE, WORD, Line, Spacing
 
 REMEMBERED = 1 << 17
+USUAL = 32  # characters of a run that counts once
 # At the end of a run: a full stop may belong to an abbreviation, and others may attach to the next word.
 SEES_NEXT = re.compile(rf"[.{APOSTROPHES}{CURRENCY}]")
 # Letters before it are neither wide nor ideographs.
@@ -57,6 +58,10 @@ class MarkedRuns:
         self._states: dict[tuple[object, ...], State] = {}
         self._start = State(self._spacing.start())
 
+    def _remember(self, run: str) -> None:
+        # A run of a whole text weighs as much as many words.
+        self._remembered += 1 + len(run) // USUAL
+
     def __call__(self, line: str) -> str:
         """Return the tokens of a line."""
         if self._remembered > REMEMBERED:
@@ -72,7 +77,7 @@ class MarkedRuns:
         run = runs[-1]
         last = state.last.get(run)
         if last is None:
-            self._remembered += 1
+            self._remember(run)
             last = state.last[run] = self._cut(state, run, "")[0]
         tokens.append(last)
         return " ".join(tokens)
@@ -80,14 +85,14 @@ class MarkedRuns:
     def _found(self, state: State, run: str, following: str) -> tuple[str, State]:
         """Return the tokens of a run, and the state after it, before a run that begins with `following`."""
         if not SEES_NEXT.match(run[-1]):
-            self._remembered += 1
+            self._remember(run)
             found = state.inside[run] = self._cut(state, run, following)
             return found
         is_digit = following.isdigit()
         kind = following.islower(), following.isalpha(), is_digit, is_digit and following.isascii()
         key = run, self._kinds.setdefault(kind, following)
         if key not in state.before:
-            self._remembered += 1
+            self._remember(run)
             state.before[key] = self._cut(state, run, following)
         return state.before[key]
 

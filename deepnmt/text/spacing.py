@@ -37,6 +37,7 @@ from deepnmt.text.units import ATTACHED, SPACED, escaped_all, unescaped
 
 WORD, OPEN, MONEY, CLOSE, QUOTE, WIDE_WORD, WIDE_SIGN, SECOND, ELIDED = range(9)
 REMEMBERED = 1 << 16
+LONGEST_REMEMBERED = 100  # characters
 _WIDE, _WIDE_SIGN = re.compile(f"[{WIDE}]"), re.compile(f"[{WIDE_SIGNS}]")
 _ASIAN_SIGN = re.compile(f"[{WIDE_SIGNS}{DASHES}“”‘’…]+")
 _OPEN, _MONEY = re.compile(rf"[{re.escape(OPENERS)}{CURRENCY}]+"), re.compile(f"[{CURRENCY}]+")
@@ -190,9 +191,12 @@ def _pair(quote: str) -> str:
     return quote
 
 
-@lru_cache(maxsize=REMEMBERED)
 def _kind(word: str, language: str) -> int:
     """Return the kind of a word or sign."""
+    return _remembered_kind(word, language) if len(word) <= LONGEST_REMEMBERED else _new_kind(word, language)
+
+
+def _new_kind(word: str, language: str) -> int:
     first = word[0]
     if first.isalpha() and first < "\u1100":
         elides = language in ELISION and len(word) > 1 and word[-1] in APOSTROPHES and word[-2].isalpha()
@@ -211,3 +215,6 @@ def _kind(word: str, language: str) -> int:
     if _QUOTE.fullmatch(word):
         return WORD if first in GUILLEMETS + SINGLE_GUILLEMETS and language in SPACED_GUILLEMETS else QUOTE
     return WORD
+
+
+_remembered_kind = lru_cache(maxsize=REMEMBERED)(_new_kind)
