@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepnmt.checkpoints.averaging import LAST
+from deepnmt.checkpoints.averaging import LAST, find_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import module, run_process, run_step
 from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu
@@ -75,8 +75,7 @@ def train_and_translate(
         run_step("train", *words)
     average, scores = save / AVERAGE, result / FILE
     if not is_newer(average, save / LAST):
-        epochs = len(list(save.glob("checkpoint[0-9]*.pt")))
-        run_step("average", save, average, "--last", max(1, min(epochs, last)))
+        run_step("average", save, average, "--last", min(len(find_checkpoints(save)), last))
     if not is_newer(scores, average):
         run_step("generate", average, data, result, "--subset", subset)
         run_step("score", result)

@@ -15,6 +15,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from deepnmt import cli
+from deepnmt.checkpoints.averaging import LAST
 from deepnmt.cli import seeds as command
 from deepnmt.errors import UserError
 from deepnmt.runs import seeds
@@ -133,6 +134,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(seeds, "run_process", lambda line: 0)
     monkeypatch.setattr(seeds, "run_step", run_step)
+    monkeypatch.setattr(seeds, "find_checkpoints", lambda folder: {1: folder / "checkpoint1.pt", 2: folder / LAST})
     return done
 
 
@@ -145,7 +147,7 @@ def test_a_step_that_is_done_is_left_out(steps: list[str], tmp_path: Path) -> No
         assert seeds.train_and_translate(recipe, data, folder, 2, 5, subset, ["--lr", "1"]) == folder / subset
     assert steps == [
         again,
-        # Two epochs alone can be averaged.
+        # There are two alone.
         f"average {save} {save}/average.pt --last 2",
         f"generate {save}/average.pt data {folder}/valid --subset valid",
         f"score {folder}/valid",
