@@ -30,14 +30,19 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+LOGGERS = [logging.getLogger(name) for name in (None, "deepnmt", "fairseq")]
+LEVELS = [logger.level for logger in LOGGERS]
+
+
 @pytest.fixture(autouse=True)
 def levels_of_logging() -> Iterator[None]:
     """Restore what each logger lets through, and where: commands that a test runs in its own process change both."""
-    loggers = [logging.getLogger(name) for name in (None, "deepnmt", "fairseq")]
-    levels = [logger.level for logger in loggers]
-    handlers = [list(logger.handlers) for logger in loggers]
+    # Fixtures of a module run commands, too.
+    for logger, level in zip(LOGGERS, LEVELS):
+        logger.setLevel(level)
+    handlers = [list(logger.handlers) for logger in LOGGERS]
     yield
-    for logger, level, before in zip(loggers, levels, handlers):
+    for logger, level, before in zip(LOGGERS, LEVELS, handlers):
         logger.setLevel(level)
         # One that writes to the captured output of the test would fail in the next.
         logger.handlers[:] = before
