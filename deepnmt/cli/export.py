@@ -12,8 +12,8 @@ from deepnmt.engines.registry import AUTO, ENGINES
 from deepnmt.limits import DEFAULT_BEAM, DEFAULT_LENPEN
 
 EPILOG = """MODEL appears when it is complete and has passed its check: for validation pairs, it must give the
-checkpoints' log-probabilities and translations. With --weights other than float32, at most 1.0 BLEU may be lost. An
-existing model folder is replaced. docs/translating.md lists the models that each engine can run.
+checkpoints' log-probabilities and translations. With --shortlist, or --weights other than float32, it may lose at most
+1.0 BLEU. An existing model folder is replaced. docs/translating.md lists the models that each engine can run.
 
 example: deepnmt export checkpoints/de-en/average.pt data/de-en model"""
 
@@ -38,26 +38,26 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line."""
-    parser = Parser(program("export"), "Write a model folder, which translates by itself.", EPILOG)
+    parser = Parser(program("export"), "Write a model folder with all files needed to translate.", EPILOG)
     add = parser.add_argument
-    add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="checkpoint of fairseq-train, or ensemble")
-    add("data", type=Path, metavar="DATA", help="folder, made by deepnmt preprocess, of its training")
+    add("checkpoints", metavar="CHECKPOINT[:CHECKPOINT...]", help="checkpoint, or several for an ensemble")
+    add("data", type=Path, metavar="DATA", help="data folder of its training, made by deepnmt preprocess")
     add("model", type=Path, metavar="MODEL", help="folder to make")
     add("--engine", choices=(AUTO, *ENGINES), default=AUTO, help="inference engine; auto: the fastest installed one "
-        "that computes the model (default: auto)")  # fmt: skip
+        "that can run the model (default: auto)")  # fmt: skip
     add("--weights", choices=WEIGHTS, default="float32", help="number format of the weights (default: float32)")
     add("--check", type=int, default=200, metavar="N", help="validation pairs to compare; 0: no check (default: 200)")
-    add("--allow-loss", action="store_true", help="export reduced weights even if more than 1.0 BLEU is lost")
+    add("--allow-loss", action="store_true", help="export even if reduced weights or shortlists lose over 1.0 BLEU")
     add("--beam", type=int, default=DEFAULT_BEAM, metavar="K", help=f"default beam of the model's searches "
         f"(default: {DEFAULT_BEAM})")  # fmt: skip
     add("--lenpen", type=float, default=DEFAULT_LENPEN, metavar="A", help="default length penalty (default: "
         f"{DEFAULT_LENPEN:g})")  # fmt: skip
     add("--rerank", type=Path, metavar="FILE", help="weights of deepnmt rerank --tune, which choose from the beam by "
         "default")  # fmt: skip
-    add("--shortlist", type=int, metavar="N", help="translate with a shortlist for each sentence: the N most frequent "
-        "types, and the likely translations of its words; from 500 on, few translations change")  # fmt: skip
-    add("--lexicon", type=Path, metavar="FILE", help="lexicon.forward.tsv of deepnmt align DATA OUT --subwords "
-        "--lexicon, for the shortlists (default: learnt from DATA's training text)")  # fmt: skip
+    add("--shortlist", type=int, metavar="N", help="most frequent types on each sentence's shortlist, with likely "
+        "translations of its words; from 500 on, few translations change (default: no shortlists)")  # fmt: skip
+    add("--lexicon", type=Path, metavar="FILE", help="lexicon for the shortlists, lexicon.forward.tsv of deepnmt "
+        "align DATA OUT --subwords --lexicon (default: learnt from DATA's training text)")  # fmt: skip
     add("--scores", type=Path, metavar="FILE", help="scores.json of deepnmt score, for the model card of --engine "
         "transformers")  # fmt: skip
     return parser.parse_args(words)

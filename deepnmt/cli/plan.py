@@ -12,23 +12,23 @@ from deepnmt.recipe import named_recipes
 
 NAME = "plan"
 USAGE = "%(prog)s RECIPE DATA [--encoder-layers N,N,...] [--picture FILE] [fairseq-train options]"
-DESCRIPTION = """Tell the parameters, memory and hours of a training before its first update. The command makes ten
-updates, with batches of DATA that represent all others. For several depths it does so at two of them. The other depths
-lie on a line through these two, and the deepest one of several is never run. In 200 updates at a depth of 1 it measures
-by how much the process grows."""
+DESCRIPTION = """Estimate the parameters, memory and hours of a training before its first update. The command makes ten
+updates, with representative batches of DATA. Of several depths it measures the lowest one, and the one nearest to half
+of the deepest; if these are the same, the deepest. The other depths lie on a line through these two. In 200 updates at
+a depth of 1, the command measures the growth of the process."""
 EPILOG = """Columns:
 
     memory      peak of the process, or of the GPU's allocator, in updates with the largest batches
-    optimizer   the part of it that the optimizer's state takes
-    s/update    wall seconds, which other programs on the machine lengthen
-    core s      processor seconds
+    optimizer   its part for the optimizer's state
+    s/update    wall seconds per update; other programs on the machine increase them
+    core s      processor seconds per update
     hours       to the recipe's max-update or max-epoch, with validations; patience may end a training earlier
     max-tokens  estimate of the largest batch that the free memory holds
     from        ten updates at this depth, or the line through other depths
 
-A training on one device is planned. Its memory includes the interpreter and torch, about 0.5 GiB. On the CPU a training
-keeps freed memory, which takes more than this figure (docs/performance.md). The figure is for the environment
-variable MALLOC_MMAP_THRESHOLD_=131072, which needs more time an update. OMP_NUM_THREADS counts as in deepnmt train.
+The plan is for one device. Memory includes the interpreter and torch, about 0.5 GiB. On the CPU, a training keeps freed
+memory, and takes more than this figure (docs/performance.md). The figure is for the environment variable
+MALLOC_MMAP_THRESHOLD_=131072, which needs more time per update. OMP_NUM_THREADS works as in deepnmt train.
 
 example:
   deepnmt plan deep-12 data/de-en --encoder-layers 6,12,24,48"""
@@ -51,7 +51,7 @@ def parse(words: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     add("recipe", metavar="RECIPE", help="name that 'deepnmt recipe' lists, or a YAML file")
     add("data", metavar="DATA", help="folder made by preprocess")
     add("--encoder-layers", type=depths, metavar="N,N,...", help="encoder depths (default: the recipe's)")
-    add("--picture", type=Path, metavar="FILE", help="file for a picture, .png, .svg or .pdf (matplotlib)")
+    add("--picture", type=Path, metavar="FILE", help="picture to write, .png, .svg or .pdf (needs matplotlib)")
     given, options = parser.parse_before_options(words, "fairseq-train")
     if given.picture and given.picture.suffix not in PICTURES:
         raise UserError(f"--picture must end in {', '.join(PICTURES)}, but is '{given.picture}'")

@@ -13,7 +13,7 @@ from deepnmt.options.option_table import option
 if TYPE_CHECKING:
     from deepnmt.text.corpus_scores import Scores
 
-DESCRIPTION = """Score translations: a folder made by deepnmt generate, or a text and its reference, a sentence a line.
+DESCRIPTION = """Score a folder made by deepnmt generate, or a text and its reference, one sentence per line.
 The scores of a folder are also written to OUT_DIR/scores.json."""
 EPILOG = """Scores:
 
@@ -22,8 +22,8 @@ EPILOG = """Scores:
                       compound_split_bleu.sh); usually a little higher
     BLEU, chrF, TER   on detokenised translations and the raw reference, by sacrebleu, with signatures: comparable
                       with published scores. Case-insensitive if the data was lower-cased.
-    chrF++            with --chrf: chrF with words; on tokens, and chrF with it, where there is no raw reference
-    COMET             with --comet: by a trained model, times 100, computed in an environment of its own
+    chrF++            with --chrf: chrF with words. Without a raw reference, chrF and chrF++ are on tokens.
+    COMET             with --comet: score of a trained model, times 100, computed in a separate environment
 examples:
   deepnmt score results/de-en
   deepnmt score translations.en reference.en
@@ -44,8 +44,8 @@ def parser() -> Parser:
         "or reference of HYP")  # fmt: skip
     add("--reverse", action="store_true", help="score the other direction, from DATA's target to its source")
     add("--split-compounds", action="store_true", help="also score tokenised BLEU with words split at hyphens")
-    add("--chrf", action="store_true", help="also score chrF++; of tokens, chrF and chrF++")
-    add("--comet", type=Path, metavar="MODEL", help="checkpoint of COMET, to score with it")
+    add("--chrf", action="store_true", help="also score chrF++; without a raw reference, chrF and chrF++ of tokens")
+    add("--comet", type=Path, metavar="MODEL", help="checkpoint of COMET, for a COMET score")
     add("--comet-python", metavar="PYTHON", help="Python of an environment with unbabel-comet, for --comet")
     add("--source", type=Path, metavar="FILE", help="raw text of the source, for --comet")
     add("--output", type=Path, metavar="FILE", help="file for JSON scores (default: OUT_DIR/scores.json, if given)")

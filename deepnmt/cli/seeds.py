@@ -13,9 +13,9 @@ from deepnmt.recipe import named_recipes
 NAME = "seeds"
 USAGE = "%(prog)s RECIPE[,RECIPE...] DATA OUT [options] [fairseq-train options]"
 DESCRIPTION = """Train each recipe once for each seed, average its last checkpoints, translate a subset of DATA and
-score it. The table has mean and standard deviation of BLEU over the seeds, and the core hours of the trainings. All
-recipes are compared with the first one by a paired bootstrap over sentences. The command can be stopped at any moment;
-run it again to resume. Another subset, more seeds and more recipes use the trainings in OUT."""
+score it. The table has mean and standard deviation of BLEU over the seeds, and the core hours of the trainings. A
+paired bootstrap over sentences compares each recipe with the first one. The command can be stopped at any moment; run
+it again to resume. Runs with another subset, more seeds or more recipes reuse the trainings in OUT."""
 EPILOG = f"""All other options go to fairseq-train and override the recipes', such as --max-update 1000. OUT gets
 RECIPE/seedN/checkpoints, RECIPE/seedN/SUBSET with the translations, and SUBSET.json with the table.
 
@@ -41,8 +41,8 @@ def parse(words: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     add("data", type=Path, metavar="DATA", help="folder made by preprocess")
     add("out", type=Path, metavar="OUT", help="folder for trainings, translations and the table")
     add("--seeds", type=numbers, default=[1, 2, 3], metavar="N,N,...", help="seeds (default: 1,2,3)")
-    add("--last", type=whole("--last", 1, MOST), default=5, metavar="N", help="number of the last checkpoints to "
-        "average, or as many as there are (default: 5)")  # fmt: skip
+    add("--last", type=whole("--last", 1, MOST), default=5, metavar="N", help="number of last checkpoints to "
+        "average; if there are fewer, all of them (default: 5)")  # fmt: skip
     add("--subset", default="test", metavar="SUBSET", help="subset to translate: valid, test1, ... (default: test)")
     given, options = parser.parse_before_options(words, "fairseq-train")
     if any(option.partition("=")[0] == "--seed" for option in options):

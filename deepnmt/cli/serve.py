@@ -13,8 +13,8 @@ from deepnmt.console import Parser, as_number, place, program, whole
 from deepnmt.errors import UserError
 from deepnmt.text.lines import whole_text
 
-DESCRIPTION = "Translate over HTTP, with a page for people at / and LibreTranslate's interface for programs."
-EPILOG = """SIGTERM ends the server when all requests are answered. SIGHUP loads the folders again that were replaced.
+DESCRIPTION = "Translate over HTTP, with a web page at / and LibreTranslate's interface for programs."
+EPILOG = """SIGTERM ends the server when all requests are answered. SIGHUP reloads all replaced model folders.
 
 examples:
   deepnmt serve model
@@ -66,26 +66,26 @@ def parse(words: Optional[Sequence[str]] = None) -> argparse.Namespace:
     count = {name: whole(f"--{name}", low, high) for name, low, high in COUNTS}
     add("models", nargs="+", type=place, metavar="MODEL", help="folders made by deepnmt export, one per direction")
     add("--host", default="127.0.0.1", metavar="HOST", help="address to listen on (default: 127.0.0.1, this machine "
-        "alone); 0.0.0.0 is every address")  # fmt: skip
-    add("--port", type=count["port"], default=5000, metavar="PORT", help="port (default: 5000); 0 is any free one")
-    add("--wait", type=count["wait"], default=30, metavar="MS", help="milliseconds that a sentence waits for others "
-        "to join its batch (default: 30)")  # fmt: skip
-    add("--buckets", type=_lengths, default="16,32,64,128", metavar="N,N,...", help="lengths in subwords up to which "
-        "sentences are translated together (default: 16,32,64,128)")  # fmt: skip
-    add("--max-tokens", type=count["max-tokens"], default=4096, metavar="N", help="subwords of a batch, padding "
-        "included (default: 4096)")  # fmt: skip
-    add("--queue", type=count["queue"], default=1000, metavar="N", help="sentences of all requests at a time; further "
-        "requests get status 503 (default: 1000)")  # fmt: skip
-    add("--timeout", type=_seconds, default=60.0, metavar="S", help="seconds in which a request must be answered "
-        "(default: 60)")  # fmt: skip
-    add("--max-body", type=count["max-body"], default=64, metavar="KIB", help="size of a request's body in KiB "
-        "(default: 64)")  # fmt: skip
-    add("--api-key-file", type=place, metavar="FILE", help="file of API keys, one per line; a request must have "
-        "one of them")  # fmt: skip
-    add("--allow-origin", type=_origin, action="append", default=[], metavar="ORIGIN", help="origin of pages that may "
-        "use the server, such as https://example.org; may be given several times")  # fmt: skip
-    add("--no-split", action="store_true", help="translate each line at once, not sentence by sentence")
-    add("--threads", type=count["threads"], metavar="N", help="threads of an engine (default: the engine's)")
+        "alone); 0.0.0.0: all IPv4 addresses")  # fmt: skip
+    add("--port", type=count["port"], default=5000, metavar="PORT", help="port (default: 5000); 0: any free port")
+    add("--wait", type=count["wait"], default=30, metavar="MS", help="longest wait of a sentence for others to "
+        "join its batch, in milliseconds (default: 30)")  # fmt: skip
+    add("--buckets", type=_lengths, default="16,32,64,128", metavar="N,N,...", help="upper limits in subwords of the "
+        "ranges of length that share a batch (default: 16,32,64,128)")  # fmt: skip
+    add("--max-tokens", type=count["max-tokens"], default=4096, metavar="N", help="maximum subwords of a batch, "
+        "including padding (default: 4096)")  # fmt: skip
+    add("--queue", type=count["queue"], default=1000, metavar="N", help="maximum sentences of all requests at a "
+        "time; further requests get status 503 (default: 1000)")  # fmt: skip
+    add("--timeout", type=_seconds, default=60.0, metavar="S", help="maximum seconds until the answer to a "
+        "request (default: 60)")  # fmt: skip
+    add("--max-body", type=count["max-body"], default=64, metavar="KIB", help="maximum size of a request's body "
+        "in KiB (default: 64)")  # fmt: skip
+    add("--api-key-file", type=place, metavar="FILE", help="file of API keys, one per line; requests need one "
+        "of them")  # fmt: skip
+    add("--allow-origin", type=_origin, action="append", default=[], metavar="ORIGIN", help="origin of web pages "
+        "that may use the server, such as https://example.org; repeatable")  # fmt: skip
+    add("--no-split", action="store_true", help="translate whole lines, not single sentences")
+    add("--threads", type=count["threads"], metavar="N", help="threads per engine (default: the engine's)")
     return parser.parse_args(words)
 
 

@@ -106,7 +106,7 @@ def test_directions(tmp_path: Path) -> None:
     with page(tmp_path) as browser:
         options = browser.evaluate("[...document.getElementById('direction').options].map((each) => each.text)")
         assert options == [
-            "German → English", "English → German", "Detect the language → English", "Detect the language → German",
+            "German → English", "English → German", "Detect language → English", "Detect language → German",
         ]  # fmt: skip
         browser.write("Das ist ein Satz")
         browser.press("Enter", control=True)
@@ -116,7 +116,7 @@ def test_directions(tmp_path: Path) -> None:
         browser.until(f"document.getElementById('result').lang == 'de' && {IDLE}")
         browser.evaluate("document.getElementById('direction').value = 'auto|en'")
         browser.evaluate("document.getElementById('translate').click()")
-        browser.until("document.getElementById('status').textContent.includes('taken for German')")
+        browser.until("document.getElementById('status').textContent.includes('Detected language: German')")
 
 
 def test_faults_are_said(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async function start() {
     for (const target of targets) add(code, target, `${name[code]} → ${name[target] || languageName(target, target)}`);
   if (languages.length > 1)
     for (const target of new Set(languages.flatMap(({ targets }) => targets)))
-      add("auto", target, `Detect the language → ${name[target] || languageName(target, target)}`);
+      add("auto", target, `Detect language → ${name[target] || languageName(target, target)}`);
   followDirection();
 }
 
@@ -41,10 +41,10 @@ async function call(path, fields, signal) {
     answer = await fetch(path, { ...sent, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The server does not answer.");
+    throw new Error("The server is not responding.");
   }
   const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(found.error || `The server answers with status ${answer.status}.`);
+  if (!answer.ok) throw new Error(found.error || `The server answered with status ${answer.status}.`);
   return found;
 }
 
@@ -65,7 +65,7 @@ function fail(error) {
   part("status").textContent = "";
 }
 
-// Translates the text, or returns null if a later request or a fault ended this one.
+// Translates the text. Returns null if a later request or a fault ended this request.
 async function ask(alternatives) {
   if (running) running.abort();
   const request = (running = new AbortController());
@@ -94,7 +94,7 @@ function marked(text, copied) {
     if (word !== "<unk>" && !known.has(word)) return document.createTextNode(word);
     const mark = document.createElement("mark");
     mark.className = word === "<unk>" ? "unknown" : "copied";
-    mark.title = word === "<unk>" ? "The model has no word for this" : "Copied from the text";
+    mark.title = word === "<unk>" ? "This word is unknown to the model" : "Copied from the text";
     mark.textContent = word;
     return mark;
   });
@@ -129,8 +129,8 @@ function show({ fields, answer }) {
   const counts = Object.entries(notes).filter(([, words]) => words.length).map(([kind, words]) => `${words.length} ${kind}`);
   const detected = answer.detectedLanguage;
   part("status").textContent = [
-    text ? "Translated." : "There is nothing to translate.",
-    detected && `The text is taken for ${languageName(detected.language, detected.language)}.`,
+    text ? "Translated." : "Nothing to translate.",
+    detected && `Detected language: ${languageName(detected.language, detected.language)}.`,
     counts.length && `Words: ${counts.join(", ")}.`,
   ].filter(Boolean).join(" ");
   part("copy").disabled = !text;
@@ -197,7 +197,7 @@ async function copy() {
     part("status").textContent = "Copied.";
   } catch {
     getSelection().selectAllChildren(part("result"));
-    part("status").textContent = "Selected: copy with the keyboard.";
+    part("status").textContent = "The translation is selected. Copy it with the keyboard.";
   }
 }
 
