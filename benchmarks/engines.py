@@ -173,7 +173,8 @@ def measure(options: Namespace) -> Iterator[Row]:
                 path = checkpoint(folder / "model.pt", MODELS[name])
                 chosen, label = sentences(options.sentences), f"{name}, untrained"
             lists = _shortlist(data) if name in given else shortlist()
-            folders = dict(_exported(path, data, folder, lists))
+            names = [case for case, (_, weights) in CASES.items() if not options.quick or weights == "float32"]
+            folders = dict(_exported(path, data, folder, lists, names))
             wide = MODELS[name]["encoder_embed_dim"] > TINY[0]
             single = [[each] for each in chosen[: max(options.single // (4 if wide else 1), 1)]]
             batches = {"batches": _batches(chosen, 128), "single sentences": single}
@@ -269,15 +270,16 @@ def _shortlist(data: Path) -> Any:
     return shortlists(data, TextSettings.read(data).languages, 1000)
 
 
-def _exported(path: Path, data: Path, folder: Path, lists: Any) -> Iterator[tuple[str, Path]]:
-    """Yield a model folder for each case that runs the model."""
+def _exported(path: Path, data: Path, folder: Path, lists: Any, cases: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield a model folder for each of these cases that runs the model."""
     from deepnmt.engines.registry import engine_module
     from deepnmt.engines.torch.fairseq_engine import load_checkpoints
     from deepnmt.engines.torch.options import describe
     from deepnmt.errors import UserError
 
     reference = load_checkpoints([path], data, ("de", "en"), device="cpu")
-    for number, (case, (engine, weights)) in enumerate(CASES.items()):
+    for number, case in enumerate(cases):
+        engine, weights = CASES[case]
         target = folder / str(number)
         target.mkdir()
         if case.endswith(LISTED):

@@ -16,7 +16,8 @@ trained or fetched first. Figures are worth something on a machine that does not
 
   BENCHMARK        such as history or tiny_step (default: all but corpus_tools, text_to_data and gpu,
                    which have options of their own)
-  --quick          the smallest model of each comparison, each case three times: less than five minutes
+  --quick          all but consistency and decoders, with the smallest model of each, each case three times: less than
+                   five minutes
   --repetitions N  how often each case is timed (default: 7; 3 with --quick)
   --threads N      of torch (default: 2)
 
@@ -52,6 +53,7 @@ is_table() {
 if [[ ${#NAMES[@]} -eq 0 ]]; then
     for FILE in "$FOLDER"/*.py; do
         NAME=$(basename "$FILE" .py)
+        [[ ${OPTIONS[*]} != *--quick* || $NAME != @(consistency|decoders) ]] || continue
         ! is_table "$NAME" || NAMES+=("$NAME")
     done
 fi
