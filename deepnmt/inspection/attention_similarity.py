@@ -1,6 +1,6 @@
 """How alike the layers of a decoder attend, and the blocks that can share attention weights (Xiao 2019, 1906.11024).
 
-    sim(p, q) = mean over p <= i < j <= q of 1 - JS(S_i, S_j)                                         (49)
+    sim(p, q) = mean over p <= i < j <= q of 1 - JS(S_i, S_j)                                         (48)
 
 S_i are the probabilities of layer i's self-attention for a position, the mean of its heads. JS is the Jensen-Shannon
 divergence to base 2, from 0 to 1, averaged over positions. From the first layer on, a block takes further layers while

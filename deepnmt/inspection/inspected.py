@@ -48,7 +48,7 @@ def similarity_table(arguments: argparse.Namespace, source: Any) -> str:
     lines = [[f"{number:>5}", *(f"{value:.3f}" for value in row)] for number, row in enumerate(matrix, start=1)]
     head = "  ".join(["layer", *(f"{number:>5}" for number in range(1, len(matrix) + 1))])
     boundaries = ",".join(map(str, blocks(matrix, arguments.theta)))
-    what = f"{source.label}: similarity of the decoder's self-attention (49)"
+    what = f"{source.label}: similarity of the decoder's self-attention (48)"
     found = f"--shared-attention-blocks {boundaries}  (theta {arguments.theta:g})"
     return "\n".join([what, head, *map("  ".join, lines), found])
 

@@ -1,6 +1,6 @@
 """Layers with the same weights (Dabre and Fujita 2019, AAAI, arXiv 1807.05353): a stack runs a layer several times.
 
-    x_(l+1) = layer_(s(l))(x_l),  s = --encoder-share-layers, such as 0,0,1,1,2,2                    (48)
+    x_(l+1) = layer_(s(l))(x_l),  s = --encoder-share-layers, such as 0,0,1,1,2,2                    (49)
 
 All positions stand in the list of layers, with the module that they share; a checkpoint has their tensors under the
 names of each. The norms and weights of a history belong to a position, and so does the state of a search.

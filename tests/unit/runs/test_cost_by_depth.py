@@ -73,7 +73,7 @@ def test_validations_by_epochs_and_by_updates(intervals: tuple[int, int], number
     ("depths", "run"),
     [([12], [12]), ([4, 12], [4, 12]), ([4, 12, 24, 48], [4, 24]), ([6, 12, 24], [6, 12]), ([2, 3, 48], [2, 3])],
 )
-def test_the_deepest_of_several_is_not_run(depths: list[int], run: list[int]) -> None:
+def test_two_depths_are_run(depths: list[int], run: list[int]) -> None:
     assert plan.depths_to_run(depths) == run
 
 
