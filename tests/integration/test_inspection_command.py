@@ -79,7 +79,7 @@ def test_similarity_of_the_decoders_layers(
         words = (toy.checkpoint, "--data", toy.data, "--attention-similarity", "--theta", theta)
         assert run(monkeypatch, *words) == 0
         title, head, first, second, last = capsys.readouterr().out.splitlines()
-        assert title == "best: similarity of the decoder's self-attention (49)"
+        assert title == "best: similarity of the decoder's self-attention (48)"
         assert head.split() == ["layer", "1", "2"]
         matrix = [line.split() for line in (first, second)]
         assert [row[0] for row in matrix] == ["1", "2"]

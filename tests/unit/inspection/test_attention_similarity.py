@@ -1,4 +1,4 @@
-"""The similarity of decoder layers against equation (49), with loops over positions, and its blocks by brute force."""
+"""The similarity of decoder layers against equation (48), with loops over positions, and its blocks by brute force."""
 
 from __future__ import annotations
 
