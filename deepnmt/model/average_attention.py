@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from deepnmt.model.cumulative_mean import cumulative_mean
-from deepnmt.model.row_state import IncrementalState, RowState
+from deepnmt.model.row_state import AttentionFree
 from deepnmt.model.ssru import MakeMap
 
 
-class AverageAttention(RowState):
-    """The function of a layer's first sublayer, called as fairseq's self-attention is.
+class AverageAttention(AttentionFree):
+    """The function of a layer's first sublayer.
 
     The incremental state is a sum and a count for each hypothesis, whatever the number of steps.
 
@@ -39,27 +39,12 @@ class AverageAttention(RowState):
         self.fc1 = make_map(width, inner, True) if inner else None
         self.fc2 = make_map(inner, width, True) if inner else None
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Optional[Tensor] = None,
-        value: Optional[Tensor] = None,
-        key_padding_mask: Optional[Tensor] = None,
-        incremental_state: IncrementalState = None,
-        need_weights: bool = False,
-        attn_mask: Optional[Tensor] = None,
-    ) -> tuple[Tensor, None]:
-        """Return F(x), T x B x C, and no attention weights.
-
-        Args:
-            query: x, T x B x C
-            key, value, need_weights, attn_mask: exist only for fairseq's call; no position sees a later one
-            key_padding_mask: B x T, true at padding, which the mean leaves out
-            incremental_state: holds sum and count; `query` is then the newest steps
-        """
-        mean, last = cumulative_mean(query, key_padding_mask, self.saved(incremental_state))
-        self.save(incremental_state, **last)
-        return self.gated(query, mean.type_as(query)), None
+    def compute(
+        self, x: Tensor, padding: Optional[Tensor], before: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """See `AttentionFree`; the mean leaves padding out."""
+        mean, last = cumulative_mean(x, padding, before)
+        return self.gated(x, mean.type_as(x)), last
 
     def gated(self, x: Tensor, mean: Tensor) -> Tensor:
         """Return F, ... x C, of inputs and of the means up to each, ... x C."""

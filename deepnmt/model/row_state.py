@@ -37,6 +37,44 @@ class RowState(nn.Module):
         return incremental_state
 
 
+class AttentionFree(RowState):
+    """A module in place of a decoder layer's self-attention, which is called as fairseq's is."""
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Optional[Tensor] = None,
+        value: Optional[Tensor] = None,
+        key_padding_mask: Optional[Tensor] = None,
+        incremental_state: IncrementalState = None,
+        need_weights: bool = False,
+        attn_mask: Optional[Tensor] = None,
+    ) -> tuple[Tensor, None]:
+        """Return F(x), T x B x C, and no attention weights.
+
+        Args:
+            query: x, T x B x C
+            key, value, need_weights, attn_mask: exist only for fairseq's call; no position sees a later one
+            key_padding_mask: B x T, true at padding, which leaves the state as it is
+            incremental_state: holds the state of the last step; `query` is then the newest steps
+        """
+        found, last = self.compute(query, key_padding_mask, self.saved(incremental_state))
+        self.save(incremental_state, **last)
+        return found, None
+
+    def compute(
+        self, x: Tensor, padding: Optional[Tensor], before: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return F(x), T x B x C, and the state after the last position.
+
+        Args:
+            x: T x B x C
+            padding: B x T, true at padding
+            before: the state after the last position of an earlier call, or nothing
+        """
+        raise NotImplementedError
+
+
 def exact(dtype: torch.dtype) -> torch.dtype:
     """Return the type of sums over positions: at least float32, since long ones overflow or stand still in half."""
     return torch.promote_types(dtype, torch.float32)

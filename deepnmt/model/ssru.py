@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from deepnmt.kernels.gated_mean import gated_mean
-from deepnmt.model.row_state import IncrementalState, RowState, exact
+from deepnmt.model.row_state import AttentionFree, exact
 
 # Of the numbers of inputs and outputs, and whether there is a bias.
 MakeMap = Callable[[int, int, bool], nn.Linear]
 
 
-class SSRU(RowState):
-    """The function of a layer's first sublayer, called as fairseq's self-attention is.
+class SSRU(AttentionFree):
+    """The function of a layer's first sublayer.
 
     The incremental state is c, one vector for each hypothesis, whatever the number of steps.
 
@@ -37,30 +37,14 @@ class SSRU(RowState):
         self.v_proj = make_map(width, width, False)
         self.forget_proj = make_map(width, width, True)
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Optional[Tensor] = None,
-        value: Optional[Tensor] = None,
-        key_padding_mask: Optional[Tensor] = None,
-        incremental_state: IncrementalState = None,
-        need_weights: bool = False,
-        attn_mask: Optional[Tensor] = None,
-    ) -> tuple[Tensor, None]:
-        """Return F(x), T x B x C, and no attention weights.
-
-        Args:
-            query: x, T x B x C
-            key, value, need_weights, attn_mask: exist only for fairseq's call; no position sees a later one
-            key_padding_mask: B x T, true at padding, which leaves c as it is
-            incremental_state: holds c; `query` is then the newest steps
-        """
-        gates, values = self.forget_proj(query), self.v_proj(query)
+    def compute(
+        self, x: Tensor, padding: Optional[Tensor], before: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """See `AttentionFree`; padding leaves c as it is."""
+        gates, values = self.forget_proj(x), self.v_proj(x)
         gates, values = gates.to(exact(gates.dtype)).sigmoid(), values.to(exact(values.dtype))
-        if key_padding_mask is not None:
-            absent = key_padding_mask.bool().t().unsqueeze(-1)
+        if padding is not None:
+            absent = padding.bool().t().unsqueeze(-1)
             gates, values = gates.masked_fill(absent, 1.0), values.masked_fill(absent, 0.0)
-        before = self.saved(incremental_state).get("mean")
-        means = gated_mean(gates, values, torch.zeros_like(values[0]) if before is None else before)
-        self.save(incremental_state, mean=means[-1])
-        return means.relu().type_as(query), None
+        means = gated_mean(gates, values, before.get("mean", torch.zeros_like(values[0])))
+        return means.relu().type_as(x), {"mean": means[-1]}

@@ -2,7 +2,7 @@
 
     OUT/RECIPE/seedN/checkpoints/   the training, and average.pt
     OUT/RECIPE/seedN/core_seconds   processor seconds of each start of the training, a line each
-    OUT/RECIPE/seedN/SUBSET/        its translations and scores.json
+    OUT/RECIPE/seedN/SUBSET/        its translations, scores.json, and the average's checksum, average.json
     OUT/SUBSET.json                 the table
 
 Scores of a recipe are a mean and a standard deviation over seeds. Two recipes are compared by a paired bootstrap
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepnmt.checkpoints.averaging import LAST, find_checkpoints
+from deepnmt.checkpoints.averaging import find_checkpoints
 from deepnmt.errors import UserError
 from deepnmt.jobs.child_steps import module, run_process, run_step
 from deepnmt.reranking.bleu_statistics import Array, BleuStatistics, corpus_bleu
@@ -26,11 +26,11 @@ from deepnmt.text.columns import in_columns
 from deepnmt.text.corpus_scores import FILE, TOKENISED, facts, read_pair
 from deepnmt.text.languages import bleu_tokenizer
 from deepnmt.text.lines import whole_text
-from deepnmt.text.record import read_record, write_record
+from deepnmt.text.record import read_record, sha256, write_record
 from deepnmt.text.token_bleu import TokenBleu
 
 SAMPLES = 1000
-AVERAGE, CORE_SECONDS = "average.pt", "core_seconds"
+AVERAGE, CORE_SECONDS, TRANSLATED = "average.pt", "core_seconds", "average.json"
 
 
 class Row(NamedTuple):
@@ -65,6 +65,8 @@ def train_and_translate(
 ) -> Path:
     """Train, average, translate and score, as far as this has not been done, and return the folder of translations.
 
+    The average, which takes seconds, is always made. Translations of another average are made again.
+
     Exits with the status of a step that fails.
     """
     save, result = folder / "checkpoints", folder / subset
@@ -73,12 +75,13 @@ def train_and_translate(
         raise SystemExit(status)
     with core_seconds(folder / CORE_SECONDS):
         run_step("train", *words)
-    average, scores = save / AVERAGE, result / FILE
-    if not is_newer(average, save / LAST):
-        run_step("average", save, average, "--last", min(len(find_checkpoints(save)), last))
-    if not is_newer(scores, average):
+    average, record = save / AVERAGE, result / TRANSLATED
+    run_step("average", save, average, "--last", min(len(find_checkpoints(save)), last))
+    made_with = {"average": sha256(average)}
+    if not record.is_file() or read_record(record) != made_with:
         run_step("generate", average, data, result, "--subset", subset)
         run_step("score", result)
+        write_record(record, made_with)
     return result
 
 
@@ -98,11 +101,6 @@ def core_seconds(path: Path) -> Iterator[None]:
 def core_hours(folder: Path) -> float:
     """Return the core hours of the training that the translations in a folder are of."""
     return sum(map(float, whole_text(folder.parent / CORE_SECONDS).split())) / 3600
-
-
-def is_newer(path: Path, than: Path) -> bool:
-    """Return whether a file exists and was written after another one."""
-    return path.is_file() and path.stat().st_mtime_ns > than.stat().st_mtime_ns
 
 
 def statistics_of(folder: Path) -> Array:

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -391,12 +392,7 @@ def test_fairseq_names_a_truncated_checkpoint_and_a_dictionary_that_does_not_fit
     arguments = [flow["data"], "--user-dir", ROOT / "deepnmt", "--cpu", "--path"]
     done = fairseq("generate", *arguments, cut, status=2)
     assert f"deepnmt: error: {cut}: must be a whole fairseq checkpoint, but is truncated" in error_line(done)
-
-    other = tmp_path / "data"
-    other.mkdir()
-    for path in flow["data"].iterdir():
-        if path.is_file():
-            (other / path.name).write_bytes(path.read_bytes())
+    other = shutil.copytree(flow["data"], tmp_path / "data")
     for language in ("de", "en"):
         with (other / f"dict.{language}.txt").open("a", encoding="utf-8") as file:
             file.write("new 1\n")

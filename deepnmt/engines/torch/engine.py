@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 
 from deepnmt.checkpoints.packed import scale_faults, unpacked
 from deepnmt.checkpoints.state import SCALES, CheckpointState
+from deepnmt.engines.batches import numbers, padded
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import RECORD, TORCH_FILES, ModelFolder
 from deepnmt.engines.torch.inference_model import PADDING, InferenceModel
@@ -42,7 +43,7 @@ from deepnmt.search.scores import HypothesisScore, PowerPenalty
 from deepnmt.search.stop_rules import BeamFinished
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
 
-START, UNKNOWN = map(SPECIAL_SYMBOLS.index, ("<s>", "<unk>"))
+START = SPECIAL_SYMBOLS.index("<s>")
 
 
 def load(folder: ModelFolder, threads: int | None) -> Engine:
@@ -139,7 +140,7 @@ class InferenceEngine:
         """See `Engine`."""
         if not sources:
             return []
-        asked = _padded([_numbers(target, self.target) for target in targets])  # N x T
+        asked = padded([numbers(target, self.target) for target in targets])  # N x T
         tokens, rows = torch.full((len(asked), 1), END), []
         with self._lock, torch.no_grad():
             steps = self._steps(self._sources(sources), 1, asked.size(1))
@@ -181,7 +182,7 @@ class InferenceEngine:
         return EnsembleSteps(self.models, decoders, output, MeanProbability(), attended=False)
 
     def _sources(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        return _padded([_numbers(sentence, self.source) for sentence in sentences], self.left_pad)
+        return padded([numbers(sentence, self.source) for sentence in sentences], self.left_pad)
 
     def _hypothesis(self, found: Mapping[str, Tensor]) -> Hypothesis:
         # As fairseq prints them.
@@ -196,15 +197,3 @@ def _tensors(path: Path) -> Mapping[str, Tensor]:
     if faults := list(scale_faults(scales, state.tensors())):
         raise UserError(*(f"{path}: {fault}" for fault in faults))
     return unpacked(state.tensors(), scales)
-
-
-def _numbers(sentence: Sequence[str], types: Mapping[str, int]) -> list[int]:
-    return [*(types.get(token, UNKNOWN) for token in sentence), END]
-
-
-def _padded(rows: Sequence[list[int]], left: bool = False) -> Tensor:
-    """Return rows of numbers as one tensor."""
-    padded = torch.full((len(rows), max(map(len, rows))), PADDING)
-    for line, row in zip(padded, rows):
-        line[len(line) - len(row) if left else 0 :][: len(row)] = torch.tensor(row)
-    return padded

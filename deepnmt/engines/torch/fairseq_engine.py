@@ -22,6 +22,7 @@ from torch import Tensor
 
 import deepnmt
 from deepnmt.checkpoints.file import read
+from deepnmt.engines.batches import scored_by_length
 from deepnmt.engines.engine import Hypothesis, SearchSettings, Value
 from deepnmt.errors import UserError
 from deepnmt.options.option_table import option
@@ -34,8 +35,6 @@ from deepnmt.search.shortlist import Shortlist
 from deepnmt.search.supported import shortlist_obstacle
 from deepnmt.text.data_folder import one_name
 
-# Rows times positions scored at a time: each has a number for every type of the vocabulary.
-POSITIONS = 4096
 # Options that need the probabilities of all types.
 UNLISTED = ("datastore", "lm_path", "lm_weight")
 T = TypeVar("T")
@@ -138,17 +137,8 @@ class TorchEngine:
 
     def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """See `Engine`."""
-        scored: list[list[float]] = [[] for _ in targets]
-        order = sorted(range(len(targets)), key=lambda number: len(targets[number]))
         with self._lock, torch.no_grad():
-            while order:
-                # For the last batch, the longest.
-                part = order[-max(1, POSITIONS // (len(targets[order[-1]]) + 1)) :]
-                del order[-len(part) :]
-                rows = self._scores([sources[number] for number in part], [targets[number] for number in part])
-                for number, row in zip(part, rows):
-                    scored[number] = row
-        return scored
+            return scored_by_length(self._scores, sources, targets)
 
     def _scores(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return the same of one batch."""

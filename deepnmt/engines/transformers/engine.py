@@ -16,14 +16,13 @@ import transformers
 from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
+from deepnmt.engines.batches import PADDING, numbers, padded, scored_by_length
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
 
-BEGIN, PADDING, UNKNOWN = map(SPECIAL_SYMBOLS.index, ("<s>", "<pad>", "<unk>"))
-# Rows times positions scored at a time: each has a number for every type of the vocabulary.
-POSITIONS = 4096
+BEGIN = SPECIAL_SYMBOLS.index("<s>")
 
 
 def load(folder: ModelFolder, threads: int | None) -> Engine:
@@ -69,7 +68,7 @@ class TransformersEngine:
         settings.without_more("transformers")
         if not sentences:
             return []
-        tokens = _padded([_numbers(sentence, self.source) for sentence in sentences])
+        tokens = padded([numbers(sentence, self.source) for sentence in sentences])
         longest = min(int(settings.max_len_a * tokens.size(1) + settings.max_len_b), self.longest_target)
         config = generation(settings, longest, beams=min(settings.beam, len(self.types) - 1))
         with self._lock, torch.no_grad(), quiet():
@@ -92,22 +91,13 @@ class TransformersEngine:
 
     def score(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """See `Engine`."""
-        scored: list[list[float]] = [[] for _ in targets]
-        order = sorted(range(len(targets)), key=lambda number: len(targets[number]))
         with self._lock, torch.no_grad():
-            while order:
-                # For the last batch, the longest.
-                part = order[-max(1, POSITIONS // (len(targets[order[-1]]) + 1)) :]
-                del order[-len(part) :]
-                rows = self._scores([sources[number] for number in part], [targets[number] for number in part])
-                for number, row in zip(part, rows):
-                    scored[number] = row
-        return scored
+            return scored_by_length(self._scores, sources, targets)
 
     def _scores(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return the same of one batch."""
-        tokens = _padded([_numbers(sentence, self.source) for sentence in sources])
-        expected = _padded([_numbers(target, self.target) for target in targets])
+        tokens = padded([numbers(sentence, self.source) for sentence in sources])
+        expected = padded([numbers(target, self.target) for target in targets])
         previous = torch.cat([torch.full_like(expected[:, :1], END), expected[:, :-1]], dim=1)
         # With a cache, FSMT's positions see later ones.
         logits = self.model(
@@ -177,15 +167,3 @@ def quiet() -> Iterator[None]:
 def _without_end(row: list[int]) -> list[int]:
     """Return the tokens before the end symbol."""
     return row[: row.index(END)] if END in row else [number for number in row if number != PADDING]
-
-
-def _numbers(sentence: Sequence[str], types: dict[str, int]) -> list[int]:
-    return [*(types.get(token, UNKNOWN) for token in sentence), END]
-
-
-def _padded(rows: Sequence[list[int]]) -> Tensor:
-    """Return rows of numbers as one tensor, padded on the right."""
-    padded = torch.full((len(rows), max(map(len, rows))), PADDING)
-    for line, row in zip(padded, rows):
-        line[: len(row)] = torch.tensor(row)
-    return padded

@@ -151,7 +151,7 @@ def test_ten_updates_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def measure(what: str) -> dict[str, float]:
         monkeypatch.setattr("sys.argv", ["update_probe.py", what, *words])
         monkeypatch.setattr(probe.training_checks, "accepted", None)
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit, match=r"^$"):
             probe.main()
         result: dict[str, float] = json.loads((tmp_path / "result.json").read_text("utf-8"))
         return result

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from deepnmt.checkpoints.averaging import LAST
 from deepnmt.cli import seeds as command
 from deepnmt.errors import UserError
 from deepnmt.runs import seeds
+from deepnmt.text.lines import whole_text
 
 WORDS = ["the", "of", "a", "house", "red", "small", "runs", "fast", "today", "and"]
 
@@ -113,24 +114,21 @@ def test_the_table_has_mean_deviation_and_core_hours(tmp_path: Path) -> None:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The steps that are run; each leaves the file that the next one needs."""
+    """The steps that are run; an average is its options and the last checkpoint."""
     done: list[str] = []
-    ticks = itertools.count(1)
 
-    def run_step(name: str, *words: object) -> None:
+    def run_step(name: str, *words: Any) -> None:
         done.append(" ".join([name, *map(str, words)]))
-        place = {"train": 2, "average": 1, "generate": 2, "score": 0}[name]
-        path = Path(str(words[place]))
-        files = {
-            "train": ["checkpoint1.pt", "checkpoint2.pt", "checkpoint_last.pt"], "generate": ["hyp.en"],
-            "score": ["scores.json"],
-        }  # fmt: skip
-        for file in [path] if name == "average" else [path / each for each in files[name]]:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            if name != "train" or not file.exists():
-                file.touch()
-                tick = next(ticks)
-                os.utime(file, (tick, tick))
+        if name == "train":
+            last = words[2] / LAST
+            last.parent.mkdir(parents=True, exist_ok=True)
+            if not last.exists():
+                last.write_text("trained", encoding="utf-8")
+        elif name == "average":
+            words[1].write_text(f"{words[3]} {whole_text(words[0] / LAST)}", encoding="utf-8")
+        elif name == "generate":
+            shutil.rmtree(words[2], ignore_errors=True)
+            words[2].mkdir()
 
     monkeypatch.setattr(seeds, "run_process", lambda line: 0)
     monkeypatch.setattr(seeds, "run_step", run_step)
@@ -138,31 +136,34 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_a_step_that_is_done_is_left_out(steps: list[str], tmp_path: Path) -> None:
-    recipe, data, folder = Path("my.yaml"), Path("data"), tmp_path / "my" / "seed2"
+def test_what_was_translated_is_left_as_it_is(steps: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "my" / "seed2"
     folder.mkdir(parents=True)
     save = folder / "checkpoints"
-    again = f"train my.yaml data {save} --seed 2 --lr 1"
-    for subset in ("valid", "valid", "test"):
-        assert seeds.train_and_translate(recipe, data, folder, 2, 5, subset, ["--lr", "1"]) == folder / subset
-    assert steps == [
-        again,
-        # There are two alone.
-        f"average {save} {save}/average.pt --last 2",
-        f"generate {save}/average.pt data {folder}/valid --subset valid",
-        f"score {folder}/valid",
-        again,
-        again,
-        f"generate {save}/average.pt data {folder}/test --subset test",
-        f"score {folder}/test",
-    ]
-    # Trained further.
-    os.utime(save / "checkpoint_last.pt", (9, 9))
-    del steps[:]
-    seeds.train_and_translate(recipe, data, folder, 2, 1, "valid", ["--lr", "1"])
-    assert [step.split()[0] for step in steps] == ["train", "average", "generate", "score"]
-    assert steps[1].endswith("--last 1")
-    assert len((folder / "core_seconds").read_text("utf-8").split()) == 4
+    # There are two alone.
+    begin = [f"train my.yaml data {save} --seed 2 --lr 1", f"average {save} {save}/average.pt --last 2"]
+
+    def made(subset: str, last: int = 5) -> list[str]:
+        del steps[:]
+        found = seeds.train_and_translate(Path("my.yaml"), Path("data"), folder, 2, last, subset, ["--lr", "1"])
+        assert found == folder / subset
+        return steps[:]
+
+    def translated(subset: str) -> list[str]:
+        return [f"generate {save}/average.pt data {folder}/{subset} --subset {subset}", f"score {folder}/{subset}"]
+
+    assert made("valid") == [*begin, *translated("valid")]
+    assert made("valid") == begin
+    assert made("test") == [*begin, *translated("test")]
+    # Another average, and a training that went on.
+    assert made("valid", 1)[1:] == [f"average {save} {save}/average.pt --last 1", *translated("valid")]
+    assert made("valid", 1)[2:] == []
+    (save / LAST).write_text("trained further", encoding="utf-8")
+    assert made("valid", 1)[2:] == translated("valid")
+    # Killed before the score.
+    (folder / "valid" / "average.json").unlink()
+    assert made("valid", 1)[2:] == translated("valid")
+    assert len((folder / "core_seconds").read_text("utf-8").split()) == 7
 
 
 def test_another_training_in_the_folder_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
