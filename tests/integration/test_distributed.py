@@ -86,14 +86,12 @@ def test_four_processes_train_as_one(case: list[str], data: Path, tmp_path: Path
     assert largest_difference(one, four) < TOLERANCE
 
 
-@pytest.mark.slow
 def test_comparison_sees_a_batch_left_out(
     one: dict[str, torch.Tensor], case: list[str], data: Path, tmp_path: Path
 ) -> None:
     assert largest_difference(one, run(case, 1, data, tmp_path, batches=1)) > 100 * TOLERANCE
 
 
-@pytest.mark.slow
 def test_two_processes_resume_to_the_same_end(case: list[str], two: Path, data: Path, tmp_path: Path) -> None:
     shutil.copy(two / f"checkpoint_3_{UPDATES // 2}.pt", tmp_path / "checkpoint_last.pt")
     resumed, uninterrupted = run(case, 2, data, tmp_path), parameters(two)

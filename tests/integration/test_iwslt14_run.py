@@ -115,7 +115,6 @@ VALID = ["valid average5 5 1", "valid average5 5 1.4", "valid average5 4 1.4"]
 TEST = ["test checkpoint_best 4 1.4", "test average5 4 1.4"]
 
 
-@pytest.mark.slow
 def test_row_from_data_to_record(study: dict[str, str]) -> None:
     done = run(study, "3.1/10", "--seeds", "1,9", *GRID, "--max-epoch", "7")
     # Settings are chosen on validation alone, where they are best.

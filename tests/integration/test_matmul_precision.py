@@ -18,7 +18,6 @@ OPTIONS = ["--task=deep_translation", "--arch=dlcl_transformer_tiny", "--batch-s
 OPTIONS += ["--criterion=label_smoothed_cross_entropy_fused", "--no-progress-bar", "--max-update=3"]
 
 
-@pytest.mark.slow
 def test_a_training_has_the_precision_that_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     deepnmt.register()
     data = binarised_text(tmp_path)

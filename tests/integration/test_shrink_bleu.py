@@ -59,7 +59,6 @@ def table(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.slow
 def test_each_depth_is_scored_once(flow: dict[str, Path]) -> None:
     out, options = flow["folder"] / "out", ("--beam", "1", "--max-len-b", "5")
     command = (SCRIPT, flow["model"], flow["data"], out, "--encoder-every", "2", *options)

@@ -83,7 +83,6 @@ def train(data: Path, save: Path, *more: str, overflowing: Sequence[int] = ()) -
     return seen
 
 
-@pytest.mark.slow
 def test_the_scale_of_the_loss_grows_and_shrinks(data: Path, tmp_path: Path) -> None:
     half = [*HALF, "--max-epoch=2", "--no-save", "--disable-validation", "--fp16-init-scale=8"]
     # Twice as large after each two updates, and after two again from an overflow on.
@@ -98,7 +97,6 @@ def test_the_scale_of_the_loss_grows_and_shrinks(data: Path, tmp_path: Path) -> 
     assert lowest == [8, 8, 8, 4, 3, 3, 3, 3, 3, 3]
 
 
-@pytest.mark.slow
 def test_rates(data: Path, tmp_path: Path) -> None:
     plain = ["--no-save", "--disable-validation", "--lr-scheduler=fixed", "--lr=0.1", "--warmup-updates=0"]
     annealed = train(data, tmp_path, *plain, "--force-anneal=2", "--lr-shrink=0.5", "--max-epoch=4").rates
@@ -108,7 +106,6 @@ def test_rates(data: Path, tmp_path: Path) -> None:
     assert stopped[::5] == pytest.approx([0.1, 0.05, 0.025])
 
 
-@pytest.mark.slow
 def test_order_of_batches(data: Path, tmp_path: Path) -> None:
     plain = ["--no-save", "--disable-validation", "--max-epoch=4"]
     first = train(data, tmp_path, *plain)
@@ -129,7 +126,6 @@ def test_order_of_batches(data: Path, tmp_path: Path) -> None:
     assert [sorted(chain(*anew[start : start + 5])) for start in (0, 5)] == [list(range(40))] * 2
 
 
-@pytest.mark.slow
 def test_validation(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ["--no-save", "--max-epoch=1"]
     assert train(data, tmp_path, *plain, "--batch-size-valid=3", "--fixed-validation-seed=77")[4:] == (
@@ -159,7 +155,6 @@ def test_log_file_and_names_of_parameters(data: Path, tmp_path: Path) -> None:
     assert "done training" in (tmp_path / "log").read_text("utf-8")
 
 
-@pytest.mark.slow
 def test_resets(data: Path, tmp_path: Path) -> None:
     plain = ["--lr-scheduler=reduce_lr_on_plateau", "--lr=0.1", "--lr-shrink=0.5", "--lr-patience=0"]
     plain += ["--lr-threshold=0.99", "--warmup-updates=0"]
@@ -182,7 +177,6 @@ def test_resets(data: Path, tmp_path: Path) -> None:
     assert found[1] > 1
 
 
-@pytest.mark.slow
 def test_moving_averages_that_begin_elsewhere(data: Path, tmp_path: Path) -> None:
     plain = ["--store-ema", "--max-update=2", "--disable-validation", "--ema-decay=1"]
     train(data, tmp_path / "seed", *plain, "--seed=5", "--ema-decay=0.5")

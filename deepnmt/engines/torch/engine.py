@@ -21,9 +21,9 @@ from torch.nn.functional import pad
 
 from deepnmt.checkpoints.packed import scale_faults, unpacked
 from deepnmt.checkpoints.state import SCALES, CheckpointState
-from deepnmt.engines.batches import numbers, padded
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import RECORD, TORCH_FILES, ModelFolder
+from deepnmt.engines.padding import numbers, padded
 from deepnmt.engines.torch.inference_model import PADDING, InferenceModel
 from deepnmt.errors import UserError
 from deepnmt.kernels.malloc import keep_freed_memory

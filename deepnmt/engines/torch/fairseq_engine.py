@@ -22,8 +22,8 @@ from torch import Tensor
 
 import deepnmt
 from deepnmt.checkpoints.file import read
-from deepnmt.engines.batches import scored_by_length
 from deepnmt.engines.engine import Hypothesis, SearchSettings, Value
+from deepnmt.engines.padding import scored_by_length
 from deepnmt.errors import UserError
 from deepnmt.options.option_table import option
 from deepnmt.search import fusion, right_to_left

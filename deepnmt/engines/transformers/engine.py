@@ -16,9 +16,9 @@ import transformers
 from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
-from deepnmt.engines.batches import PADDING, numbers, padded, scored_by_length
 from deepnmt.engines.engine import Engine, Hypothesis, SearchSettings
 from deepnmt.engines.model_folder import ModelFolder
+from deepnmt.engines.padding import PADDING, numbers, padded, scored_by_length
 from deepnmt.errors import UserError
 from deepnmt.text.dictionary import END, SPECIAL_SYMBOLS, read_types
 

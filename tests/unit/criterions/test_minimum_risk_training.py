@@ -51,7 +51,6 @@ def test_killed_and_resumed_it_is_the_same_training(
     assert any(not torch.equal(whole[name], before[name]) for name in whole)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["half", "half-memory-efficient"])
 def test_half_precision_trains(
     layout: str, corpus: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

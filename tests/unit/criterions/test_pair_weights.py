@@ -230,7 +230,6 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return all(torch.equal(values, other[name]) for name, values in one.items())
 
 
-@pytest.mark.slow
 def test_weights_of_one_are_the_plain_training_and_others_resume_bit_for_bit(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,6 @@ def root(tmp_path: Path) -> Path:
     return best_flow.copy(tmp_path / "root")
 
 
-@pytest.mark.slow
 def test_all_stages_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["best.sh", "--member", "r_drop", "--seed", "1", "--seed", "7", "--generations", "2", "--students", "2"]
     command += ["--lr", "0.1"]

@@ -46,7 +46,6 @@ def refused(root: Path, script: str, *arguments: str, **environment: str) -> str
     return line.removesuffix(END)
 
 
-@pytest.mark.slow
 def test_a_recipe_is_trained_once(root: Path) -> None:
     """One that was trained would not be trained again, and its score would pass for the other one's."""
     command = ["best.sh", "--stage", "control"]

@@ -199,7 +199,6 @@ def train_on_dummies(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: 
 RESET_RUN = ["--lr-scheduler=inverse_sqrt_reset", "--warmup-updates=4"]
 
 
-@pytest.mark.slow
 def test_training_and_its_restarts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     arguments = [*RESET_RUN, "--reset-updates=7"]
     expected = dict(enumerate(reset_formula(12, 4, -1, 0, [7])))

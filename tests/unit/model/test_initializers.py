@@ -16,7 +16,6 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 from support.models import PLAIN, build_stock, dictionary, task
-from support.slow import slow_but
 from torch import Tensor
 
 from deepnmt.model.config import DLCLTransformerConfig
@@ -175,7 +174,7 @@ def assert_law(law: str, values: Tensor, name: str) -> None:
         assert bound * (1 - 20 / count) < values.abs().max() < bound * (1 + 1e-5), name
 
 
-@pytest.mark.parametrize("scenario", slow_but([*SCENARIOS][::2], SCENARIOS))
+@pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("initializer", TABLES)
 def test_every_parameter_follows_its_law(initializer: str, scenario: str) -> None:
     options = {**SCENARIOS[scenario], **OPTIONS.get(initializer, {})}

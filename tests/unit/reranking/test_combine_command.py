@@ -86,7 +86,6 @@ def test_a_network_must_fit_the_positions(folders: Path) -> None:
             combined_lists.check_lengths(networks, sources, loaded)
 
 
-@pytest.mark.slow
 def test_combining_resumes_and_its_weights_can_be_tuned(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combined_lists, "TOGETHER", 2)
     models = ["--models", f"{folders / 'a.pt'}:{folders / 'b.pt'}", "--paths", 3]

@@ -68,7 +68,6 @@ def strings(top: int) -> dict[str, float]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "top", "draws"), [(Method("sampling"), len(TYPES), 20_000), (Method("top-k", top=3), 3, 6_000)]
 )

@@ -239,7 +239,6 @@ def test_a_checkpoint_says_what_it_was_trained_with(trained: tuple[Path, Path], 
         Translator.from_checkpoint(plain, data).translate("Der Hund schläft.", glossary={"Hund": "cat"})
 
 
-@pytest.mark.slow
 def test_all_engines_read_the_same(trained: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ctranslate2")

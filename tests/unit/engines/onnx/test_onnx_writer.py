@@ -17,7 +17,6 @@ from onnx import numpy_helper
 from support.models import PLAIN, PRE_NORM, batch, build_stock, scramble
 from support.onnx_models import engine_of, onnx_engine, options
 from support.searched_models import FEW, MODELS, SENTENCES, model, sample
-from support.slow import slow_but
 
 from deepnmt.engines.engine import SearchSettings
 from deepnmt.engines.onnx import writer
@@ -113,7 +112,7 @@ def assert_same_as_torch(net: Any, engine: OnnxEngine) -> None:
         assert one == pytest.approx(other, abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("kind", slow_but([*KINDS][::2], KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_and_a_broken_weight_shows(kind: str, tmp_path: Path) -> None:
     net = model(KINDS[kind])
     writer.write_model(net, options(KINDS[kind]), tmp_path, "float32")

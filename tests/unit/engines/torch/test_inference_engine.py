@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 from support.checkpoints import load as load_file
-from support.slow import slow_but
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.engines.engine import SearchSettings
@@ -90,7 +89,7 @@ def assert_same(engine: InferenceEngine, expected: TorchEngine) -> None:
         assert row == pytest.approx(right, abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", slow_but([*KINDS][::2], KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_same_translations_and_scores(kind: str, data: Path, tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path / "model.pt", data, **KINDS[kind])
     assert_same(exported([checkpoint], data, tmp_path / "model"), whole([checkpoint], data))

@@ -71,7 +71,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "no source": ("deepnmt", {**PRE, "no_cross_attention": True, "activation_fn": "linear"}),
     "output": ("deepnmt", {**PRE, "decoder_output_dim": 16, "share_decoder_input_output_embed": False}),
 }  # fmt: skip
-USUAL = ("post", "pre, one table", "dlcl")
+USUAL = ("post", "pre, one table", "dlcl", "ssru", "average, feed-forward", "shared attention")
 SEARCH = SearchSettings(beam=3, lenpen=0.7, max_len_b=12)
 SOURCES = [["D@@", "er", "nie", "da"], ["M"], ["Hund", "und", "D@@", "ie", "Katze", "und", "mehr", "n", "e", "r"]]
 FILES = {"config.json", "generation_config.json", "tokenizer_config.json", "model.safetensors", "README.md"}

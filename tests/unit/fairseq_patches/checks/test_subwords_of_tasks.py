@@ -169,7 +169,6 @@ def test_other_options_make_a_branch(save: Path, data: Path, tmp_path: Path) -> 
     assert train(data, tmp_path / "branch", "--max-epoch=2", "--lr=0.003", restore) > 0
 
 
-@pytest.mark.slow
 def test_another_training_in_its_folder(save: Path, data: Path) -> None:
     for name in ("checkpoint_last.pt", "checkpoint2.pt"):
         (save / name).unlink()

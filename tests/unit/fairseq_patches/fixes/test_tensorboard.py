@@ -33,7 +33,6 @@ def test_two_files_of_one_second_have_two_names(tmp_path: Path, monkeypatch: pyt
     assert curve(tmp_path / "train", "loss") == {1: 101, 2: 102, 3: 103, 4: 104, 5: 505, 6: 506}
 
 
-@pytest.mark.slow
 def test_one_value_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = [str(binarised_text(tmp_path))]
     board, once = tmp_path / "board", tmp_path / "once"
