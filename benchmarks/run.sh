@@ -16,9 +16,8 @@ trained or fetched first. Figures are worth something on a machine that does not
 
   BENCHMARK        such as history or tiny_step (default: all but corpus_tools, text_to_data and gpu,
                    which have options of their own)
-  --quick          all but consistency and decoders, with the smallest model of each, each case three times: less than
-                   five minutes
-  --repetitions N  how often each case is timed (default: 7; 3 with --quick)
+  --quick          all but consistency and decoders, with the smallest model of each: less than five minutes
+  --repetitions N  how often each case is timed (default: 3)
   --threads N      of torch (default: 2)
 
 example:
