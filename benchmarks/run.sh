@@ -14,7 +14,7 @@ Runs the benchmarks of this folder and prints one table: what is compared, the r
 repetitions, the target, and the medians with their quartiles. Models and sentences are random: nothing has to be
 trained or fetched first. Figures are worth something on a machine that does nothing else.
 
-  BENCHMARK        such as history or tiny_step (default: all but corpus_tools, text_to_data and gpu,
+  BENCHMARK        such as history or tiny_step (default: all but corpus_tools, text_to_data, gpu and plan,
                    which have options of their own)
   --quick          cross_entropy, engines and tiny_step with the smallest model of each: less than five minutes
   --repetitions N  how often each case is timed (default: 3)

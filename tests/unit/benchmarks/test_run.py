@@ -12,7 +12,7 @@ from support.processes import finish
 
 RUN = str(ROOT / "benchmarks" / "run.sh")
 # Run by themselves.
-ALONE = {"corpus_tools", "first_translation", "gpu", "serving", "text_to_data"}
+ALONE = {"corpus_tools", "first_translation", "gpu", "plan", "serving", "text_to_data"}
 
 
 def environment(folder: Path) -> dict[str, str]:
