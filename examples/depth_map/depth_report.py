@@ -80,7 +80,7 @@ def table(runs: Sequence[Run]) -> str:
 
 def read_seconds(path: Path) -> dict[tuple[str, str], float]:
     """Return the core seconds of an update by text and recipe, from a file with a line for each."""
-    rows = [line.split() for line in whole_text(path).splitlines() if line and not line.startswith("#")]
+    rows = [line.split() for line in whole_text(path).split("\n") if line and not line.startswith("#")]
     found = {(text, recipe): float(seconds) for text, recipe, seconds in rows}
     return found | {("quarter", recipe): seconds for (text, recipe), seconds in found.items() if text == "ten"}
 
