@@ -85,14 +85,12 @@ def sizes_of(batches: Sequence[Batch], lengths: np.ndarray) -> tuple[np.ndarray,
 def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Make the updates, and return seconds, bytes and counts. It takes the arguments of fairseq's `train`."""
     rest = bytes_in_use(trainer)
-    each = cfg.optimization.update_freq[0]
-    batches = epoch.ordered_batches(1, False, True)
-    ends = ends_of(cfg.optimization, len(batches), each)
-    reached, sizes = reached_batches(cfg, epoch)
+    reached, sizes, ends, updates = reached_batches(cfg, epoch)
+    chosen = chosen_batches(*sizes, cfg.optimization.update_freq[0])
     times: list[list[float]] = []
     memory = 0
     start = clock(trainer)
-    for samples in updates_of([reached[number] for number in chosen_batches(*sizes, each)], cfg, trainer, epoch):
+    for samples in updates_of([reached[number] for number in chosen], cfg, trainer, epoch):
         trainer.train_step(samples)
         end = clock(trainer)
         times.append([now - before for now, before in zip(end, start)])
@@ -120,13 +118,13 @@ def measured(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
         "processor seconds": float(processor),
         "updates": ends,
         "validation": validation,
-        "validations": validations(cfg.dataset, ends, -(-len(batches) // each)),
+        "validations": validations(cfg.dataset, ends, updates),
     }
 
 
 def grown(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     """Return the bytes by which many updates have exceeded the peak of the largest batches at the start."""
-    reached, sizes = reached_batches(cfg, epoch)
+    reached, sizes, *_ = reached_batches(cfg, epoch)
     each = cfg.optimization.update_freq[0]
     largest = [reached[number] for number in largest_batches(*sizes, each)]
     peaks = []
@@ -136,14 +134,18 @@ def grown(cfg: Any, trainer: Any, task: Any, epoch: Any) -> dict[str, float]:
     return {"growth": peaks[-1] - peaks[LARGEST - 1]}
 
 
-def reached_batches(cfg: Any, epoch: Any) -> tuple[list[Batch], tuple[np.ndarray, np.ndarray]]:
-    """Return the batches of the first epoch that a training comes to, and their sizes."""
+def reached_batches(cfg: Any, epoch: Any) -> tuple[list[Batch], tuple[np.ndarray, np.ndarray], int, int]:
+    """Return the batches of the first epoch that a training reaches, their sizes, and numbers of updates.
+
+    The first number is of the training, as `ends_of` returns it; the second is of an epoch.
+    """
     batches = epoch.ordered_batches(1, False, True)
     each = cfg.optimization.update_freq[0]
-    reached = batches[: ends_of(cfg.optimization, len(batches), each) * each or None]
+    ends = ends_of(cfg.optimization, len(batches), each)
+    reached = batches[: ends * each or None]
     lengths = np.asarray(epoch.dataset.sizes)
     lengths = np.stack([lengths, lengths], axis=1) if lengths.ndim == 1 else lengths
-    return reached, sizes_of(reached, lengths)
+    return reached, sizes_of(reached, lengths), ends, -(-len(batches) // each)
 
 
 def updates_of(batches: Sequence[Batch], cfg: Any, trainer: Any, epoch: Any) -> Any:
