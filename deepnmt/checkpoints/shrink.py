@@ -26,12 +26,13 @@ from deepnmt.checkpoints.plans import (
     unchanged,
 )
 from deepnmt.checkpoints.preserving import branch_factors, rescaling_obstacle, scale_branches
-from deepnmt.checkpoints.rewrite import StackPlan, rewrite_file, with_model, with_optimizer
+from deepnmt.checkpoints.rewrite import FREEZING, StackPlan, rewrite_file, with_model, with_optimizer
 from deepnmt.checkpoints.state import BEST, CheckpointState
 from deepnmt.checkpoints.tensors import shrink_weight
 from deepnmt.checkpoints.trained_model import model_config
 from deepnmt.errors import UserError
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.shared_layers import NONE
 from deepnmt.model.stack import STACKS, StackOptions
 
 
@@ -135,7 +136,7 @@ def plan_shrinking(
         faults.append("--encoder-keep, --encoder-every, --decoder-keep or --decoder-every must be given")
     if faults:
         raise UserError(*faults)
-    new = dataclasses.replace(config, **options)
+    new = dataclasses.replace(config, **options, **dict.fromkeys(FREEZING, NONE))
     plans = []
     for name, plan in layers.items():
         old, history = config.stack(name), None

@@ -296,6 +296,7 @@ OPTIONS: dict[str, Row] = {
     "sampling_topk": Row(SEARCH, Rule("at least 1, or -1 for all types", lambda n: n >= 1 or n == -1)),
     "sampling_topp": Row(SEARCH, Rule("above 0 and at most 1, or -1 for all types", lambda x: 0 < x <= 1 or x == -1)),
     **SEARCHES,
+    **{f"{stack}_freeze": Row(MODEL, inference=False) for stack in STACKS},
     # deepnmt export's
     "check": Row(EXPORT, whole(0)),
     "shortlist": Row(EXPORT, whole(1)),
