@@ -177,8 +177,9 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
             raise UserError(*faults)
         self.weight = cfg.teacher_weight
         # Not modules of the criterion: they are neither trained nor saved.
-        # With BPE-dropout, no batch occurs twice.
-        room = 0 if getattr(task.cfg, "bpe_dropout", 0) else cfg.teacher_memory * 2**20
+        # Of a text that is cut anew, no batch occurs twice.
+        cut_anew = any(getattr(task.cfg, name, 0) for name in ("bpe_dropout", "unigram_sampling"))
+        room = 0 if cut_anew else cfg.teacher_memory * 2**20
         self.teachers: Optional[Teachers] = None
         if cfg.teacher:
             self.teachers = Teachers(load_teachers(cfg.teacher, task), cfg.teacher_types, room)
