@@ -120,7 +120,7 @@ def plan_shrinking(
     config: DLCLTransformerConfig, shrinking: Shrinking
 ) -> tuple[DLCLTransformerConfig, list[ShrunkStack]]:
     """Return the options of the new model, and the changes of its stacks. Raises `UserError`, a line for each fault."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = dict.fromkeys(FREEZING, NONE)
     layers: dict[str, LayerPlan] = {}
     faults: list[str] = []
     for stack in map(config.stack, STACKS):
@@ -136,7 +136,7 @@ def plan_shrinking(
         faults.append("--encoder-keep, --encoder-every, --decoder-keep or --decoder-every must be given")
     if faults:
         raise UserError(*faults)
-    new = dataclasses.replace(config, **options, **dict.fromkeys(FREEZING, NONE))
+    new = dataclasses.replace(config, **options)
     plans = []
     for name, plan in layers.items():
         old, history = config.stack(name), None

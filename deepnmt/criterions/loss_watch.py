@@ -55,7 +55,8 @@ def pair_losses(model: Any, output: Any, features_only: bool, sample: dict[str, 
         normalised = model.get_normalized_probs((scores, *output[1:]), log_probs=True, sample=sample)
         log_probs = normalised.view(rows, columns, -1)[counted].gather(1, target[counted][:, None]).squeeze(1)
     sums = log_probs.new_zeros(rows).index_add(0, counted.nonzero()[:, 0], -log_probs)
-    return sums / counted.sum(1)
+    means: Tensor = sums / counted.sum(1)
+    return means
 
 
 def gathered(seen: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:

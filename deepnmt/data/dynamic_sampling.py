@@ -49,8 +49,8 @@ class PairLosses:
         """Return the losses in a checkpoint. Raises `UserError` if they are damaged; `name` is the checkpoint's."""
         losses = cls(0)
         for key, own in losses.state().items():
-            value = state.get(key) if isinstance(state, dict) else None
-            if type(value) is not type(own) or (isinstance(value, Tensor) and value.dtype != own.dtype):
+            value: Any = state.get(key) if isinstance(state, dict) else None
+            if type(value) is not type(own) or getattr(value, "dtype", None) != getattr(own, "dtype", None):
                 raise UserError(f"{name}: extra_state.{LOSSES}.{key} must be what --sample-share stores, but is not")
             setattr(losses, key, value)
         if not len(losses.before) == len(losses.last) == len(losses.rests):
@@ -109,4 +109,5 @@ class SampledPairs(BaseWrapperDataset):  # type: ignore[misc]
     def ordered_indices(self) -> npt.NDArray[np.int64]:
         """Return the numbers of the epoch's pairs, in the order of batching."""
         indices: npt.NDArray[np.int64] = super().ordered_indices()
-        return indices[~self.losses.rests.numpy()[indices]]
+        awake: npt.NDArray[np.bool_] = ~self.losses.rests.numpy()
+        return indices[awake[indices]]

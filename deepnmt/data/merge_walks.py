@@ -53,7 +53,7 @@ class MergeWalks(Walks):
         return state
 
     def _chosen(self, states: Integers, draws: Floats) -> Integers:
-        return np.floor(np.log(draws) / math.log(self.rate))  # type: ignore[no-any-return]
+        return np.floor(np.log(draws) / math.log(self.rate))
 
     def _after(self, state: int, choice: int) -> int:
         cut = self.cuts[state]

@@ -1,10 +1,13 @@
 """Which options of the task `deep_translation` for order, weights and cuts of the training text go together."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from deepnmt.options.option_table import Fault, dashed, option
 
+# Difficulties of pairs that need no file.
+RANKED = ("length", "rarity")
 # fairseq's options that need a fixed cut of the text.
 ONE_CUT = ("truncate_source", "num_batch_buckets", "load_alignments")
 CUTS = ("bpe_dropout", "unigram_sampling")
@@ -46,6 +49,9 @@ def order_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
                 yield dashed(name), f"needs {' or '.join(map(option, wholes))}"
     if "competence" in chosen and values.get("competence_updates") is None:
         yield "competence-updates", "must be given with --competence, but is not"
+    kind = str(values.get("difficulty"))
+    if "competence" in chosen and kind not in RANKED and not Path(kind).is_file():
+        yield "difficulty", f"must be {', '.join(RANKED)} or a file, but is '{kind}'"
     for name, others in EXCLUDED.items():
         for other in others:
             if {name, other} <= chosen:

@@ -168,8 +168,8 @@ def test_all_faults_are_told_at_once_before_anything_is_built(
 
 def test_files_and_shares_that_do_not_fit_are_refused(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "numbers"
-    with pytest.raises(UserError, match=r"^--difficulty: no such file '.*numbers'$"):
-        batches(task(data, difficulty=str(path)), 1)
+    with pytest.raises(UserError, match=r"^--difficulty must be length, rarity or a file, but is '.*numbers'$"):
+        task(data, difficulty=str(path))
     path.write_text("1\n" * 39)
     with pytest.raises(UserError, match=r"numbers: must have a number for each of the 40 training pairs, but has 39$"):
         batches(task(data, difficulty=str(path)), 1)
