@@ -3,7 +3,7 @@
 After t updates, the batches have only pairs whose difficulty d is at most the competence:
 
     sqrt      c(t) = min(1, sqrt(t (1 - c0^2) / T + c0^2))
-    linear    c(t) = min(1, t (1 - c0) / T + c0)                                                               (50)
+    linear    c(t) = min(1, t (1 - c0) / T + c0)                                                               (54)
 
 The difficulty of a pair is its rank: the share of pairs that are at most as long, or at most as rare.
 
@@ -46,7 +46,7 @@ class Curriculum:
     every: int
 
     def competence(self, update: int) -> float:
-        """Return c(t) of (50)."""
+        """Return c(t) of (54)."""
         if update >= self.updates:
             return 1.0
         share = update / self.updates

@@ -2,7 +2,7 @@
 
 A pair's losses of its last two passes, per token, give the relative fall d, and its weight w among all pairs:
 
-    d = (before - last) / before,    w = (d - min d) / (max d - min d)                                         (53)
+    d = (before - last) / before,    w = (d - min d) / (max d - min d)                                         (57)
 
 After the warm-up, each epoch draws a share of the pairs, one after the other without replacement, with probabilities
 proportional to w. The others rest, and keep their d. Pairs without two losses are always trained on.
@@ -76,7 +76,7 @@ class PairLosses:
 
 
 def weights(falls: Floats) -> Floats:
-    """Return w of (53), or ones if all falls are equal."""
+    """Return w of (57), or ones if all falls are equal."""
     low, high = falls.min(), falls.max()
     return (falls - low) / (high - low) if high > low else np.ones_like(falls)
 

@@ -2,7 +2,7 @@
 
 A cut c_1 ... c_k of a word, whose pieces are all in the dictionary, is drawn with probability
 
-    P(c) = prod_i P(c_i)^a / sum over all cuts c' of the word prod_i P(c'_i)^a                                 (54)
+    P(c) = prod_i P(c_i)^a / sum over all cuts c' of the word prod_i P(c'_i)^a                                 (58)
 
 The sharpness is a: 0 makes all cuts alike, 1 is the model's distribution, and large values give the best cut. A walk
 draws the pieces from the last one to the first. S(b) is the sum of the products over all cuts of the word's first b

@@ -1,6 +1,6 @@
 """`--pair-weights` and `--set-weights`: the weight of each pair, or of each set of pairs, in training.
 
-    loss = sum_k w_k L_k / sum_k w_k n_k                                                                       (51)
+    loss = sum_k w_k L_k / sum_k w_k n_k                                                                       (55)
 
 for pairs k of an update, with losses L_k summed over their n_k target tokens. A weight of 2 has the effect of two
 copies; a pair of weight 0 is not trained on. Each pair of a set has the set's weight; with both options, the weights

@@ -1,6 +1,6 @@
 """`--l1` and `--l2`: a penalty on the size of the weights.
 
-    L + l1 sum |w| + l2 sum w^2                                                                                (52)
+    L + l1 sum |w| + l2 sum w^2                                                                                (56)
 
 over all trained matrices, embeddings included, once per update; L is the loss per token. A criterion's loss is a sum,
 and fairseq divides the gradient of an update by the sum of its sample sizes. Each batch therefore gets the penalty as

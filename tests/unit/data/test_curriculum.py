@@ -1,4 +1,4 @@
-"""`--competence`: equation (50), which pairs each epoch has and in which batches, and what is refused."""
+"""`--competence`: equation (54), which pairs each epoch has and in which batches, and what is refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def batches(
         ("linear", [0.2, 0.4, 0.6, 0.992, 1.0]),
     ],
 )
-def test_equation_50(kind: str, expected: list[float]) -> None:
+def test_equation_54(kind: str, expected: list[float]) -> None:
     curriculum = Curriculum(kind, updates=100, start=0.2, every=25)
     assert [curriculum.competence(update) for update in (0, 25, 50, 99, 100)] == pytest.approx(expected)
     assert curriculum.competence(10_000) == 1

@@ -1,4 +1,4 @@
-"""`--sample-share`: equation (53), the frequencies of drawn pairs by enumeration, losses, and resumed trainings."""
+"""`--sample-share`: equation (57), the frequencies of drawn pairs by enumeration, losses, and resumed trainings."""
 
 from __future__ import annotations
 

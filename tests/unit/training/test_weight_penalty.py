@@ -1,4 +1,4 @@
-"""`--l1` and `--l2`: equation (52), by differences, and in whole trainings on one and on two processes."""
+"""`--l1` and `--l2`: equation (56), by differences, and in whole trainings on one and on two processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def expected(model: Any) -> Tensor:
     return L1 * sum(abs(value) for value in weights) + L2 * sum(value * value for value in weights)
 
 
-def test_equation_52_over_several_batches_of_an_update() -> None:
+def test_equation_56_over_several_batches_of_an_update() -> None:
     model = build({"encoder_layers": 1, "decoder_layers": 1})
     halves = [{name: value[part] for name, value in EXAMPLE.items()} for part in (slice(0, 1), slice(1, None))]
     sums, sizes, plain = torch.zeros(()), 0, torch.zeros(())
