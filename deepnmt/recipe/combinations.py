@@ -8,6 +8,7 @@ from typing import Any
 
 from deepnmt.limits import BEAM
 from deepnmt.options.option_table import Fault, dashed, is_increasing
+from deepnmt.recipe.order_rules import order_faults
 
 # They divide by the length of the warm-up.
 WARMING = ("inverse_sqrt",)
@@ -46,6 +47,7 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     if cooldown > max(0, last):
         yield "cooldown-updates", f"must be at most max-update, {last}, but is {cooldown}"
     yield from _average_faults(values)
+    yield from order_faults(values)
     if values.get("criterion") in OTHER_CRITERIONS and values.get("task") in TEXT_TASKS:
         yield "criterion", f"must be one for translation, such as cross_entropy, but is {values['criterion']}"
     cutoffs = values.get("adaptive_softmax_cutoff")
