@@ -28,6 +28,7 @@ from omegaconf import II
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.data import bpe_dropout
 from deepnmt.data.bpe_dropout import BOTH, SIDES, RecutPairs, check_codes
+from deepnmt.data.companions import TARGET, with_companions
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
 from deepnmt.options.option_table import described
@@ -64,6 +65,8 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     seed: int = II("common.seed")
     pair_weights: Optional[str] = described(
         None, "file with the weight of each training pair in the loss, one number per line")
+    mono: Optional[str] = described(
+        None, "data folders of deepnmt binarise --mono, colon-separated: text of one language beside the pairs")
     constraint_file: Optional[str] = described(
         None, "file of required phrases in subwords, with tabs, a line per sentence (with --constraints)")
     nbest_file: Optional[str] = described(
@@ -172,6 +175,14 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
                 raise UserError("--pair-weights needs a single data folder, but DATA names several")
             weights = read_weights(Path(self.cfg.pair_weights), len(dataset))
             self.datasets[split] = WeightedPairs(self.datasets[split], weights)
+        if self.cfg.mono and training:
+            sides, data = self.mono_languages(), Path(split_paths(self.cfg.data)[0])
+            more = self.cfg.mono, data, sides, min(self.max_positions()), self.cfg.seed
+            self.datasets[split] = with_companions(self.datasets[split], dataset, *more)
+
+    def mono_languages(self) -> dict[str, str]:
+        """Return the languages of --mono that are read, by their sides of the pairs."""
+        return {TARGET: self.cfg.target_lang}
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
         """Return lines of text for fairseq-interactive. Raises `UserError` for options that need a whole subset."""

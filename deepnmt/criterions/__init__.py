@@ -6,6 +6,7 @@ def register() -> None:
     from fairseq.criterions import register_criterion
 
     from deepnmt.criterions.distillation import Distillation, DistillationConfig
+    from deepnmt.criterions.dual_supervised import CRITERION, DualSupervised, DualSupervisedConfig
     from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
     from deepnmt.criterions.minimum_risk import MinimumRisk, MinimumRiskConfig
     from deepnmt.criterions.r_drop import RDrop, RDropConfig
@@ -21,3 +22,4 @@ def register() -> None:
         ("two_sided", TwoSided, TwoSidedConfig),
     ):
         register_criterion(f"label_smoothed_cross_entropy_{name}", dataclass=options)(criterion)
+    register_criterion(CRITERION, dataclass=DualSupervisedConfig)(DualSupervised)

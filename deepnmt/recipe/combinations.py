@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from deepnmt.limits import BEAM
+from deepnmt.options.dual_rules import dual_faults, text_faults
 from deepnmt.options.option_table import Fault, dashed, is_increasing
 
 # They divide by the length of the warm-up.
 WARMING = ("inverse_sqrt",)
-TEXT_TASKS = ("translation", "deep_translation")
+TEXT_TASKS = ("translation", "deep_translation", "deep_dual")
 ENDS = ("max_update", "max_epoch", "patience", "stop_time_hours")
 # Losses of fairseq's that are not of pairs of sentences and a Transformer's predictions.
 OTHER_CRITERIONS = frozenset(
@@ -60,6 +61,8 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
     if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:
         yield "best-checkpoint-metric", "must be a figure of the validation, but is bleu without eval-bleu"
     yield from _two_sided_faults(values)
+    yield from dual_faults(values)
+    yield from text_faults(values)
     zero = [name for name in ("max_update", "max_epoch") if name in written and values.get(name) == 0]
     if zero and not any((values.get(name) or 0) > 0 for name in ENDS):
         others = ", ".join(dashed(name) for name in ENDS if name != zero[0])
