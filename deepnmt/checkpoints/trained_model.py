@@ -79,6 +79,8 @@ def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
             yield f"{stack}_share_layers", f"must be none, but is {sharing}"
     if config.base_layers:
         yield "base_layers", f"must be 0, but is {config.base_layers}"
+    if config.decoder_lm_layers:
+        yield "decoder_lm_layers", f"must be 0, but is {config.decoder_lm_layers}"
     if config.two_sided:
         yield "two_sided", "must be false, but is true"
     if config.shares_attention:
