@@ -19,7 +19,7 @@ from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy, obstacle
 from deepnmt.data.exchanged_pairs import exchanged
 from deepnmt.data.marginals import read_marginals
 from deepnmt.errors import UserError
-from deepnmt.kernels.linear_cross_entropy import linear_cross_entropy
+from deepnmt.kernels.linear_cross_entropy import Losses, linear_cross_entropy
 from deepnmt.kernels.linear_log_probs import linear_log_probs
 from deepnmt.model.dual import BWD, DIRECTIONS, FWD
 from deepnmt.options.dual_rules import ARCH, CRITERION
@@ -105,35 +105,42 @@ class DualSupervised(FusedLabelSmoothedCrossEntropy):
         pairs = [Pass(FWD, sample["net_input"], sample["target"]), Pass(BWD, turned["net_input"], turned["target"])]
         passes = [*pairs, *sample.get(PASSES, ())]
         features = model(**passes[0].inputs, others=[(each.direction, each.inputs) for each in passes[1:]])
-        losses = {name: features[0].new_zeros(()) for name in DIRECTIONS}
-        sizes = dict.fromkeys(DIRECTIONS, 0.0)
-        more, logged = features[0].new_zeros(()), dict[str, Any]()
-        for number, (each, output) in enumerate(zip(passes, features)):
-            counted = each.target.ne(self.padding_idx).nonzero(as_tuple=True)
-            weight = getattr(model, each.direction).decoder.output_projection.weight
-            target, found = each.target[counted], output[counted]
+        zero = features[0].new_zeros(())
+        sums = [
+            self.sums(model, each, output, accuracy=self.report_accuracy and number == 0)
+            for number, (each, output) in enumerate(zip(passes, features))
+        ]
+        losses, sizes, more = dict.fromkeys(DIRECTIONS, zero), dict.fromkeys(DIRECTIONS, 0.0), zero
+        for each, found in zip(passes, sums):
+            scaled = found.loss if each.weight == 1 else each.weight * found.loss
             if each.counts is not None:
-                more = (
-                    more
-                    + each.weight * linear_cross_entropy(found, weight, target, 0.0, counts=each.counts[counted]).loss
-                )
-                continue
-            sums = linear_cross_entropy(found, weight, target, self.eps, self.report_accuracy and number == 0)
-            scaled = sums.loss if each.weight == 1 else each.weight * sums.loss
-            losses[each.direction] = losses[each.direction] + scaled
-            sizes[each.direction] += each.weight * (len(each.target) if self.sentence_avg else len(target))
-            if number == 0:
-                logged["nll_loss"] = sums.nll
-                logged |= {"n_correct": int(sums.correct), "total": len(target)} if self.report_accuracy else {}
-            elif number == 1:
-                logged |= {"backward_nll_loss": sums.nll, "backward_ntokens": len(target)}
-        loss = losses[FWD] + _scaled(losses[BWD], sizes[FWD] / max(sizes[BWD], 1)) + more
+                more = more + scaled
+            else:
+                losses[each.direction] = losses[each.direction] + scaled
+                sizes[each.direction] += each.weight * self.size(each.target)
+        factor = sizes[FWD] / max(sizes[BWD], 1)
+        loss = losses[FWD] + (losses[BWD] if factor == 1 else factor * losses[BWD]) + more
+        others = int(turned["target"].ne(self.padding_idx).sum())
+        logged = {"nll_loss": sums[0].nll, "backward_nll_loss": sums[1].nll, "backward_ntokens": others}
+        if self.report_accuracy:
+            logged |= {"n_correct": int(sums[0].correct), "total": sample["ntokens"]}
         if model.training and self.weight:
             squares = self.gaps(model, sample["id"], pairs, features).square()
             loss = loss + self.weight * squares.sum()
             logged["gap"] = squares.detach().sum()
         size = sizes[FWD] if PASSES in sample else None
         return self.result(sample, loss, size, **logged)
+
+    def sums(self, model: Any, each: Pass, features: Tensor, accuracy: bool) -> Losses:
+        """Return the losses of a pass, summed over its tokens, for features, B x T x C."""
+        counted = each.target.ne(self.padding_idx).nonzero(as_tuple=True)
+        weight = getattr(model, each.direction).decoder.output_projection.weight
+        smoothing, counts = (self.eps, None) if each.counts is None else (0.0, each.counts[counted])
+        return linear_cross_entropy(features[counted], weight, each.target[counted], smoothing, accuracy, counts)
+
+    def size(self, target: Tensor) -> int:
+        """Return the number of sentences or tokens of a target, B x T, by which the loss is divided."""
+        return len(target) if self.sentence_avg else int(target.ne(self.padding_idx).sum())
 
     def gaps(self, model: Any, numbers: Tensor, pairs: list[Pass], features: list[Tensor]) -> Tensor:
         """Return D of the pairs of a batch, B, for their numbers in the training set, B."""
@@ -151,10 +158,6 @@ class DualSupervised(FusedLabelSmoothedCrossEntropy):
         super().reduce_metrics(logging_outputs)
         cls.log_mean(logging_outputs, "backward_nll_loss", "backward_ntokens", math.log(2), 3)
         cls.log_mean(logging_outputs, "gap", "nsentences", 1.0, 3)
-
-
-def _scaled(loss: Tensor, factor: float) -> Tensor:
-    return loss if factor == 1 else factor * loss
 
 
 def pair_log_probs(model: Any, features: Tensor, target: Tensor, pad: int) -> Tensor:
