@@ -212,24 +212,12 @@ def test_recipes_train_and_resume_to_the_same_model(
         for option in FILES[name]
     ]
     small = [f"--{key.replace('_', '-')}={value}" for key, value in SIZE.items()]
-    small += ["--max-tokens=120", "--max-update=6", "--save-interval-updates=2", "--disable-validation"]
-    options = [
-        *to_arguments(read_recipe(path)),
-        *words,
-        *small,
-        "--optimizer=adam",
-        "--lr-scheduler=fixed",
-        "--lr=0.01",
-    ]
-    data = [
-        str(folders["data"]),
-        *options,
-        "--warmup-updates=0",
-        f"--arch={check_recipe(path, read_recipe(path), []).arch}",
-    ]
-    assert train_until(monkeypatch, data, tmp_path / "whole") == [0, 1, 2, 3, 4, 5]
-    assert train_until(monkeypatch, data, tmp_path / "parts", killed_at=5) == [0, 1, 2, 3, 4]
-    assert train_until(monkeypatch, data, tmp_path / "parts") == [4, 5]
+    small += ["--max-tokens=120", "--max-update=6", "--save-interval-updates=2", "--disable-validation", "--lr=0.01"]
+    data = [str(folders["data"])]
+    options = [*to_arguments(read_recipe(path)), *words, *small, "--lr-scheduler=fixed", "--warmup-updates=0"]
+    assert train_until(monkeypatch, data, tmp_path / "whole", *options) == [0, 1, 2, 3, 4, 5]
+    assert train_until(monkeypatch, data, tmp_path / "parts", *options, killed_at=5) == [0, 1, 2, 3, 4]
+    assert train_until(monkeypatch, data, tmp_path / "parts", *options) == [4, 5]
     whole, parts = (
         torch.load(tmp_path / each / "checkpoint_last.pt", weights_only=False)["model"] for each in ("whole", "parts")
     )
