@@ -44,7 +44,7 @@ class BothWays:
             raise UserError(
                 f"{self.data}: both directions cannot be combined with inline targets (--glossary-training)"
             )
-        inputs = {}
+        inputs: dict[str, str] = {}
         for part in self._parts():
             check_subset(self.data, part, languages, dictionaries)
             prefix = subset_prefix(self.data, part, languages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
+from support.distributed_runs import largest_difference, run, write_corpus
 from support.dual_models import build_dual
 from support.language_models import save_language_model
 from support.models import ROOT, SIZE
@@ -222,3 +224,23 @@ def test_recipes_train_and_resume_to_the_same_model(
         torch.load(tmp_path / each / "checkpoint_last.pt", weights_only=False)["model"] for each in ("whole", "parts")
     )
     assert all(torch.equal(whole[key], parts[key]) for key in whole)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_from_text_as_one(tmp_path: Path) -> None:
+    data, mono = write_corpus(tmp_path / "data"), tmp_path / "mono"
+    mono.mkdir()
+    for language in ("de", "en"):
+        shutil.copy(data / f"dict.{language}.txt", mono)
+        for ending in ("bin", "idx"):
+            shutil.copy(data / f"train.de-en.{language}.{ending}", mono / f"mono.de-en.{language}.{ending}")
+    options = [
+        "--task=deep_dual",
+        "--arch=dlcl_dual",
+        "--criterion=dual_supervised",
+        "--lambda-otf=1",
+        f"--mono={mono}",
+    ]
+    options.append("--max-update=6")
+    one, two = (run(options, number, data, tmp_path / str(number)) for number in (1, 2))
+    assert largest_difference(one, two) < 1e-5
