@@ -28,6 +28,7 @@ from torch import Tensor
 
 from deepnmt.criterions.fused import FusedLabelSmoothedCrossEntropy
 from deepnmt.criterions.loss_watch import gathered, watched
+from deepnmt.data.companions import TARGET, with_companions
 from deepnmt.data.curriculum import CompetentPairs
 from deepnmt.data.dynamic_sampling import LOSSES, PairLosses
 from deepnmt.data.training_text import TrainingTextOptions, cut_anew, in_order, losses_of, ranks_of
@@ -66,6 +67,8 @@ class DeepTranslationConfig(SearchOptions, TrainingTextOptions, TranslationConfi
     update_freq: list[int] = II("optimization.update_freq")  # noqa: RUF009
     l1: float = described(0.0, "weight of the sum of the absolute values of all matrices in the loss per token")
     l2: float = described(0.0, "weight of the sum of the squares of all matrices in the loss per token")
+    mono: Optional[str] = described(
+        None, "data folders of deepnmt binarise --mono, colon-separated: text of one language beside the pairs")
     constraint_file: Optional[str] = described(
         None, "file of required phrases in subwords, with tabs, a line per sentence (with --constraints)")
     nbest_file: Optional[str] = described(
@@ -192,16 +195,25 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             dataset.constraints = read_constraints(Path(self.cfg.constraint_file), self.tgt_dict, len(dataset))
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
-        if training:
-            weights = requested_weights(self.cfg, sources)
-            self.losses = losses_of(self.cfg, dataset, self.losses)
-            self.datasets[split] = in_order(self.cfg, self.datasets[split], weights, ranks, self.losses)
+        if not training:
+            return
+        if self.cfg.mono:
+            sides, data = self.mono_languages(), Path(split_paths(self.cfg.data)[0])
+            more = self.cfg.mono, data, sides, min(self.max_positions()), self.cfg.seed
+            self.datasets[split] = with_companions(self.datasets[split], dataset, *more)
+        weights = requested_weights(self.cfg, sources)
+        self.losses = losses_of(self.cfg, dataset, self.losses)
+        self.datasets[split] = in_order(self.cfg, self.datasets[split], weights, ranks, self.losses)
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the batches of a subset."""
         if isinstance(dataset, CompetentPairs):
             dataset.processes = kwargs.get("num_shards", 1)
         return super().get_batch_iterator(dataset, *args, **kwargs)
+
+    def mono_languages(self) -> dict[str, str]:
+        """Return the languages of --mono that are read, by their sides of the pairs."""
+        return {TARGET: self.cfg.target_lang}
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
         """Return lines of text for fairseq-interactive. Raises `UserError` for options that need a whole subset."""

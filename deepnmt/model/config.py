@@ -118,6 +118,9 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     two_sided: bool = described(
         False, "let the decoder also attend to the states of a second decoder, which has translated the sentence from "
         "its end; trained by --criterion label_smoothed_cross_entropy_two_sided")
+    decoder_lm_layers: int = described(
+        0, "number of lowest decoder layers without cross-attention; they predict the next word of text in the target "
+        "language, too, with --criterion label_smoothed_cross_entropy_lm")
     fast_dropout: bool = described(
         False, "draw dropout on the CPU from fewer random numbers; the rate is the same, the draws differ from "
         "fairseq's. With --attention-dropout above 0, training on the CPU needs it for fast attention. Autocast, half "

@@ -92,11 +92,12 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
         backward: bool = False,
+        text: Optional[Tensor] = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the results of fairseq's Transformer for the same arguments.
 
         With `backward`, "backward_output" holds the predictions of a two-sided model's backward decoder for the
-        reversed reference.
+        reversed reference. With `text`, B x T, "text_output" holds the features of the language model in the decoder.
         """
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, return_all_hiddens=return_all_hiddens)
         output, extra = self.decoder(
@@ -111,4 +112,6 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         if backward:
             output_of = self.encoder.backward_output
             extra = {**extra, "backward_output": output_of(prev_output_tokens, encoder_out, features_only)}
+        if text is not None:
+            extra = {**extra, "text_output": self.decoder.language_model(text)}
         return output, extra

@@ -43,6 +43,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_position_faults(config),
         *_embedding_faults(config, joined),
         *_two_sided_faults(config),
+        *_language_model_faults(config),
     ]
     if faults:
         # Both stacks may have the same fault.
@@ -277,3 +278,22 @@ def _two_sided_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"--two-sided cannot be combined with --{dashed(name)} {value}"
     if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
         yield f"--initializer must need no batches with --two-sided, but is {config.initializer}"
+
+
+def _language_model_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    """Yield the options that a language model in the decoder excludes."""
+    layers = config.decoder_lm_layers
+    if not layers:
+        return
+    if layers >= config.decoder_layers:
+        yield f"--decoder-lm-layers must be below --decoder-layers {config.decoder_layers}, but is {layers}"
+    attention = ("merged_attention", "no_cross_attention", "cross_self_attention", "two_sided")
+    for name in (*attention, "decoder_skip", "decoder_layers_to_keep", "base_layers", "adaptive_softmax_cutoff"):
+        if value := getattr(config, name):
+            yield f"--decoder-lm-layers cannot be combined with --{dashed(name)} {value}"
+    if config.decoder_share_layers != "none":
+        yield f"--decoder-lm-layers cannot be combined with --decoder-share-layers {config.decoder_share_layers}"
+    if config.shares_attention:
+        yield "--decoder-lm-layers cannot be combined with --decoder-self-attention shared"
+    if isinstance(INITIALIZERS[str(config.initializer)], BatchInitializer):
+        yield f"--initializer must need no batches with --decoder-lm-layers, but is {config.initializer}"

@@ -285,6 +285,7 @@ OPTIONS: dict[str, Row] = {
     **{f"{stack}_attention_heads": Row(MODEL, whole(1)) for stack in STACKS},
     **{f"{stack}_max_relative_length": Row(MODEL, whole(0)) for stack in STACKS},
     **{f"{stack}_skip": Row(MODEL, SHARE) for stack in STACKS},
+    "decoder_lm_layers": Row(MODEL, whole(0)),
     "decoder_input_dim": Row(MODEL, CHANNELS),
     "decoder_output_dim": Row(MODEL, CHANNELS),
     "dlcl_window": Row(MODEL, whole(0), part_of="encoder_groups"),

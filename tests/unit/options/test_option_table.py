@@ -27,7 +27,7 @@ KINDS: list[tuple[str, list[Any], list[Any], str]] = [
         "max_update cooldown_updates max_epoch curriculum ignore_prefix_size warmup_updates save_interval_updates",
     ),
     (*FROM_0, "validate_interval_updates validate_after_updates encoder_max_relative_length max_len_b dlcl_window"),
-    (*FROM_0, "decoder_max_relative_length check"),
+    (*FROM_0, "decoder_max_relative_length decoder_lm_layers check"),
     (*FROM_1, "max_tokens max_tokens_valid batch_size batch_size_valid required_batch_size_multiple fp16_init_scale"),
     (*FROM_1, "required_seq_len_multiple save_interval validate_interval max_valid_steps log_interval bucket_cap_mb"),
     (*FROM_1, "competence_updates competence_every"),
