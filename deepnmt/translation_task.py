@@ -30,7 +30,7 @@ from deepnmt.data import bpe_dropout
 from deepnmt.data.bpe_dropout import BOTH, SIDES, RecutPairs, check_codes
 from deepnmt.data.weighted_pairs import WeightedPairs, read_weights
 from deepnmt.errors import UserError
-from deepnmt.options.option_table import described
+from deepnmt.options.option_table import MATMUL_HELP, MATMUL_PRECISIONS, described
 from deepnmt.search import fusion, right_to_left
 from deepnmt.search.constraint_file import WholeWordConstraints, read_constraints
 from deepnmt.search.generator import BeamGenerator
@@ -42,8 +42,6 @@ from deepnmt.text.settings import RECORD
 
 # The mark of a model that translates from right to left in a checkpoint's `task_state`; other models lack it.
 RIGHT_TO_LEFT = "right_to_left"
-# torch's own names.
-MATMUL_PRECISIONS = ("highest", "high", "medium")
 
 
 @dataclass
@@ -59,8 +57,7 @@ class DeepTranslationConfig(SearchOptions, TranslationConfig):  # type: ignore[m
     bpe_dropout_side: ChoiceEnum(SIDES) = described(  # type: ignore[valid-type]
         BOTH, "sides that --bpe-dropout cuts anew: source, target, or both")
     float32_matmul_precision: ChoiceEnum(MATMUL_PRECISIONS) = described(  # type: ignore[valid-type]
-        "highest", "rounding of factors in training's float32 products: high and medium as in torch on a GPU (TF32), "
-        "medium to bfloat16 on a CPU with AMX or AVX-512 BF16")
+        "highest", MATMUL_HELP)
     seed: int = II("common.seed")
     pair_weights: Optional[str] = described(
         None, "file with the weight of each training pair in the loss, one number per line")

@@ -7,6 +7,7 @@ def register() -> None:
 
     from deepnmt.criterions.distillation import Distillation, DistillationConfig
     from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
+    from deepnmt.criterions.masked_language_model import MaskedLanguageModel, MaskedLanguageModelConfig
     from deepnmt.criterions.minimum_risk import MinimumRisk, MinimumRiskConfig
     from deepnmt.criterions.r_drop import RDrop, RDropConfig
     from deepnmt.criterions.simcut import SimCut, SimCutConfig
@@ -21,3 +22,4 @@ def register() -> None:
         ("two_sided", TwoSided, TwoSidedConfig),
     ):
         register_criterion(f"label_smoothed_cross_entropy_{name}", dataclass=options)(criterion)
+    register_criterion("masked_language_model", dataclass=MaskedLanguageModelConfig)(MaskedLanguageModel)

@@ -16,15 +16,16 @@ from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
 from deepnmt.model.layers import DeepEncoderLayer, DeepLayer
 from deepnmt.model.shared_layers import share_layers
+from deepnmt.model.transparent import side_by_side
 
 
 class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
     """Parameters are named as in fairseq's encoder; `history` is added to them unless the layers form a plain chain.
 
-    `embed_tokens` is the embedding table, V x C.
+    `embed_tokens` is the embedding table, V x C, or one in bands (`banded_embedding.py`).
     """
 
-    def __init__(self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Embedding) -> None:
+    def __init__(self, cfg: NestedConfig, dictionary: Any, embed_tokens: nn.Module) -> None:
         super().__init__(cfg, dictionary, embed_tokens)
         share_layers(self.layers, cfg.deep.stack("encoder").pattern)
         self.history = build_history(cfg.deep, "encoder")
@@ -46,7 +47,10 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
     ) -> dict[str, list[Tensor]]:
-        """Return `encoder_out`, T x B x C, masks and, on request, all states, for tokens, B x T."""
+        """Return `encoder_out`, T x B x C, masks and, on request, all states, for tokens, B x T.
+
+        With R sums of `transparent.py`, `encoder_out` is T x B x RC.
+        """
         padding = src_tokens.eq(self.padding_idx)
         any_padding = bool(padding.any())
         if self.training and self.word_dropout:
@@ -79,7 +83,7 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
 
         lengths = src_tokens.ne(self.padding_idx).sum(dim=1, dtype=torch.int32).reshape(-1, 1)
         return {
-            "encoder_out": [x],
+            "encoder_out": [side_by_side(x)],
             "encoder_padding_mask": [padding],
             "encoder_embedding": [embedding],
             "encoder_states": states,

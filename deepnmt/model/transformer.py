@@ -11,12 +11,16 @@ from torch import Tensor, nn
 
 import deepnmt
 from deepnmt.errors import UserError
+from deepnmt.model.banded_embedding import BandedEmbedding, cutoffs_of
 from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
-from deepnmt.model.decoder import DeepDecoder
+from deepnmt.model.decoder import PLACES, DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.fast_dropout import use_fast_dropout
+from deepnmt.model.frozen_embeddings import freeze_embeddings
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.layer_list import wrap_layers
+from deepnmt.model.skipping import zero_grads_for
+from deepnmt.model.transparent import part_of
 from deepnmt.model.two_sided import TwoSidedEncoder
 from deepnmt.model.validate import check
 
@@ -59,13 +63,21 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
             stacks.append(backward)
         if own.fast_dropout:
             use_fast_dropout(model)
+        freeze_embeddings(model, own)
         for stack in stacks:
             wrap_layers(stack, stock)
         return model
 
     @classmethod
-    def build_encoder(cls, cfg: Any, src_dict: Any, embed_tokens: nn.Embedding) -> DeepEncoder:
-        """Return the stack; called by `build_model`."""
+    def build_encoder(cls, cfg: Any, src_dict: Any, embed_tokens: nn.Module) -> DeepEncoder:
+        """Return the stack; called by `build_model`. Raises `UserError` if a band of the embeddings has no type."""
+        own, types = cfg.deep, len(src_dict)
+        if cutoffs := cutoffs_of(own.encoder_embedding_cutoffs):
+            if cutoffs[-1] >= types:
+                given = own.encoder_embedding_cutoffs
+                raise UserError(f"--encoder-embedding-cutoffs must be below the {types} types, but is {given}")
+            width, factor = own.width("encoder"), own.embedding_factor
+            embed_tokens = BandedEmbedding(types, width, src_dict.pad(), cutoffs, factor)
         return (TwoSidedEncoder if cfg.deep.two_sided else DeepEncoder)(cfg, src_dict, embed_tokens)
 
     @classmethod
@@ -83,19 +95,28 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         self,
         src_tokens: Tensor,
         src_lengths: Optional[Tensor],
-        prev_output_tokens: Tensor,
+        prev_output_tokens: Optional[Tensor],
         return_all_hiddens: bool = True,
         features_only: bool = False,
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
         backward: bool = False,
+        places: Optional[Tensor] = None,
+        source_only: bool = False,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the results of fairseq's Transformer for the same arguments.
 
         With `backward`, "backward_output" holds the predictions of a two-sided model's backward decoder for the
-        reversed reference.
+        reversed reference. The decoder's inputs have the positions `places`, B x T, from 0. With `source_only`, the
+        result is the encoder's output, B x S x C, and `prev_output_tokens` are not read.
         """
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, return_all_hiddens=return_all_hiddens)
+        if source_only:
+            # The last decoder layer's, of several.
+            states = part_of(encoder_out["encoder_out"][0], self.decoder.sums - 1, self.decoder.sums)
+            return zero_grads_for([self.decoder], states).transpose(0, 1), {}
+        if places is not None:
+            encoder_out = {**encoder_out, PLACES: [places]}
         output, extra = self.decoder(
             prev_output_tokens,
             encoder_out=encoder_out,

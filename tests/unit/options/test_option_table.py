@@ -31,6 +31,13 @@ KINDS: list[tuple[str, list[Any], list[Any], str]] = [
     (*FROM_1, "max_tokens max_tokens_valid batch_size batch_size_valid required_batch_size_multiple fp16_init_scale"),
     (*FROM_1, "required_seq_len_multiple save_interval validate_interval max_valid_steps log_interval bucket_cap_mb"),
     (*FROM_1, "distributed_world_size encoder_attention_heads decoder_attention_heads neighbours shortlist"),
+    (*FROM_1, "embedding_factor"),
+    (
+        "none, or whole numbers that increase, such as 10000,20000",
+        ["none", "10", "1,2"],
+        ["0", "2,1", "all"],
+        "encoder_embedding_cutoffs",
+    ),
     (*OFF, "patience keep_interval_updates keep_last_epochs keep_best_checkpoints"),
     (*NOT_NEGATIVE, "stop_time_hours clip_norm adam_eps weight_decay momentum max_len_a min_len_ratio coverage_weight"),
     (*ABOVE_0, "min_loss_scale max_len_ratio temperature neighbour_temperature"),
@@ -129,4 +136,5 @@ def test_options_of_the_search_are_whole(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, row in OPTIONS.items() if row.part_of])
 def test_what_says_nothing_without_another_option(name: str) -> None:
     wholes = ("encoder_groups", "adaptive_softmax_cutoff", "base_layers", "decoder_self_attention")
+    wholes += ("encoder_embedding_cutoffs",)
     assert OPTIONS[name].part_of in wholes
