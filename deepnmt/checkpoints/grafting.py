@@ -44,6 +44,8 @@ def graft(state: CheckpointState, parts: Sequence[str], seed: int) -> tuple[Chec
     state.check_trained()
     config, task = model_config(state), state.options("task")
     check_fit(state, config)
+    if config.fused_encoder is not None:
+        raise UserError(f"{state.name}: cfg.model.fused_encoder must not be set, but is")
     if task.get("_name") == ENCODER_ALONE and "decoder" in parts:
         raise UserError(f"{state.name}: has no trained decoder, since {ENCODER_ALONE} trains the encoder alone")
     old = dict(_without_added_types(state))

@@ -5,6 +5,7 @@ network itself and are written nowhere else.
 """
 
 import dataclasses
+import os
 import re
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -78,6 +79,8 @@ def whole_faults(config: DLCLTransformerConfig) -> Iterator[tuple[str, str]]:
         yield "base_layers", f"must be 0, but is {config.base_layers}"
     if config.two_sided:
         yield "two_sided", "must be false, but is true"
+    if config.fused_encoder is not None:
+        yield "fused_encoder", "must not be set, but is"
     if config.shares_attention:
         yield "decoder_self_attention", "must not be shared, but is"
 
@@ -230,6 +233,8 @@ def tensor_faults(
 def _shapes(config: DLCLTransformerConfig, types: list[int]) -> dict[str, torch.Size]:
     """Return the shapes of a model's parameters by their names; `types` are the sizes of the two dictionaries."""
     plain: dict[str, Any] = {"initializer": "default", "encoder_embed_path": None, "decoder_embed_path": None}
+    if config.fused_encoder is not None:
+        plain["fused_encoder"] = os.devnull  # no file
     source, target = stand_in_dictionaries(config, types)
     task = Namespace(source_dictionary=source, target_dictionary=target)
     with torch.device("meta"):

@@ -99,6 +99,11 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     freeze_embeddings: ChoiceEnum(FROZEN) = described(  # type: ignore[valid-type]
         "none", "embeddings that keep their initial values, such as those of --encoder-embed-path: of the source, the "
         "target, or both. The output layer is frozen, too, where it is the target's table")
+    fused_encoder: Optional[str] = described(
+        None, "checkpoint with a trained encoder of the same options; it stays frozen, and every layer also attends to "
+        "its states")
+    fused_drop: float = described(
+        1.0, "with --fused-encoder, probability that one of a layer's two attentions is left out in training")
     merged_attention: bool = described(
         False, "a cumulative mean and the cross-attention in one sublayer, instead of self-attention")
     decoder_self_attention: ChoiceEnum(list(KINDS)) = described(  # type: ignore[valid-type]

@@ -16,6 +16,7 @@ from deepnmt.model.config import NestedConfig
 from deepnmt.model.layer_list import deep_layers, kept_layers
 from deepnmt.model.layers import DeepEncoderLayer, DeepLayer
 from deepnmt.model.shared_layers import share_layers
+from deepnmt.model.sublayers import BACKWARD, BACKWARD_PADDING, BACKWARD_STATES
 from deepnmt.model.transparent import side_by_side
 
 
@@ -31,6 +32,23 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
         self.history = build_history(cfg.deep, "encoder")
         self.skipping = build_skipping(cfg.deep, "encoder")
         self.word_dropout = cfg.deep.encoder_word_dropout
+        # A trained encoder beside this one; `add_frozen_encoder` sets it.
+        self.frozen: Optional[DeepEncoder] = None
+
+    def train(self, mode: bool = True) -> "DeepEncoder":
+        """Switch to training mode, except for the frozen encoder."""
+        super().train(mode)
+        if self.frozen is not None:
+            self.frozen.eval()
+        return self
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Return the sentences of a batch in a new order, some of them perhaps several times."""
+        found: dict[str, list[Tensor]] = super().reorder_encoder_out(encoder_out, new_order)
+        for name, axis in zip(BACKWARD, (1, 0)):
+            if name in encoder_out:
+                found[name] = [tensor.index_select(axis, new_order) for tensor in encoder_out[name]]
+        return found
 
     def deep_layers(self) -> list[DeepLayer]:
         """Return the layers in their order; see `layer_list.deep_layers`."""
@@ -63,6 +81,11 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
             x = x * (1 - padding.unsqueeze(-1).type_as(x))
         x = x.transpose(0, 1)  # B x T x C -> T x B x C
 
+        beside: dict[str, Tensor] = {}
+        if self.frozen is not None:
+            with torch.no_grad():
+                beside["beside"] = self.frozen(src_tokens)["encoder_out"][0]
+
         states = [x] if return_all_hiddens else []
         past = self.history.start() if self.history is not None else None
         factors = self.skipping.draw() if self.skipping is not None else None
@@ -73,6 +96,7 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
                 x,
                 encoder_padding_mask=padding if any_padding else None,
                 factors=None if factors is None else factors[index],
+                **beside,
             )
             if return_all_hiddens:
                 states.append(x)
@@ -82,7 +106,9 @@ class DeepEncoder(TransformerEncoderBase):  # type: ignore[misc]
             x = self.layer_norm(x)
 
         lengths = src_tokens.ne(self.padding_idx).sum(dim=1, dtype=torch.int32).reshape(-1, 1)
+        frozen = {BACKWARD_STATES: [*beside.values()], BACKWARD_PADDING: [padding]} if beside else {}
         return {
+            **frozen,
             "encoder_out": [side_by_side(x)],
             "encoder_padding_mask": [padding],
             "encoder_embedding": [embedding],

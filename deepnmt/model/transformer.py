@@ -2,6 +2,7 @@
 
 import dataclasses
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any, Optional
 
 import torch
@@ -17,6 +18,7 @@ from deepnmt.model.decoder import PLACES, DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.fast_dropout import use_fast_dropout
 from deepnmt.model.frozen_embeddings import freeze_embeddings
+from deepnmt.model.fused_encoder import load_frozen
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.layer_list import wrap_layers
 from deepnmt.model.skipping import zero_grads_for
@@ -61,6 +63,8 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
             backward = model.add_backward_decoder(own)
             initializer(nn.ModuleDict({"encoder": model.encoder, "decoder": backward}), own)
             stacks.append(backward)
+        if own.fused_encoder is not None:
+            model.add_frozen_encoder(own, Path(own.fused_encoder))
         if own.fast_dropout:
             use_fast_dropout(model)
         freeze_embeddings(model, own)
@@ -84,6 +88,20 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
     def build_decoder(cls, cfg: Any, tgt_dict: Any, embed_tokens: nn.Embedding) -> DeepDecoder:
         """Return the stack; called by `build_model`."""
         return DeepDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+    def add_frozen_encoder(self, config: DLCLTransformerConfig, path: Path) -> None:
+        """Give the encoder a frozen one. If there is no file, a checkpoint of this model has its weights.
+
+        Raises:
+            UserError: the file has another encoder
+        """
+        plain = to_transformer_config(dataclasses.replace(config, fused_encoder=None))
+        dictionary = self.encoder.dictionary
+        table = self.build_embedding(plain, dictionary, config.width("encoder"))
+        frozen = self.build_encoder(plain, dictionary, table).eval()
+        if path.is_file():
+            load_frozen(frozen, path)
+        self.encoder.frozen = frozen.requires_grad_(requires_grad=False)
 
     def add_backward_decoder(self, config: DLCLTransformerConfig) -> DeepDecoder:
         """Give a two-sided model the decoder that `TwoSidedEncoder` needs, and return it."""

@@ -9,6 +9,7 @@ from deepnmt.literals import evaluate_literal, literal_fault
 from deepnmt.model.banded_embedding import banding_faults
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.frozen_embeddings import freezing_faults
+from deepnmt.model.fused_encoder import fusing_faults
 from deepnmt.model.groups import CHAINED, PLAIN, TRANSPARENT, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
@@ -44,6 +45,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_embedding_faults(config, joined),
         *freezing_faults(config),
         *banding_faults(config),
+        *fusing_faults(config),
         *_two_sided_faults(config),
     ]
     if faults:

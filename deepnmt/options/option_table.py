@@ -277,6 +277,7 @@ OPTIONS: dict[str, Row] = {
     **{f"{stack}_attention_heads": Row(MODEL, whole(1)) for stack in STACKS},
     **{f"{stack}_max_relative_length": Row(MODEL, whole(0)) for stack in STACKS},
     **{f"{stack}_skip": Row(MODEL, SHARE) for stack in STACKS},
+    "fused_drop": Row(MODEL, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1), inference=False),
     "encoder_embedding_cutoffs": Row(MODEL, Rule(f"none, or {INCREASING.words}", _is_bands)),
     "embedding_factor": Row(MODEL, whole(1), part_of="encoder_embedding_cutoffs"),
     "decoder_input_dim": Row(MODEL, CHANNELS),

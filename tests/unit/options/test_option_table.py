@@ -32,6 +32,7 @@ KINDS: list[tuple[str, list[Any], list[Any], str]] = [
     (*FROM_1, "required_seq_len_multiple save_interval validate_interval max_valid_steps log_interval bucket_cap_mb"),
     (*FROM_1, "distributed_world_size encoder_attention_heads decoder_attention_heads neighbours shortlist"),
     (*FROM_1, "embedding_factor"),
+    ("at least 0 and at most 1", [0, 0.5, 1], [-0.1, 1.1, NAN], "fused_drop"),
     (
         "none, or whole numbers that increase, such as 10000,20000",
         ["none", "10", "1,2"],
