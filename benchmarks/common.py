@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from deepnmt import console
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
@@ -262,12 +262,12 @@ def _measure_peak(connection: Any, threads: int, make: Callable[..., Step], argu
 
 
 def _status(name: str) -> int:
-    lines = dict(line.split(":", 1) for line in whole_text(Path("/proc/self/status")).splitlines())
+    lines = dict(line.split(":", 1) for line in read_text(Path("/proc/self/status")))
     return int(lines[name].split()[0]) * 1024
 
 
 def _processor() -> str:
-    for line in whole_text(Path("/proc/cpuinfo")).splitlines():
+    for line in read_text(Path("/proc/cpuinfo")):
         if line.startswith("model name"):
             return " ".join(line.split(":", 1)[1].split())
     return platform.processor()

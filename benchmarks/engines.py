@@ -30,7 +30,7 @@ import torch
 from common import Row, Step, Timing, commit, in_process, interleaved, main, note
 from random_model import checkpoint, data_folder, sentences, shortlist
 
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text, whole_text
 from deepnmt.text.record import SHORTLIST
 
 FAIRSEQ, GENERATE = "fairseq", "fairseq-generate"
@@ -168,7 +168,7 @@ def measure(options: Namespace) -> Iterator[Row]:
             folder = Path(temporary)
             if name in given:
                 data, path = options.data, Path(given[name])
-                lines = whole_text(data / "text" / "test.bpe.en").splitlines()
+                lines = read_text(data / "text" / "test.bpe.en")
                 chosen, label = [line.split() for line in lines][: options.sentences], f"{name}, trained"
             else:
                 data = data_folder(folder / "data")

@@ -246,7 +246,7 @@ def validation_batches(cfg: Any, trainer: Any) -> Iterator[tuple[Any, float]]:
 
 def from_kernel(file: str, name: str) -> int:
     """Return a number of bytes that the Linux kernel reports."""
-    lines = whole_text(Path(file)).splitlines()
+    lines = whole_text(Path(file)).split("\n")
     return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from corpus.fetch import Pair, write_pairs
 from deepnmt import console
 from deepnmt.jobs.job import Job
-from deepnmt.text.lines import whole_text
+from deepnmt.text.lines import read_text
 from deepnmt.text.record import sha256
 
 MANY = "mul"
@@ -31,7 +31,7 @@ def prefix(folder: Path, split: str) -> Path:
 
 def read_pairs(path: Path, language: str) -> list[Pair]:
     """Return the pairs in PATH.LANGUAGE and PATH.en."""
-    sides = (whole_text(Path(f"{path}.{ending}")).splitlines() for ending in (language, "en"))
+    sides = (read_text(Path(f"{path}.{ending}")) for ending in (language, "en"))
     return list(zip(*sides, strict=True))
 
 
