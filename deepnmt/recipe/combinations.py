@@ -12,6 +12,8 @@ from deepnmt.options.option_table import Fault, dashed, is_increasing
 # They divide by the length of the warm-up.
 WARMING = ("inverse_sqrt",)
 TEXT_TASKS = ("translation", "deep_translation")
+# Of models that are not autoregressive.
+ITERATIVE_TASK = "translation_lev"
 ENDS = ("max_update", "max_epoch", "patience", "stop_time_hours")
 # Losses of fairseq's that are not of pairs of sentences and a Transformer's predictions.
 OTHER_CRITERIONS = frozenset(
@@ -59,6 +61,8 @@ def rule_faults(values: Mapping[str, Any], written: Mapping[str, Any]) -> Iterat
         yield "dataset-impl", "must be mmap, lazy, cached or raw for translation, but is fasta"
     if values.get("best_checkpoint_metric") == "bleu" and values.get("eval_bleu") is False:
         yield "best-checkpoint-metric", "must be a figure of the validation, but is bleu without eval-bleu"
+    if values.get("task") == ITERATIVE_TASK and values.get("eval_bleu"):
+        yield "eval-bleu", f"must not be set with task {ITERATIVE_TASK}, whose validation does not translate"
     yield from _two_sided_faults(values)
     zero = [name for name in ("max_update", "max_epoch") if name in written and values.get(name) == 0]
     if zero and not any((values.get(name) or 0) > 0 for name in ENDS):
