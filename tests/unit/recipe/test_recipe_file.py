@@ -29,6 +29,7 @@ NUMBERS = {
     "depth_map": (7, 6),
     "ensemble": (2, 2),
     "multi30k": (18, 16),
+    "order": (6, 6),
     "synthetic": (18, 16),
 }
 CONFIGS = sorted(path for folder in NUMBERS for path in (ROOT / "configs" / folder).glob("*.yaml"))
@@ -48,6 +49,8 @@ SIZES |= {"cmlm": (4, 4, 128), "lstm_12_1": (12, 1, 128), "lightconv_12_1": (12,
 DEPTH = ("admin", "deepnorm", "dlcl", "dlcl_t_fixup", "ds_init", "post", "post_xavier", "pre", "t_fixup")
 SIZES.update(dict.fromkeys(DEPTH, (48, 48, 64)))
 SIZES |= {f"{method}_{depth}": (depth, 4, 128) for method in ("pre", "dlcl") for depth in (4, 12, 24)}
+ORDER = ("competence", "sample_share", "random_batches", "penalty", "set_weights", "unigram_sampling")
+SIZES.update(dict.fromkeys(ORDER, (4, 4, 128)))
 RECIPES = [path for path in CONFIGS if str(path.relative_to(ROOT / "configs")) not in BASES]
 
 
