@@ -199,8 +199,9 @@ class Distillation(FusedLabelSmoothedCrossEntropy):
         self.weight, self.temperature = cfg.teacher_weight, cfg.teacher_temperature
         self.wanted = (cfg.hint_weight, cfg.hint_attention_weight, cfg.hint_map)
         # Not modules of the criterion: they are neither trained nor saved.
-        # With BPE-dropout, no batch occurs twice. Hints need the teacher's pass in every update.
-        room = 0 if getattr(task.cfg, "bpe_dropout", 0) or any(self.wanted[:2]) else cfg.teacher_memory * 2**20
+        # Of a text that is cut anew, no batch occurs twice. Hints need the teacher's pass in every update.
+        cut_anew = any(getattr(task.cfg, name, 0) for name in ("bpe_dropout", "unigram_sampling"))
+        room = 0 if cut_anew or any(self.wanted[:2]) else cfg.teacher_memory * 2**20
         self.teachers: Optional[Teachers] = None
         self.hints: Optional[Hints] = None
         if cfg.teacher:

@@ -54,8 +54,6 @@ def test_int8_is_exact_in_whole_numbers(count: int, channels: int) -> None:
     # The largest sums that there are: 16 bits do not hold two products.
     x[0], w[0], w[1] = 127, 127, -127
     x[:, 0] = w[:, 0] = 127  # so that all scales are 1
-    found = Int8Product(w.float(), None).product(x.to(torch.int8))
-    assert torch.equal(found.long(), x @ w.t())
     assert torch.equal(Int8Product(w.float(), None)(x.float()), (x @ w.t()).float())
 
 

@@ -188,6 +188,48 @@ def test_log_probabilities_per_token(folders: Path) -> None:
         weights_for(tuned, list(weights))
 
 
+def test_weights_of_an_ensemble(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Translations are in the order of sum_k g_k 1/t log P_k, and the search gets these g_k."""
+    models = [f"{name}={save_model(folders / f'{name}.pt', seed)}" for seed, name in enumerate("ab", start=1)]
+    call(folders, "valid", *(word for model in models for word in ("--score", model)), "--tune", "--ensemble",
+         "--starts", 2, folders / "tuned")  # fmt: skip
+    weights = report(folders / "tuned")["weights"]
+    assert list(weights) == ["a", "b"]
+    assert min(weights.values()) >= 0
+    assert sum(weights.values()) == pytest.approx(1, abs=1e-9)
+    options = f"--ensemble-rule log-linear --ensemble-weights {weights['a']:.6g},{weights['b']:.6g}"
+    assert report(folders / "tuned")["search"] == options
+    assert f"for deepnmt generate and translate: {options}" in capsys.readouterr().out
+    lines = read_nbest(folders / "tuned" / "nbest.tsv")
+    for number in range(3):
+        found = [line for line in lines if line.sentence == number]
+        means = [
+            sum(weight * line.features[name] for name, weight in weights.items()) / (len(line.subwords.split()) + 1)
+            for line in found
+        ]
+        assert means == sorted(means, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--consensus", "bleu"], "--ensemble needs --tune\n--score must name two models or more with --ensemble, bu"),
+        (["--tune", "--score", "a=a.pt"], "--score must name two models or more with --ensemble, but names 1"),
+        (
+            ["--tune", "--score", "a=a.pt", "--score", "b=b.pt:c.pt", "--per-token", "--lm", "l=l.pt"],
+            "--lm cannot be combined with --ensemble\n--per-token cannot be combined with --ensemble\n"
+            "--score b must be one checkpoint with --ensemble",
+        ),
+        (["--tune", "--score", "a={0}/a.pt", "--score", "b={0}/a.pt"], "--ensemble: must have lists of several"),
+    ],
+)
+def test_ensembles_that_cannot_be_tuned(folders: Path, words: list[str], message: str) -> None:
+    save_model(folders / "a.pt")
+    nbest_folder(folders / "single", plain_lists(["w1"], ["w2"], []))
+    with pytest.raises(UserError, match=f"^{message}"):
+        call(folders, "single", "--ensemble", *(word.format(folders) for word in words), folders / "out")
+
+
 def test_weights_are_for_models_of_the_same_kind(folders: Path) -> None:
     model = save_model(folders / "a.pt")
     back = save_model(folders / "back.pt", 2, ("en", "de"))
