@@ -154,7 +154,7 @@ class CheckpointState:
     def check_trained(self) -> None:
         """Raise `UserError` if the model was exported in fewer bits: its tensors then encode other numbers."""
         if SCALES in self.contents:
-            raise UserError(f"{self.name}: must be a checkpoint of a training, but is exported in bfloat16 or int8")
+            raise UserError(f"{self.name}: must be a checkpoint of a training, but is exported in fewer bits")
 
     # Changed copies.
 

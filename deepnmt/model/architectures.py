@@ -10,6 +10,7 @@ from typing import Any
 
 from fairseq.models import register_model
 
+from deepnmt.model import other_decoders
 from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.dual import DualConfig, DualModel
 from deepnmt.model.stack import STACKS
@@ -94,6 +95,7 @@ METHODS = {
 def register() -> None:
     """Register the model and all its architectures with fairseq, for `--arch`."""
     register_model(NAME, dataclass=DLCLTransformerConfig)(DLCLTransformerModel)
+    other_decoders.register()
     register_model(ARCH, dataclass=DualConfig)(DualModel)
     # Sizes without published code of DLCL: fairseq's weights, and no dropout but the usual one.
     _register("tiny", TINY, **PRE_NORM, **layers(12, 4))

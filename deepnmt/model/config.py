@@ -71,6 +71,9 @@ class DLCLTransformerConfig(StackChoices, FlatTransformerConfig):  # type: ignor
     encoder_share_layers: str = described(
         "none", "numbers of the encoder's layers, such as 0,0,1,1,2,2: layers with one number have the same weights")
     decoder_share_layers: str = described("none", "numbers of the decoder's layers, as --encoder-share-layers")
+    encoder_freeze: str = described(
+        "none", "layers of the encoder, such as 1,2,3, that keep the weights that they begin the training with")
+    decoder_freeze: str = described("none", "layers of the decoder that keep their weights, as --encoder-freeze")
     encoder_max_relative_length: int = described(
         0, "largest relative distance in the encoder; others are clipped (0: no relative positions)")
     decoder_max_relative_length: int = described(0, "as --encoder-max-relative-length, in the decoder's self-attention")

@@ -15,6 +15,7 @@ from deepnmt.model.config import DLCLTransformerConfig, to_transformer_config
 from deepnmt.model.decoder import DeepDecoder
 from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.fast_dropout import use_fast_dropout
+from deepnmt.model.frozen_layers import freeze, frozen_layers
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.layer_list import wrap_layers
 from deepnmt.model.two_sided import TwoSidedEncoder
@@ -60,6 +61,8 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         if own.fast_dropout:
             use_fast_dropout(model)
         for stack in stacks:
+            name = "encoder" if stack is model.encoder else "decoder"
+            freeze(stack.layers, frozen_layers(getattr(own, f"{name}_freeze"), own.depth(name)))
             wrap_layers(stack, stock)
         return model
 

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from deepnmt.errors import in_place_of
 from deepnmt.literals import evaluate_literal, literal_fault
 from deepnmt.model.config import DLCLTransformerConfig
+from deepnmt.model.frozen_layers import frozen_layers
 from deepnmt.model.groups import PLAIN, group_boundaries
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.initializers.initializer import BatchInitializer
@@ -37,6 +38,7 @@ def check(config: DLCLTransformerConfig, joined: bool) -> None:
         *_attention_faults(config),
         *_self_attention_faults(config),
         *_shared_layers_faults(config),
+        *_frozen_layers_faults(config),
         *_history_faults(config),
         *_position_faults(config),
         *_embedding_faults(config, joined),
@@ -185,6 +187,18 @@ def _shared_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
             yield f"{option} --initializer {config.initializer}"
         if stack == "decoder" and config.shares_attention:
             yield f"{option} --decoder-self-attention shared"
+
+
+def _frozen_layers_faults(config: DLCLTransformerConfig) -> Iterator[str]:
+    for stack in STACKS:
+        option = f"--{stack}-freeze"
+        try:
+            frozen = frozen_layers(getattr(config, f"{stack}_freeze"), config.depth(stack))
+        except ValueError as error:
+            yield f"{option} {error}"
+            continue
+        if frozen and getattr(config, f"{stack}_layers_to_keep"):
+            yield f"{option} cannot be combined with --{stack}-layers-to-keep"
 
 
 def _xformers_fault(text: str | None) -> str | None:
