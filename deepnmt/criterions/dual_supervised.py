@@ -150,7 +150,8 @@ class DualSupervised(FusedLabelSmoothedCrossEntropy):
             pair_log_probs(getattr(model, each.direction), output, each.target, self.padding_idx)
             for each, output in zip(pairs, features)
         )
-        return (of_source - of_target).to(fwd) + fwd - bwd
+        gaps: Tensor = (of_source - of_target).to(fwd) + fwd - bwd
+        return gaps
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
