@@ -192,25 +192,24 @@ class DeepTranslationTask(TranslationTask):  # type: ignore[misc]
             dataset.constraints = read_constraints(Path(self.cfg.constraint_file), self.tgt_dict, len(dataset))
         if self.right_to_left and dataset.tgt is not None:
             dataset.tgt = ReversedTargets(dataset.tgt, self.tgt_dict)
-        if not training:
-            return
-        if self.cfg.mono:
-            sides, data = self.mono_languages(), Path(split_paths(self.cfg.data)[0])
-            more = self.cfg.mono, data, sides, min(self.max_positions()), self.cfg.seed
+        if training and self.cfg.mono:
+            data, longest = Path(split_paths(self.cfg.data)[0]), min(self.max_positions())
+            more = self.cfg.mono, data, self.mono_languages(), longest, self.cfg.seed
             self.datasets[split] = with_companions(self.datasets[split], dataset, *more)
-        weights = requested_weights(self.cfg, sources)
-        self.losses = losses_of(self.cfg, dataset, self.losses)
-        self.datasets[split] = in_order(self.cfg, self.datasets[split], weights, ranks, self.losses)
+        if training:
+            weights = requested_weights(self.cfg, sources)
+            self.losses = losses_of(self.cfg, dataset, self.losses)
+            self.datasets[split] = in_order(self.cfg, self.datasets[split], weights, ranks, self.losses)
+
+    def mono_languages(self) -> dict[str, str]:
+        """Return the languages of --mono that are read, by their sides of the pairs."""
+        return {TARGET: self.cfg.target_lang}
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the batches of a subset."""
         if isinstance(dataset, CompetentPairs):
             dataset.processes = kwargs.get("num_shards", 1)
         return super().get_batch_iterator(dataset, *args, **kwargs)
-
-    def mono_languages(self) -> dict[str, str]:
-        """Return the languages of --mono that are read, by their sides of the pairs."""
-        return {TARGET: self.cfg.target_lang}
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> Any:
         """Return lines of text for fairseq-interactive. Raises `UserError` for options that need a whole subset."""

@@ -6,7 +6,7 @@ def register() -> None:
     from fairseq.criterions import register_criterion
 
     from deepnmt.criterions.distillation import Distillation, DistillationConfig
-    from deepnmt.criterions.dual_supervised import CRITERION, DualSupervised, DualSupervisedConfig
+    from deepnmt.criterions.dual_supervised import DualSupervised, DualSupervisedConfig
     from deepnmt.criterions.fused import FusedConfig, FusedLabelSmoothedCrossEntropy
     from deepnmt.criterions.language_model_loss import LanguageModelLoss, LanguageModelLossConfig
     from deepnmt.criterions.masked_language_model import MaskedLanguageModel, MaskedLanguageModelConfig
@@ -14,6 +14,7 @@ def register() -> None:
     from deepnmt.criterions.r_drop import RDrop, RDropConfig
     from deepnmt.criterions.simcut import SimCut, SimCutConfig
     from deepnmt.criterions.two_sided_loss import TwoSided, TwoSidedConfig
+    from deepnmt.options.dual_rules import CRITERION
 
     for name, criterion, options in (
         ("distillation", Distillation, DistillationConfig),

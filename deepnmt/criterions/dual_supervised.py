@@ -150,7 +150,8 @@ class DualSupervised(FusedLabelSmoothedCrossEntropy):
             pair_log_probs(getattr(model, each.direction), output, each.target, self.padding_idx)
             for each, output in zip(pairs, features)
         )
-        return (of_source - of_target).to(fwd) + fwd - bwd
+        gaps: Tensor = (of_source - of_target).to(fwd) + fwd - bwd
+        return gaps
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
@@ -164,7 +165,8 @@ def pair_log_probs(model: Any, features: Tensor, target: Tensor, pad: int) -> Te
     """Return log P of each target, B, for features, B x T x C, and targets, B x T."""
     mask = target.ne(pad)
     found = linear_log_probs(features[mask], model.decoder.output_projection.weight, target[mask])
-    return found.new_zeros(target.shape).masked_scatter(mask, found).sum(1)
+    sums: Tensor = found.new_zeros(target.shape).masked_scatter(mask, found).sum(1)
+    return sums
 
 
 def option_faults(cfg: Any) -> Iterator[str]:

@@ -72,7 +72,8 @@ class DeepDualTask(DeepTranslationTask):
         if not self.cfg.mono:
             raise UserError(f"--mono must be given with --task {TASK}, but is not")
         if self.cfg.lambda_dual and not self.language_models:
-            self.language_models = {side: self._language_model(side) for side in self.datasets[split].texts}
+            text = self.datasets[split][0][MONO]
+            self.language_models = {side: self._language_model(side) for side in text}
 
     def _language_model(self, side: str) -> Any:
         """Return the model of the translations' language for text of a side; None where it has no share."""
@@ -92,12 +93,12 @@ class DeepDualTask(DeepTranslationTask):
         return model
 
     def train_step(
-        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
+        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, *more: Any, **options: Any
     ) -> Any:
-        """Compute loss and gradients of a batch of pairs, and of what both directions learn from the text beside it."""
+        """Train on one batch of pairs, and on the passes that the text beside it gives."""
         if MONO in sample:
             sample = {**sample, PASSES: list(self.passes(sample[MONO], unwrapped(model), update_num))}
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        return super().train_step(sample, model, criterion, optimizer, update_num, *more, **options)
 
     def passes(self, text: dict[str, Any], model: Any, update: int) -> Iterator[Pass]:
         """Yield the passes of an update over text by its side, B x T; of two sides, one has its turn."""

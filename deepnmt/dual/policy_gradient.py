@@ -87,5 +87,5 @@ def sentence_log_probs(language_model: Any, batch: dict[str, Any], pad: int) -> 
     output = language_model(batch["net_input"]["prev_output_tokens"])
     scores = language_model.get_normalized_probs(output, log_probs=True)
     target: Tensor = batch["target"]
-    found = scores.gather(2, target[:, :, None]).squeeze(2)
+    found: Tensor = scores.gather(2, target[:, :, None]).squeeze(2)
     return found.masked_fill(target.eq(pad), 0.0).sum(1)

@@ -10,6 +10,8 @@ ARCH, CRITERION, TASK = "dlcl_dual", "dual_supervised", "deep_dual"
 LANGUAGE_MODEL = "label_smoothed_cross_entropy_lm"
 # Features of both models are projected by one matrix each, and neither model searches in its forward pass.
 OF_MODELS = ("two_sided", "adaptive_softmax_cutoff", "base_layers", "encoder_layers_to_keep", "decoder_layers_to_keep")
+# Options by which the text is cut anew in each epoch.
+CUTS = ("bpe_dropout", "unigram_sampling")
 # Options of the task, which a model of one direction lacks.
 OF_TASK = ("mono", "lambda_otf", "lambda_dual", "dual_samples", "dual_lm_share", "source_lm", "target_lm")
 # BLEU needs one model; the others belong to one direction.
@@ -38,11 +40,13 @@ def dual_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     for name in OF_TRAININGS:
         if values.get(name):
             yield dashed(name), f"cannot be combined with arch {ARCH}"
+    if values.get("sample_share") not in (None, 1):
+        yield "sample-share", f"cannot be combined with arch {ARCH}"
     if values.get("ddp_backend") == "fully_sharded":
         yield "ddp-backend", f"must not be fully_sharded with arch {ARCH}, but is"
     if values.get("marginals"):
         # They are of one cut of the text, and of each pair once.
-        for name in ("bpe_dropout", "unigram_sampling"):
+        for name in CUTS:
             if values.get(name):
                 yield dashed(name), "cannot be combined with marginals"
         if (copies := values.get("upsample_primary")) not in (None, -1, 1):

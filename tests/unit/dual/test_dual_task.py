@@ -129,6 +129,8 @@ def test_both_languages_have_their_turn(folders: dict[str, Path]) -> None:
         assert [each.weight for each in found] == [1.0, 0.1, 0.1]
     # The searches are built once for a model.
     assert made.generator(model, "fwd", True) is made.generator(model, "fwd", True)
+    # Samples may be empty.
+    assert [made.generator(model, "bwd", sampling).min_len for sampling in (False, True)] == [1, 0]
 
 
 def test_language_models_are_checked_before_the_first_update(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -197,6 +197,8 @@ def test_options_that_two_directions_exclude_are_refused() -> None:
         ),
         ({"ddp_backend": "fully_sharded"}, ("ddp-backend", "must not be fully_sharded with arch dlcl_dual, but is")),
         ({"marginals": "m", "bpe_dropout": 0.1}, ("bpe-dropout", "cannot be combined with marginals")),
+        ({"marginals": "m", "unigram_sampling": 0.1}, ("unigram-sampling", "cannot be combined with marginals")),
+        ({"sample_share": 0.8}, ("sample-share", "cannot be combined with arch dlcl_dual")),
         ({"marginals": "m", "upsample_primary": 2}, ("upsample-primary", "must be 1 with marginals, but is 2")),
     ):
         assert fault in list(rule_faults({**right, **more}, {})), more

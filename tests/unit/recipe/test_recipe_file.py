@@ -21,7 +21,7 @@ from deepnmt.recipe.recipe_file import _read_file
 
 ROOT = Path(__file__).resolve().parents[3]
 # These folders have test files of their own.
-ELSEWHERE = {"iwslt14", "progressive", "wmt14"}
+ELSEWHERE = {"dual", "iwslt14", "progressive", "wmt14"}
 # How many files each other folder has, and how many of them are recipes.
 NUMBERS = {
     ".": (7, 6),
