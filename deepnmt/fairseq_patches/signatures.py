@@ -50,6 +50,7 @@ fairseq.scoring.build_scorer(choice, tgt_dict)
 fairseq.search.DiverseBeamSearch(tgt_dict, num_groups, diversity_strength, diversity_discount=1.0, candidate_multiple=1)
 fairseq.tasks.fairseq_task.FairseqTask.build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None,
     prefix_allowed_tokens_fn=None)
+fairseq.tasks.fairseq_task.FairseqTask.build_model(self, cfg, from_checkpoint=False)
 fairseq.tasks.fairseq_task.FairseqTask.filter_indices_by_size(self, indices, dataset, max_positions=None,
     ignore_invalid_inputs=False)
 fairseq.tasks.fairseq_task.FairseqTask.get_batch_iterator(self, dataset, max_tokens=None, max_sentences=None,

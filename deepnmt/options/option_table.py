@@ -243,6 +243,7 @@ OPTIONS: dict[str, Row] = {
     "label_smoothing": Row(TRAINING, SHARE),
     "ignore_prefix_size": Row(TRAINING, whole(0)),
     "bpe_dropout": Row(TRAINING, SHARE),
+    "mass_share": Row(TRAINING, POSITIVE_SHARE),
     "quant_noise_pq": Row(TRAINING, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1)),
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),
