@@ -26,6 +26,7 @@ fairseq.distributed.utils.all_gather_list(data, group=None, max_size=16384)
 fairseq.distributed.utils.call_main(cfg, main, **kwargs)
 fairseq.file_io.PathManager.copy(src_path, dst_path, overwrite=False)
 fairseq.logging.progress_bar.TensorboardProgressBarWrapper._writer(self, key)
+fairseq.models.build_model(cfg, task, from_checkpoint=False)
 fairseq.models.distributed_fairseq_model.DistributedDataParallel(module, device_ids=None, output_device=None, ...)
 fairseq.models.ema.ema.EMA._step_internal(self, new_model, updates=None)
 fairseq.models.fairseq_model.BaseFairseqModel.load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None)
@@ -50,7 +51,6 @@ fairseq.scoring.build_scorer(choice, tgt_dict)
 fairseq.search.DiverseBeamSearch(tgt_dict, num_groups, diversity_strength, diversity_discount=1.0, candidate_multiple=1)
 fairseq.tasks.fairseq_task.FairseqTask.build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None,
     prefix_allowed_tokens_fn=None)
-fairseq.tasks.fairseq_task.FairseqTask.build_model(self, cfg, from_checkpoint=False)
 fairseq.tasks.fairseq_task.FairseqTask.filter_indices_by_size(self, indices, dataset, max_positions=None,
     ignore_invalid_inputs=False)
 fairseq.tasks.fairseq_task.FairseqTask.get_batch_iterator(self, dataset, max_tokens=None, max_sentences=None,

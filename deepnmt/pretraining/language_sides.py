@@ -17,10 +17,8 @@ def sides(folders: Sequence[Path], subsets: Sequence[str], language: str) -> lis
     """Return the paths, without their endings, of all text of a language in some subsets of folders.
 
     Raises:
-        UserError: a folder is missing, or has another dictionary than the first; there is no such text, or it is faulty
+        UserError: there is no such text, a file is faulty, or a folder has another dictionary than the first
     """
-    if missing := [folder for folder in folders if not folder.is_dir()]:
-        raise UserError(*(f"{folder}: data folder not found" for folder in missing))
     first, found = folders[0] / f"dict.{language}.txt", []
     dictionary = Dictionary(first, check_dictionary(first))
     for folder in folders:

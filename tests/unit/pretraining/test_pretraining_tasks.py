@@ -99,7 +99,7 @@ def test_two_dictionaries_are_refused(data: Path, tmp_path: Path) -> None:
     assert len(task(tmp_path, "deep_masked_lm").src_dict) == len(task(tmp_path, "deep_masked_lm").tgt_dict)
     with pytest.raises(UserError, match=r"no text of de found in the subset train"):
         task(tmp_path, "deep_masked_lm").load_dataset("train")
-    with pytest.raises(UserError, match=r"/nowhere: data folder not found$"):
+    with pytest.raises(UserError, match=r"/nowhere: data must be a folder made by fairseq-preprocess"):
         task(f"{data}:{tmp_path}/nowhere").load_dataset("train")
     (tmp_path / "dict.de.txt").write_text("other 1\n")
     with pytest.raises(UserError, match=rf"dict\.de\.txt: must have the types of {data}/dict\.de\.txt, but has others"):
