@@ -5,7 +5,6 @@ network itself and are written nowhere else.
 """
 
 import dataclasses
-import os
 import re
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -242,8 +241,6 @@ def tensor_faults(
 def _shapes(config: DLCLTransformerConfig, types: list[int]) -> dict[str, torch.Size]:
     """Return the shapes of a model's parameters by their names; `types` are the sizes of the two dictionaries."""
     plain: dict[str, Any] = {"initializer": "default", "encoder_embed_path": None, "decoder_embed_path": None}
-    if config.fused_encoder is not None:
-        plain["fused_encoder"] = os.devnull  # no file
     source, target = stand_in_dictionaries(config, types)
     task = Namespace(source_dictionary=source, target_dictionary=target)
     with torch.device("meta"):

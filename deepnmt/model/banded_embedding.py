@@ -59,11 +59,11 @@ class BandedEmbedding(nn.Module):
         self.tables = nn.ModuleList(map(nn.Embedding, sizes, widths))
         self.projections = nn.ModuleList(nn.Linear(each, width, bias=False) for each in widths)
         for table, projection in zip(self.tables, self.projections):
-            nn.init.normal_(table.weight, std=table.weight.size(1) ** -0.5)  # type: ignore[arg-type,union-attr,operator]
+            nn.init.normal_(table.weight, std=table.weight.size(1) ** -0.5)  # type: ignore[arg-type,operator]
             # So that the numbers of E(x) have the size of a plain table's, d^(-1/2).
             nn.init.normal_(projection.weight, std=width**-0.5)  # type: ignore[arg-type]
         with torch.no_grad():
-            self.tables[0].weight[padding_idx] = 0  # type: ignore[operator,index]
+            self.tables[0].weight[padding_idx] = 0  # type: ignore[operator]
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the vectors of tokens, with an axis of C after theirs."""

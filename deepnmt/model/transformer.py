@@ -2,7 +2,6 @@
 
 import dataclasses
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any, Optional
 
 import torch
@@ -19,7 +18,6 @@ from deepnmt.model.encoder import DeepEncoder
 from deepnmt.model.fast_dropout import use_fast_dropout
 from deepnmt.model.frozen_embeddings import freeze_embeddings
 from deepnmt.model.frozen_layers import freeze, frozen_layers
-from deepnmt.model.fused_encoder import load_frozen
 from deepnmt.model.initializers import INITIALIZERS
 from deepnmt.model.layer_list import wrap_layers
 from deepnmt.model.skipping import zero_grads_for
@@ -65,7 +63,7 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
             initializer(nn.ModuleDict({"encoder": model.encoder, "decoder": backward}), own)
             stacks.append(backward)
         if own.fused_encoder is not None:
-            model.add_frozen_encoder(own, Path(own.fused_encoder))
+            model.add_frozen_encoder(own)
         if own.fast_dropout:
             use_fast_dropout(model)
         freeze_embeddings(model, own)
@@ -92,18 +90,12 @@ class DLCLTransformerModel(TransformerModelBase):  # type: ignore[misc]
         """Return the stack; called by `build_model`."""
         return DeepDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
-    def add_frozen_encoder(self, config: DLCLTransformerConfig, path: Path) -> None:
-        """Give the encoder a frozen one. If there is no file, a checkpoint of this model has its weights.
-
-        Raises:
-            UserError: the file has another encoder
-        """
+    def add_frozen_encoder(self, config: DLCLTransformerConfig) -> None:
+        """Give the encoder a frozen one of its options, whose weights are to be loaded."""
         plain = to_transformer_config(dataclasses.replace(config, fused_encoder=None))
         dictionary = self.encoder.dictionary
         table = self.build_embedding(plain, dictionary, config.width("encoder"))
         frozen = self.build_encoder(plain, dictionary, table).eval()
-        if path.is_file():
-            load_frozen(frozen, path)
         self.encoder.frozen = frozen.requires_grad_(requires_grad=False)
 
     def add_backward_decoder(self, config: DLCLTransformerConfig) -> DeepDecoder:

@@ -77,4 +77,4 @@ def part_of(source: Tensor, layer: int, sums: int) -> Tensor:
     """Return the part, T x B x C, of an encoder's output, T x B x RC, that a decoder layer, from 0, reads."""
     if sums <= 1:
         return source
-    return source.unflatten(-1, (sums, -1))[..., layer, :].contiguous()
+    return source.reshape(*source.shape[:-1], sums, -1)[..., layer, :].contiguous()

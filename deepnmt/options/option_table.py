@@ -262,6 +262,7 @@ OPTIONS: dict[str, Row] = {
     "competence_updates": Row(TRAINING, whole(1)),
     "competence_start": Row(TRAINING, PROPER_SHARE),
     "competence_every": Row(TRAINING, whole(1)),
+    "mass_share": Row(TRAINING, POSITIVE_SHARE),
     "quant_noise_pq": Row(TRAINING, Rule("at least 0 and at most 1", lambda x: 0 <= x <= 1)),
     "adaptive_softmax_cutoff": Row(TRAINING, INCREASING),
     "warmup_updates": Row(TRAINING, whole(0)),

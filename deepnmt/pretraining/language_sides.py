@@ -17,7 +17,7 @@ def sides(folders: Sequence[Path], subsets: Sequence[str], language: str) -> lis
     """Return the paths, without their endings, of all text of a language in some subsets of folders.
 
     Raises:
-        UserError: they have no such text, a file is faulty, or a folder has another dictionary than the first
+        UserError: there is no such text, a file is faulty, or a folder has another dictionary than the first
     """
     first, found = folders[0] / f"dict.{language}.txt", []
     dictionary = Dictionary(first, check_dictionary(first))

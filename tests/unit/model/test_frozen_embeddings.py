@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.checkpoints import load
 from support.models import EXAMPLE, SIZE, build, dictionary, task
+from support.slow import slow_but
 from support.trainings import DUMMY, fairseq_train
 
 from deepnmt.checkpoints.grow import Growth, grow
@@ -17,6 +18,7 @@ from deepnmt.model.config import DLCLTransformerConfig
 from deepnmt.model.transformer import DLCLTransformerModel
 
 TABLES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight"}
+LOSSES = ("fused", "simcut")
 KINDS: list[tuple[dict[str, Any], set[str]]] = [
     ({"freeze_embeddings": "source"}, {"encoder.embed_tokens.weight"}),
     ({"freeze_embeddings": "target"}, {"decoder.embed_tokens.weight"}),
@@ -52,7 +54,9 @@ def test_rows_of_the_file_stay_in_training_and_others_as_drawn(tmp_path: Path, m
         assert torch.equal(built[1][number], rows.get(word, built[0][number].detach())), word
 
 
-@pytest.mark.parametrize("criterion", ["label_smoothed_cross_entropy_fused", "label_smoothed_cross_entropy_simcut"])
+@pytest.mark.parametrize(
+    "criterion", slow_but(["label_smoothed_cross_entropy_fused"], [f"label_smoothed_cross_entropy_{c}" for c in LOSSES])
+)
 def test_training_and_growth(criterion: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = [f"--criterion={criterion}", "--freeze-embeddings=both", "--save-interval-updates=1"]
     fairseq_train(monkeypatch, DUMMY, tmp_path, *options, "--max-update=3")

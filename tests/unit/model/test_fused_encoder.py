@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.checkpoint_utils import load_model_ensemble
 from fairseq.sequence_generator import SequenceGenerator
 from support.checkpoints import checkpoint, load
 from support.models import EXAMPLE, PLAIN, PRE_NORM, SIZE, build, incremental_logits, logits, task
@@ -24,7 +25,7 @@ from deepnmt.model.fused_encoder import fused, load_frozen
 from deepnmt.model.transformer import DLCLTransformerModel
 from deepnmt.search.generator import BeamGenerator
 
-FUSED = {"fused_encoder": "none.pt"}  # there is no such file, as where a checkpoint is read
+FUSED = {"fused_encoder": "none.pt"}  # which a training alone reads
 REAL = EXAMPLE["prev_output_tokens"].ne(1)
 
 
@@ -99,6 +100,11 @@ def test_training_leaves_the_frozen_encoder_alone(tmp_path: Path, monkeypatch: p
     frozen = {name.replace(beginning, "encoder."): t for name, t in after.items() if name.startswith(beginning)}
     assert frozen.keys() == {name for name in before if name.startswith("encoder.")}
     assert all(torch.equal(tensor, before[name]) for name, tensor in frozen.items())
+    # Whatever becomes of the file, the model has the weights.
+    start.write_bytes(b"")
+    (model,), _ = load_model_ensemble([str(tmp_path / "fused" / "checkpoint_last.pt")])
+    for name, tensor in model.encoder.frozen.named_parameters():
+        assert torch.equal(tensor, before[f"encoder.{name}"]), name
     state = CheckpointState.of(tmp_path / "fused" / "checkpoint_last.pt")
     check_fit(state, config := model_config(state))
     with pytest.raises(UserError, match=r"cfg\.model\.fused_encoder must not be set, but is$"):

@@ -47,7 +47,7 @@ KINDS: list[tuple[str, list[Any], list[Any], str]] = [
     (*SHARE, "label_smoothing bpe_dropout encoder_skip decoder_skip encoder_word_dropout decoder_word_dropout dropout"),
     (*SHARE, "encoder_layerdrop decoder_layerdrop attention_dropout activation_dropout relu_dropout dlcl_dropout"),
     (*SHARE, "adaptive_softmax_dropout neighbour_weight"),
-    (*SHARE_ABOVE_0, "coverage_floor ds_init_alpha sample_share"),
+    (*SHARE_ABOVE_0, "coverage_floor ds_init_alpha mass_share sample_share"),
     (*FINITE, "unkpen diverse_beam_strength"),
     (*WIDE, "max_source_positions max_target_positions encoder_embed_dim decoder_embed_dim encoder_ffn_embed_dim"),
     (*WIDE, "decoder_ffn_embed_dim decoder_input_dim decoder_output_dim"),

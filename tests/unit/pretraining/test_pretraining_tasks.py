@@ -99,6 +99,11 @@ def test_two_dictionaries_are_refused(data: Path, tmp_path: Path) -> None:
     assert len(task(tmp_path, "deep_masked_lm").src_dict) == len(task(tmp_path, "deep_masked_lm").tgt_dict)
     with pytest.raises(UserError, match=r"no text of de found in the subset train"):
         task(tmp_path, "deep_masked_lm").load_dataset("train")
+    with pytest.raises(UserError, match=r"/nowhere: data must be a folder made by fairseq-preprocess"):
+        task(f"{data}:{tmp_path}/nowhere").load_dataset("train")
+    (tmp_path / "dict.de.txt").write_text("other 1\n")
+    with pytest.raises(UserError, match=rf"dict\.de\.txt: must have the types of {data}/dict\.de\.txt, but has others"):
+        task(f"{data}:{tmp_path}").load_dataset("train")
 
 
 @pytest.mark.parametrize("more", [{}, {"decoder_learned_pos": True}, {"decoder_max_relative_length": 2}])
@@ -211,6 +216,20 @@ def test_mass_with_other_axes_is_grafted_whole(
     assert all(torch.equal(old[name][: len(tensor)], tensor) for name, tensor in new.items() if tensor.dim() > 1)
     trained(monkeypatch, data, tmp_path / "out", *of_model, "--criterion=cross_entropy", "--task=deep_translation",
             f"--finetune-from-model={tmp_path / 'start.pt'}")  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task_options", [MASKED, MASS])
+def test_a_resumed_training_has_the_same_masks(
+    task_options: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amid an epoch, and beyond its end: the weights are bit-equal."""
+    whole = trained(monkeypatch, data, tmp_path / "whole", *task_options, "--max-update=9")
+    for updates in (2, 7, 9):
+        parts = trained(monkeypatch, data, tmp_path / "parts", *task_options, f"--max-update={updates}")
+    assert CheckpointState.of(whole).epochs_begun() > 1
+    expected, found = load(whole)["model"], load(parts)["model"]
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from support.checkpoints import run_main
@@ -26,6 +27,7 @@ from deepnmt.reranking import model_scores, reranked_lists
 from deepnmt.reranking.merged_lists import read_lists
 from deepnmt.reranking.model_scores import Kind, ModelFeature
 from deepnmt.reranking.weights_file import as_option, weights_for
+from deepnmt.search.options import SearchOptions
 from deepnmt.text.nbest import read_nbest
 
 GOOD = TEXTS["en"]
@@ -208,6 +210,17 @@ def test_weights_of_an_ensemble(folders: Path, capsys: pytest.CaptureFixture[str
             for line in found
         ]
         assert means == sorted(means, reverse=True)
+
+
+@pytest.mark.parametrize("models", [2, 3, 7])
+def test_rounded_weights_of_an_ensemble_sum_to_1(models: int) -> None:
+    """As the search requires it; three thirds alone would not."""
+    draw = np.random.default_rng(models)
+    for weights in (np.full(models, 1 / models), *draw.dirichlet(np.ones(models), 20)):
+        given = reranked_lists.search_options(reranked_lists.of_ensemble(weights)).split()[-1]
+        options = SearchOptions(ensemble_rule="log-linear", ensemble_weights=given)
+        assert sum(options.weights() or []) == pytest.approx(1, abs=1e-9)
+        assert options.weights() == pytest.approx(weights.tolist(), abs=5e-6)
 
 
 @pytest.mark.parametrize(
