@@ -141,7 +141,7 @@ def test_each_option_has_its_effect(model: Path, tmp_path: Path) -> None:
         assert refusal(post("", origin="https://other.example"))[0] == 403
         assert json.load(post("", more="x" * 1_500_000)) == {"translatedText": ""}
         assert refusal(post("", more="x" * 2_048_000)) == (413, "the body must have at most 2048000 bytes")
-        assert refusal(post(["a"] * 13)) == (413, "a request must have at most 12 sentences, but has 13")
+        assert refusal(post(["a"] * 13)) == (413, "a request must have at most 12 sentences, but has at least 13")
         # With the end, 2 and 7 subwords: 7 and 2 sentences fill a batch. The others wait until the time is over.
         short, long = "a", "Ja. Ja."
         assert [len(Translator(fast).encoded(text).source) + 1 for text in (short, long)] == [2, 7]
