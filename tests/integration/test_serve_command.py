@@ -70,6 +70,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model1"
 
 
+@pytest.fixture
+def fast(model: Path) -> Path:
+    """A model whose server starts without torch."""
+    return model.with_name("onnx")
+
+
 def test_signals(model: Path, tmp_path: Path) -> None:
     served, other = tmp_path / "model", model.with_name("model2")
     shutil.copytree(model, served)
@@ -92,9 +98,9 @@ def test_signals(model: Path, tmp_path: Path) -> None:
     assert [line.split(" ", 2)[2] for line in log.splitlines()] == ["stops when all requests are answered", "stopped"]
 
 
-def test_sigterm_answers_what_has_begun(model: Path) -> None:
+def test_sigterm_answers_what_has_begun(fast: Path) -> None:
     # The sentences would wait for others, if the server did not end.
-    with server(model, "--wait", "10000") as (process, port):
+    with server(fast, "--wait", "10000") as (process, port):
         answers: list[object] = []
         threads = [threading.Thread(target=lambda: answers.append(translate(port, GERMAN))) for _ in range(4)]
         for thread in threads:
@@ -105,15 +111,14 @@ def test_sigterm_answers_what_has_begun(model: Path) -> None:
         process.send_signal(signal.SIGTERM)
         for thread in threads:
             thread.join()
-        assert answers == [Translator(model).translate(GERMAN)] * 4
+        assert answers == [Translator(fast).translate(GERMAN)] * 4
         assert [received(idle), received(half)] == [b"", b""]
         finish(process)
     with pytest.raises(ConnectionRefusedError, match="refused"):
         socket.create_connection(("127.0.0.1", port))
 
 
-def test_each_option_has_its_effect(model: Path, tmp_path: Path) -> None:
-    fast = model.with_name("onnx")
+def test_each_option_has_its_effect(fast: Path, tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("first-key\nsecond-key\n")
     with socket.socket() as free:
         free.bind(("127.0.0.2", 0))
@@ -158,8 +163,8 @@ def test_each_option_has_its_effect(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_signal_cuts_requests_off(model: Path) -> None:
-    with server(model) as (process, port):
+def test_a_second_signal_cuts_requests_off(fast: Path) -> None:
+    with server(fast) as (process, port):
         assert process.stderr
         half = connected(port)
         half.sendall(b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
