@@ -111,6 +111,10 @@ async def _serve(directions: Directions, settings: Settings, sock: socket.socket
     def stop() -> None:
         server.force_exit, server.should_exit = server.should_exit, True
         translations.hurry()
+        if server.force_exit:
+            # Each answers that the server ends. Newer versions of asyncio wait for their connections.
+            for task in server.server_state.tasks:
+                task.cancel()
         LOG.info("stops after the present batch" if server.force_exit else "stops when all requests are answered")
 
     reloading: set[asyncio.Task[None]] = set()
