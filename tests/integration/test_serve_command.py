@@ -98,6 +98,24 @@ def test_signals(model: Path, tmp_path: Path) -> None:
     assert [line.split(" ", 2)[2] for line in log.splitlines()] == ["stops when all requests are answered", "stopped"]
 
 
+def test_a_reload_before_the_start(fast: Path) -> None:
+    code = """
+import os, runpy, signal
+from deepnmt.serving import directions
+def hurried(*arguments, load=directions.Translator):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return load(*arguments)
+directions.Translator = hurried
+runpy.run_module("deepnmt", run_name="__main__")
+"""
+    with started([sys.executable, "-c", code, "serve", fast, "--port", "0"], stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        assert " serves de-en at " in process.stderr.readline()
+        assert " loaded again: nothing" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        finish(process)
+
+
 def test_sigterm_answers_what_has_begun(fast: Path) -> None:
     # The sentences would wait for others, if the server did not end.
     with server(fast, "--wait", "10000") as (process, port):
