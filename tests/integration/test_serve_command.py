@@ -21,6 +21,7 @@ import pytest
 from support.flow import GERMAN
 from support.processes import SECONDS, started
 from support.served_sockets import connected, received
+from support.slow import slow_but
 from support.translation_models import write_checkpoint, write_data
 
 from deepnmt.engines.engine import SearchSettings
@@ -59,25 +60,23 @@ def finish(process: subprocess.Popen[str]) -> str:
     return log
 
 
+def exported(engine: str, seed: int, place: Path) -> Path:
+    data = place / "data" if (place / "data").exists() else write_data(place / "data")
+    checkpoint = write_checkpoint(place / f"{seed}.pt", data, seed)
+    export(Export([checkpoint], data, engine, "float32", check=0, search=SEARCH), place / f"{engine}{seed}")
+    return place / f"{engine}{seed}"
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("serve")
-    data = write_data(folder / "data")
-    for seed in (1, 2):
-        checkpoint = write_checkpoint(folder / f"{seed}.pt", data, seed)
-        export(Export([checkpoint], data, "torch", "float32", check=0, search=SEARCH), folder / f"model{seed}")
-    export(Export([checkpoint], data, "onnx", "float32", check=0, search=SEARCH), folder / "onnx")
-    return folder / "model1"
-
-
-@pytest.fixture
-def fast(model: Path) -> Path:
     """A model whose server starts without torch."""
-    return model.with_name("onnx")
+    return exported("onnx", 1, tmp_path_factory.mktemp("serve"))
 
 
-def test_signals(model: Path, tmp_path: Path) -> None:
-    served, other = tmp_path / "model", model.with_name("model2")
+@pytest.mark.parametrize("engine", slow_but(["onnx"], ["onnx", "torch"]))
+def test_signals(engine: str, tmp_path: Path) -> None:
+    model, other = (exported(engine, seed, tmp_path) for seed in (1, 2))
+    served = tmp_path / "model"
     shutil.copytree(model, served)
     lines = [*GERMAN, " ".join(GERMAN[:3])]
     with server(served) as (process, port):
@@ -98,7 +97,7 @@ def test_signals(model: Path, tmp_path: Path) -> None:
     assert [line.split(" ", 2)[2] for line in log.splitlines()] == ["stops when all requests are answered", "stopped"]
 
 
-def test_a_reload_before_the_start(fast: Path) -> None:
+def test_a_reload_before_the_start(model: Path) -> None:
     code = """
 import os, runpy, signal
 from deepnmt.serving import directions
@@ -108,7 +107,7 @@ def hurried(*arguments, load=directions.Translator):
 directions.Translator = hurried
 runpy.run_module("deepnmt", run_name="__main__")
 """
-    with started([sys.executable, "-c", code, "serve", fast, "--port", "0"], stderr=subprocess.PIPE) as process:
+    with started([sys.executable, "-c", code, "serve", model, "--port", "0"], stderr=subprocess.PIPE) as process:
         assert process.stderr
         assert " serves de-en at " in process.stderr.readline()
         assert " loaded again: nothing" in process.stderr.readline()
@@ -116,9 +115,9 @@ runpy.run_module("deepnmt", run_name="__main__")
         finish(process)
 
 
-def test_sigterm_answers_what_has_begun(fast: Path) -> None:
+def test_sigterm_answers_what_has_begun(model: Path) -> None:
     # The sentences would wait for others, if the server did not end.
-    with server(fast, "--wait", "10000") as (process, port):
+    with server(model, "--wait", "10000") as (process, port):
         answers: list[object] = []
         threads = [threading.Thread(target=lambda: answers.append(translate(port, GERMAN))) for _ in range(4)]
         for thread in threads:
@@ -129,14 +128,14 @@ def test_sigterm_answers_what_has_begun(fast: Path) -> None:
         process.send_signal(signal.SIGTERM)
         for thread in threads:
             thread.join()
-        assert answers == [Translator(fast).translate(GERMAN)] * 4
+        assert answers == [Translator(model).translate(GERMAN)] * 4
         assert [received(idle), received(half)] == [b"", b""]
         finish(process)
     with pytest.raises(ConnectionRefusedError, match="refused"):
         socket.create_connection(("127.0.0.1", port))
 
 
-def test_each_option_has_its_effect(fast: Path, tmp_path: Path) -> None:
+def test_each_option_has_its_effect(model: Path, tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("first-key\nsecond-key\n")
     with socket.socket() as free:
         free.bind(("127.0.0.2", 0))
@@ -144,7 +143,7 @@ def test_each_option_has_its_effect(fast: Path, tmp_path: Path) -> None:
     words = ["--host", "127.0.0.2", "--port", given, "--wait", "10000", "--buckets", "3", "--max-tokens", "14"]
     words += ["--queue", "12", "--timeout", "3", "--max-body", "2000", "--api-key-file", tmp_path / "keys"]
     words += ["--allow-origin", "https://mt.example", "--no-split", "--threads", "40"]
-    with server(fast, *words) as (process, port):
+    with server(model, *words) as (process, port):
         assert port == given
 
         def post(text: object, key: str = "second-key", origin: str | None = None, more: str = "") -> HTTPResponse:
@@ -167,7 +166,7 @@ def test_each_option_has_its_effect(fast: Path, tmp_path: Path) -> None:
         assert refusal(post(["a"] * 13)) == (413, "a request must have at most 12 sentences, but has at least 13")
         # With the end, 2 and 7 subwords: 7 and 2 sentences fill a batch. The others wait until the time is over.
         short, long = "a", "Ja. Ja."
-        assert [len(Translator(fast).encoded(text).source) + 1 for text in (short, long)] == [2, 7]
+        assert [len(Translator(model).encoded(text).source) + 1 for text in (short, long)] == [2, 7]
         texts = [long, short, short, short, long, short, short, short, long, short, short]
         assert refusal(post(texts)) == (504, "no translation within 3 seconds")
         counts = metrics(f"127.0.0.2:{port}")
@@ -181,8 +180,8 @@ def test_each_option_has_its_effect(fast: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_signal_cuts_requests_off(fast: Path) -> None:
-    with server(fast) as (process, port):
+def test_a_second_signal_cuts_requests_off(model: Path) -> None:
+    with server(model) as (process, port):
         assert process.stderr
         half = connected(port)
         half.sendall(b"POST /translate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
